@@ -50,7 +50,7 @@ fmt: setup
 	@echo "fmt: formatting and sorting imports" && $(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format .
 
 bench: setup
-	@echo "bench: $(or $(NAME),the list; choose with NAME=...)" && $(BIN)/python -m tests.benchmarks $(or $(NAME),--list) $(ARGS)
+	@echo "bench: $(or $(NAME),the list; choose with NAME=...)" && $(BIN)/python -m benchmarks $(or $(NAME),--list) $(ARGS)
 
 golden: setup
 	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden

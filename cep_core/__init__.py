@@ -4,22 +4,23 @@
     core = cep_core.Engine(ticks_per_second=1_000_000)
 
 The theory is chapters 3 to 5 of Mingsheng Hong's dissertation, *Expressive and Scalable Event
-Stream Processing* (2009).  `cep_core.edges` states what the operators of all languages mean at the
+Stream Processing* (2009).  `cep_core.algebra.edges` states what the operators of all languages
+mean at the
 edges of time.  The package stands alone: it imports neither XML, DuckDB nor Spark.  Everything that
 is not named here, in `cep_core.algebra` or in the extension interface is internal.
 """
 
-from cep_core.edges import EDGE_RULES, EdgeRule
+from cep_core.algebra.edges import EDGE_RULES, EdgeRule
+from cep_core.algebra.expressions import Function
+from cep_core.dataflow.options import Options
 from cep_core.engine import Engine
 from cep_core.errors import CepError, NameTaken, QueryError, StreamInUse, UnknownStream
 from cep_core.events import Event, Late, Match, Rejected, Schema
-from cep_core.expressions import Function
 from cep_core.languages import LANGUAGES
 from cep_core.languages.definitions import Definition, definitions
-from cep_core.options import Options
-from cep_core.queries import Query
-from cep_core.rules import ALL_RULES, Rule
-from cep_core.snapshot import AttributeType
+from cep_core.plan.rules import ALL_RULES, Rule
+from cep_core.runtime.queries import Query
+from cep_core.state.snapshot import AttributeType
 
 __all__ = [
     "ALL_RULES",

@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cep_core.air import to_xml
 from cep_core.algebra import Node
-from cep_core.automata import automaton
-from cep_core.channels import slots_of
-from cep_core.delivery import matches
-from cep_core.entries import StateLog, StateReader, StateWriter
+from cep_core.algebra.expressions import FUNCTIONS, Function
+from cep_core.algebra.text import Said, duration_in_words
+from cep_core.dataflow.channels import slots_of
+from cep_core.dataflow.clock import END, Clock
+from cep_core.dataflow.journal import Journal
+from cep_core.dataflow.mop import Operator
+from cep_core.dataflow.options import Options
+from cep_core.dataflow.predicates import Shapes
 from cep_core.errors import (
     AlgebraError,
     CepError,
@@ -29,25 +32,22 @@ from cep_core.errors import (
     NameTaken,
     SnapshotError,
 )
-from cep_core.eventautomata import EventAutomaton, event_automata, sequence_automata
 from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema, shown
-from cep_core.explain import in_words
-from cep_core.expressions import FUNCTIONS, Function
-from cep_core.fanout import Found
-from cep_core.intake import Intake
-from cep_core.journal import Journal
 from cep_core.languages import require_name
-from cep_core.mop import Operator
-from cep_core.operators.state import State
-from cep_core.options import Options
-from cep_core.plan import Builder, Plan
-from cep_core.predicates import Shapes
-from cep_core.queries import Queries, Query
-from cep_core.rules import ALL_RULES, Rule
-from cep_core.runtime import END, Clock
-from cep_core.snapshot import AttributeType, Codec
-from cep_core.streams import Streams
-from cep_core.text import Said, duration_in_words
+from cep_core.operators.cayuga.state import State
+from cep_core.plan.fanout import Found
+from cep_core.plan.plan import Builder, Plan
+from cep_core.plan.rules import ALL_RULES, Rule
+from cep_core.runtime.delivery import matches
+from cep_core.runtime.intake import Intake
+from cep_core.runtime.queries import Queries, Query
+from cep_core.runtime.streams import Streams
+from cep_core.state.snapshot import AttributeType, Codec
+from cep_core.state.state_log import StateLog, StateReader, StateWriter
+from cep_core.views.air import to_xml
+from cep_core.views.automata import automaton
+from cep_core.views.event_automata import EventAutomaton, event_automata, sequence_automata
+from cep_core.views.explain import in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 

@@ -12,17 +12,17 @@ streams that they belong to (`Members`).  What a package needs to state queries 
 `cep_core.algebra`; everything else is internal.
 """
 
-from cep_core.awaited import Awaited
-from cep_core.channels import Channel, Members, Port, members_of, slots_of
-from cep_core.entries import Entry, StateLog
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.clock import Batch, Clock
+from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.operators.cayuga.state import State
 from cep_core.operators.slotwise import SlotWise
-from cep_core.operators.state import State
-from cep_core.plan import Builder, Plan
-from cep_core.planning import wanted
-from cep_core.runtime import Batch, Clock
-from cep_core.steps import Reference, Step, steps_of
+from cep_core.plan.pending_work import Awaited
+from cep_core.plan.plan import Builder, Plan
+from cep_core.plan.planning import wanted
+from cep_core.plan.steps import Reference, Step, steps_of
+from cep_core.state.state_log import Entry, StateLog
 
 __all__ = [
     "VALUES",

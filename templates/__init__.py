@@ -5,9 +5,9 @@ chapter 6).  The package knows nothing of XML: it takes `Witnesses` and returns
 which documents and nodes satisfy which registered joins.
 """
 
-from templates.joingraph import Edge, JoinGraph, Node, minor
+from templates.model.join_graph import Edge, JoinGraph, Node, minor
 from templates.processor import Processor
-from templates.registry import Registry
-from templates.relations import Witnesses
+from templates.registry.registry import Registry
+from templates.sql.relations import Witnesses
 
 __all__ = ["Edge", "JoinGraph", "Node", "Processor", "Registry", "Witnesses", "minor"]

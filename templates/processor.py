@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.bounded_answers import BoundedAnswers
-from templates.columns import (
+from templates.columns.arrow_tables import Lender, written_order
+from templates.columns.columns import (
     Column,
     Columns,
     among,
@@ -29,19 +29,19 @@ from templates.columns import (
     together,
     unpack,
 )
-from templates.inmemory import SmallBatch
-from templates.joingraph import LEFT, RIGHT, JoinGraph
-from templates.leaving import Leaving
-from templates.lending import Lender, written_order
-from templates.members import Members
-from templates.queries import Base, ConjunctiveQueries, Evaluator, arrow_table, over_base
-from templates.registry import Registry, r_t
-from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
-from templates.result_bound import RESULTS, Cut, bounded
-from templates.valuejoins import Dense, HeavyBatch, Pass, times_of
-from templates.values import Values
-from templates.viewcache import ViewCache
-from templates.views import BACKWARD, FORWARD, JOINS, Views
+from templates.columns.values import Values
+from templates.model.join_graph import LEFT, RIGHT, JoinGraph
+from templates.model.result_bound import RESULTS, Cut, bounded
+from templates.registry.members import Members
+from templates.registry.registry import Registry, r_t
+from templates.smallbatch.bounded_answers import BoundedAnswers
+from templates.smallbatch.evaluator import SmallBatch
+from templates.sql.queries import Base, ConjunctiveQueries, Evaluator, arrow_table, over_base
+from templates.sql.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
+from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
+from templates.state.expiry import Leaving
+from templates.state.value_joins import Dense, HeavyBatch, Pass, times_of
+from templates.state.view_cache import ViewCache
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""

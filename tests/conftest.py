@@ -53,7 +53,7 @@ TOGETHER = {
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 
-WHOLE_MODULES = ("/xscl/service/", "/xscl/page/", "/xscl/usersql/", "/test_cli_remote.py::")
+WHOLE_MODULES = ("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::")
 """Tests of which those of a module share a service, and what they find there."""
 
 
@@ -97,7 +97,7 @@ def corpus(request: pytest.FixtureRequest) -> Corpus:
 def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of all tests; a second one, from another thread, would be the same."""
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.spark")
+    spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     started: SparkSession = spark.start_session(tmp_path_factory.mktemp("session"))
     with ThreadPoolExecutor() as threads:
         again = threads.submit(spark.start_session, tmp_path_factory.mktemp("unused")).result()

@@ -26,5 +26,5 @@ def by_algorithm_1(chosen: bool = True) -> Iterator[None]:
     """Evaluate engines that are opened in the block by Algorithm 1, without views (section 6.4)."""
     with pytest.MonkeyPatch.context() as patch:
         if chosen:
-            patch.setattr("xscl.assembly.Processor", partial(Processor, views=False))
+            patch.setattr("xscl.engine.state.Processor", partial(Processor, views=False))
         yield

@@ -37,27 +37,27 @@ ROWS = tuple(f"{group}{number}" for group, (_, numbers) in GROUPS.items() for nu
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "C5": (
-        "xscl/test_store.py::test_the_second_is_told_who_is_first",
-        "xscl/test_home.py::test_the_second_is_told_who_is_first",
+        "xscl/store/test_store.py::test_the_second_is_told_who_is_first",
+        "xscl/store/test_data_directory.py::test_the_second_is_told_who_is_first",
     ),
     "C8": (
-        "xscl/test_store.py::test_damage_is_refused_and_left_as_it_is",
-        "xscl/test_store.py::test_a_flipped_byte_anywhere_that_matters_is_noticed",
-        "xscl/test_store.py::test_a_removed_log_is_noticed",
+        "xscl/store/test_store.py::test_damage_is_refused_and_left_as_it_is",
+        "xscl/store/test_store.py::test_a_flipped_byte_anywhere_that_matters_is_noticed",
+        "xscl/store/test_store.py::test_a_removed_log_is_noticed",
     ),
-    "C12": ("xscl/test_pipeline.py::test_a_damaged_checkpoint_is_named",),
+    "C12": ("xscl/ingestion/test_pipeline.py::test_a_damaged_checkpoint_is_named",),
     "C15": (
-        "xscl/test_engine_properties.py::"
+        "xscl/engine/test_engine_properties.py::"
         "test_output_does_not_depend_on_order_of_arrival_within_lateness",
-        "xscl/test_late.py::test_who_may_have_missed_a_document_is_told_by_the_definition",
+        "xscl/subscriptions/test_late.py::test_who_may_have_missed_a_document_is_told_by_the_definition",
     ),
     "C18": (
-        "xscl/test_backup.py::test_while_another_thread_pushes",
-        "xscl/test_backup.py::test_on_another_machine",
-        "xscl/test_backup.py::test_a_backup_of_an_earlier_version",
-        "xscl/test_store.py::test_a_store_of_another_release_is_refused",
+        "xscl/store/test_backup.py::test_while_another_thread_pushes",
+        "xscl/store/test_backup.py::test_on_another_machine",
+        "xscl/store/test_backup.py::test_a_backup_of_an_earlier_version",
+        "xscl/store/test_store.py::test_a_store_of_another_release_is_refused",
     ),
-    "L6": ("xscl/test_retention.py::test_everything_returns_to_a_steady_size",),
+    "L6": ("xscl/engine/test_retention.py::test_everything_returns_to_a_steady_size",),
 }
 """Tests of rows that do not have them in their names."""
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from xscl.delivery.channels.signature import headers, new_secret
 from xscl.delivery.endpoint import SCHEDULE
-from xscl.delivery.signature import headers, new_secret
 
 DELIVERIES = (Path(__file__).parents[1] / "docs" / "deliveries.md").read_text("utf-8")
 

@@ -25,8 +25,8 @@ from tests.examples import usually
 from tests.foreign import write_foreign_packages
 from tests.project import ROOT
 from tests.test_readme import EXAMPLES
-from tests.xscl.test_cli import COMMANDS
-from xscl.extras import PACKAGES
+from tests.xscl.cli.test_cli import COMMANDS
+from xscl.cli.extras import PACKAGES
 
 OfExtras: TypeAlias = Callable[[tuple[str, ...]], Environment]
 

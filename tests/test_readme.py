@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.gallery import cases
+from xscl.web.gallery import cases
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
@@ -66,7 +66,7 @@ def test_it_begins_with_a_picture_and_a_query_of_the_gallery() -> None:
     assert (Path(__file__).parents[1] / picture).stat().st_size < 200_000
     queries = [block.strip() for block in re.findall(r"```xscl\n(.*?)```", README, re.DOTALL)]
     assert len(queries) == 1
-    assert queries[0] in {case.query for case in cases()}  # which tests/xscl/test_gallery.py runs
+    assert queries[0] in {case.query for case in cases()}  # tests/xscl/web/test_gallery.py
 
 
 def test_its_opening_fits_two_screens() -> None:

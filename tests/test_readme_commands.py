@@ -18,7 +18,7 @@ BLOCKS = [
     for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     if not language
 ]
-SERVES = ["serve"]  # it ends only when it is told to: tests/xscl/test_serve.py
+SERVES = ["serve"]  # it ends only when it is told to: tests/xscl/server/test_serve.py
 BARS = "time,close\n2024-05-06T00:00:00,100\n2024-05-06T00:01:00,101\n"
 
 

@@ -18,7 +18,9 @@ from xscl.origins import refuse_shadowed
 if TYPE_CHECKING:
     from feeds.documents import Document
     from feeds.errors import MalformedDocument
-    from xscl.engine import Engine
+    from xscl.documents.retention import Retention
+    from xscl.engine.facade import Engine
+    from xscl.engine.ingest import PushResult
     from xscl.errors import (
         DocumentError,
         NameTaken,
@@ -30,12 +32,10 @@ if TYPE_CHECKING:
         UnknownSubscription,
         XsclError,
     )
-    from xscl.match import Match, Node
-    from xscl.pages import Page
-    from xscl.pushing import PushResult
-    from xscl.retention import Retention
-    from xscl.storeerrors import BackupError, StoreInUse
-    from xscl.why import Why
+    from xscl.inspection.why import Why
+    from xscl.store.store_errors import BackupError, StoreInUse
+    from xscl.subscriptions.match import Match, Node
+    from xscl.subscriptions.match_pages import Page
 
 __all__ = [
     "BackupError",
@@ -63,13 +63,13 @@ __all__ = [
 _MODULES = {
     "feeds.documents": ("Document",),
     "feeds.errors": ("MalformedDocument",),
-    "xscl.engine": ("Engine",),
-    "xscl.match": ("Match", "Node"),
-    "xscl.pages": ("Page",),
-    "xscl.pushing": ("PushResult",),
-    "xscl.retention": ("Retention",),
-    "xscl.storeerrors": ("BackupError", "StoreInUse"),
-    "xscl.why": ("Why",),
+    "xscl.engine.facade": ("Engine",),
+    "xscl.subscriptions.match": ("Match", "Node"),
+    "xscl.subscriptions.match_pages": ("Page",),
+    "xscl.engine.ingest": ("PushResult",),
+    "xscl.documents.retention": ("Retention",),
+    "xscl.store.store_errors": ("BackupError", "StoreInUse"),
+    "xscl.inspection.why": ("Why",),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -12,7 +12,7 @@
     ├── TooLong               a trial took longer than it may
     ├── Stopping              the service ends, and takes or answers nothing more
     ├── DocumentError         a document that no query could be right about
-    └── StoreError            the state cannot be opened or read (kinds: `xscl.storeerrors`)
+    └── StoreError            the state cannot be opened or read (kinds: `xscl.store.store_errors`)
 
 `code` is a stable name of the kind of error, for programs.  Packages that xscl
 composes have trees of their own.

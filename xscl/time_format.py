@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from feeds.times import rfc3339
+from feeds.formats.times import rfc3339
 
 SECOND = 1_000_000
 

@@ -1,6 +1,6 @@
 """Nodes are made here, and only if they are well-formed: a function for each kind of node.
 
-Those of SASE are made in `cep_core.patterns`.
+Those of SASE are made in `cep_core.algebra.patterns`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 
+from cep_core.algebra.expressions import FUNCTIONS, TRUE, Column, Expression
 from cep_core.algebra.nodes import (
     Absence,
     Aggregate,
@@ -42,7 +43,6 @@ from cep_core.algebra.schemas import (
 )
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema
-from cep_core.expressions import FUNCTIONS, TRUE, Column, Expression
 
 
 def stream(name: str, schema: Schema) -> Stream:

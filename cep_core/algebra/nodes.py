@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
+from cep_core.algebra.expressions import Expression
 from cep_core.events import Schema
-from cep_core.expressions import Expression
 
 Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
 RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from typing import TypeAlias
 
-from cep_core.algebra.nodes import AGGREGATES, Aggregate, Guard, Node
-from cep_core.errors import AlgebraError, SchemaFault, Span
-from cep_core.events import Schema, shown
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     Column,
     Duration,
     Expression,
@@ -22,6 +19,9 @@ from cep_core.expressions import (
     type_of,
     walk,
 )
+from cep_core.algebra.nodes import AGGREGATES, Aggregate, Guard, Node
+from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.events import Schema, shown
 
 Functions: TypeAlias = Mapping[str, Function]
 

@@ -10,19 +10,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from cep_core import air, automata
 from cep_core.algebra import Node, streams_of
+from cep_core.algebra.expressions import Function
+from cep_core.algebra.wellformed import well_formed
 from cep_core.errors import AlgebraError, CepError, UnknownName, near_miss
 from cep_core.events import shown
-from cep_core.expressions import Function
-from cep_core.languages.cel import KEYWORDS, Catalog, Prepared
-from cep_core.languages.cel import prepare as prepare_cel
-from cep_core.languages.eql import prepare as prepare_eql
-from cep_core.languages.eql import split as split_eql
-from cep_core.languages.sase import prepare as prepare_sase
-from cep_core.languages.sase import split as split_sase
+from cep_core.languages.cel.cel import KEYWORDS, Catalog, Prepared
+from cep_core.languages.cel.cel import prepare as prepare_cel
+from cep_core.languages.eql.eql import prepare as prepare_eql
+from cep_core.languages.eql.eql import split as split_eql
+from cep_core.languages.sase.sase import prepare as prepare_sase
+from cep_core.languages.sase.sase import split as split_sase
 from cep_core.languages.tokens import split
-from cep_core.wellformed import well_formed
+from cep_core.views import air, automata
 
 __all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node", "require_name"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cep_core.algebra import AGGREGATES, Aggregate
+from cep_core.algebra.expressions import Column, Expression, Function
 from cep_core.errors import AlgebraError
-from cep_core.expressions import Column, Expression, Function
 from cep_core.languages.formula import Scope
 from cep_core.languages.names import OneStream
 from cep_core.languages.tokens import Token

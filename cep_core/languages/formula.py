@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, cast
 
-from cep_core.errors import QueryError, Span
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     COMPARISONS,
     And,
     Arithmetic,
@@ -24,6 +23,7 @@ from cep_core.expressions import (
     Or,
     Parameter,
 )
+from cep_core.errors import QueryError, Span
 from cep_core.languages.tokens import Token
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression

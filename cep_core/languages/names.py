@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cep_core.algebra.expressions import Column, Expression
 from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
 from cep_core.events import Schema
-from cep_core.expressions import Column, Expression
 
 _FOLD_ONLY = "$. names the last iteration of a FOLD"
 

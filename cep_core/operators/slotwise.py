@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from cep_core.channels import Channel, Members, Port
+from cep_core.dataflow.channels import Channel, Members, Port
+from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
 
 
 class SlotWise(MOp):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     And,
     Arithmetic,
     Column,

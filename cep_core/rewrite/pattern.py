@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, assert_never
 
-from cep_core.expressions import Column, Expression, Spanned, walk
+from cep_core.algebra.expressions import Column, Expression, Spanned, walk
 
 Kind: TypeAlias = Literal["field", "prev", "all", "items", "begin", "end"]
 

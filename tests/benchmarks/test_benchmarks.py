@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import __main__ as command
-from tests.benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1
-from tests.benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
-from tests.benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
-from tests.benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
-from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
+from benchmarks import __main__ as command
+from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1
+from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
+from benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
+from benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
+from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
 from tests.examples import usually
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
-from xscl.xpath.pattern import pattern
+from xscl.shredding.automaton.pattern import pattern
 
 TINY = stage1.Plan((10, 20), 20, 10, 10)
 

@@ -6,9 +6,8 @@ from typing import get_args
 
 import pytest
 
-from cep_core import Options
-from tests.benchmarks import cayuga, double_top, feed_patterns, rumor, sase
-from tests.benchmarks.event_workloads import (
+from benchmarks import cayuga, double_top, feed_patterns, rumor, sase
+from benchmarks.event_workloads import (
     TEMPLATES,
     Pattern,
     Table41,
@@ -16,8 +15,9 @@ from tests.benchmarks.event_workloads import (
     Template,
     workload_1,
 )
-from tests.benchmarks.event_workloads import cayuga as technical
-from tests.benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
+from benchmarks.event_workloads import cayuga as technical
+from benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
+from cep_core import Options
 from tests.examples import usually
 
 pytestmark = pytest.mark.slow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import next_cep
-from tests.benchmarks.harness import Value
-from tests.benchmarks.next_cep import KINDS, MANY, PLACEMENTS, VARIANTS, Kind
+from benchmarks import next_cep
+from benchmarks.harness import Value
+from benchmarks.next_cep import KINDS, MANY, PLACEMENTS, VARIANTS, Kind
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-import tests.benchmarks
+import benchmarks
 
 MODULES = [
     found.name
-    for found in pkgutil.iter_modules(tests.benchmarks.__path__)
+    for found in pkgutil.iter_modules(benchmarks.__path__)
     if not found.name.startswith(("test_", "__"))
 ]
 
@@ -19,7 +19,7 @@ MODULES = [
 def tables() -> Iterator[tuple[str, str, Mapping[str, tuple[Any, str]]]]:
     """Yield the tables of timed places, (owner, attribute) by stage, with module and name."""
     for module in MODULES:
-        for name, value in vars(import_module(f"{tests.benchmarks.__name__}.{module}")).items():
+        for name, value in vars(import_module(f"{benchmarks.__name__}.{module}")).items():
             if isinstance(value, dict) and value and all(map(_is_place, value.values())):
                 yield module, name, value
 

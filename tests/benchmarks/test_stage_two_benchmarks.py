@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as command
+from benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
+from benchmarks.feed_items import CHANNELS
+from benchmarks.harness import Options, Row
+from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, reduced_graph
+from benchmarks.query_shapes import Kind, Queries, skeletons
 from templates import Edge, JoinGraph, Node, minor
-from tests.benchmarks import __main__ as command
-from tests.benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
-from tests.benchmarks.feed_items import CHANNELS
-from tests.benchmarks.harness import Options, Row
-from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, reduced_graph
-from tests.benchmarks.query_shapes import Kind, Queries, skeletons
 from tests.examples import usually
 from xscl.language.constants import split
 

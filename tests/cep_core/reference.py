@@ -24,9 +24,10 @@ from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
-from cep_core import algebra, expressions
+from cep_core import algebra
+from cep_core.algebra import expressions
+from cep_core.algebra.expressions import FUNCTIONS, And, Column, Expression, Function, walk
 from cep_core.events import VALUES, Event, Row
-from cep_core.expressions import FUNCTIONS, And, Column, Expression, Function, walk
 
 Moment: TypeAlias = tuple[float, int, float]  # position in the input, 1 if at a close, the epoch
 Input: TypeAlias = Event | int  # an event, or what the clock is set to

@@ -1,7 +1,8 @@
 """The second opinion on SASE: queries by their formal definition, over finished streams.
 
 Wu, Diao and Rizvi 2006, section 2.2.2, and for runs and strategies the docstring of
-`cep_core.patterns`: every choice of events is tried, and kept if the definition says so.  Nothing
+`cep_core.algebra.patterns`: every choice of events is tried, and kept if the definition says so.
+Nothing
 is the engine's: a query is data of this module, and `text` says it in SASE.
 """
 

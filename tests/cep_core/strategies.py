@@ -14,11 +14,9 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 
 from hypothesis import strategies as st
 
-from cep_core import algebra, patterns
-from cep_core.algebra import Aggregate, Node
-from cep_core.errors import AlgebraError
-from cep_core.events import Event, Schema
-from cep_core.expressions import (
+from cep_core import algebra
+from cep_core.algebra import Aggregate, Node, patterns
+from cep_core.algebra.expressions import (
     TRUE,
     And,
     Arithmetic,
@@ -41,6 +39,8 @@ from cep_core.expressions import (
     Time,
     rewrite,
 )
+from cep_core.errors import AlgebraError
+from cep_core.events import Event, Schema
 
 T = TypeVar("T")
 Types: TypeAlias = Mapping[int, Sequence[type]]

@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from cep_core.operators.accumulators import Best, Total, accumulator, result
+from cep_core.operators.cayuga.accumulators import Best, Total, accumulator, result
 
 VALUES = st.one_of(
     st.none(),

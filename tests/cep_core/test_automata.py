@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 
 import cep_core
-from cep_core import air, automata
 from cep_core import algebra as al
-from cep_core.errors import AlgebraError, QueryError
-from cep_core.events import Event, Schema
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     TRUE,
     And,
     Arithmetic,
@@ -20,7 +17,10 @@ from cep_core.expressions import (
     Duration,
     Expression,
 )
-from tests.cep_core.test_index import predicates
+from cep_core.errors import AlgebraError, QueryError
+from cep_core.events import Event, Schema
+from cep_core.views import air, automata
+from tests.cep_core.test_predicate_index import predicates
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)

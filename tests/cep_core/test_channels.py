@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import Row
 
 SLOTS = st.sampled_from([0, 1, 2, 62, 63, 64, 65, 200])

@@ -11,6 +11,17 @@ import pytest
 
 import cep_core
 from cep_core import algebra as al
+from cep_core.algebra.expressions import (
+    TRUE,
+    And,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Expression,
+    Or,
+    Parameter,
+)
 from cep_core.errors import (
     AlgebraError,
     CepError,
@@ -22,17 +33,6 @@ from cep_core.errors import (
     UnknownQuery,
 )
 from cep_core.events import Event, Match, Schema
-from cep_core.expressions import (
-    TRUE,
-    And,
-    Column,
-    Compare,
-    Constant,
-    Duration,
-    Expression,
-    Or,
-    Parameter,
-)
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)

@@ -19,15 +19,24 @@ from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, algebra
 from cep_core.algebra import Node
+from cep_core.algebra.expressions import (
+    TRUE,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Or,
+    rewrite,
+    walk,
+)
+from cep_core.dataflow.clock import Lane
+from cep_core.dataflow.mop import Wanted
 from cep_core.events import Row
-from cep_core.expressions import TRUE, Column, Compare, Constant, Expression, Or, rewrite, walk
-from cep_core.mop import Wanted
-from cep_core.operators.absence import Absence
-from cep_core.operators.active import ActiveIndex
-from cep_core.operators.state import Instance
-from cep_core.operators.succession import Successor
-from cep_core.plan import Builder, Plan
-from cep_core.runtime import Lane
+from cep_core.operators.cayuga.absence import Absence
+from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.cayuga.state import Instance
+from cep_core.operators.eql.succession import Successor
+from cep_core.plan.plan import Builder, Plan
 from tests.cep_core.reference import Input, evaluate, results, sources
 from tests.cep_core.strategies import (
     Advance,

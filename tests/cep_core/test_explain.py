@@ -7,7 +7,7 @@ import json
 import pytest
 
 import cep_core
-from cep_core.text import duration_in_words
+from cep_core.algebra.text import duration_in_words
 
 FALL = """SELECT Name, Price_1 AS high, Price AS low
 FROM FILTER{DUR >= 10 min} (

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cep_core import Engine, Event, Function, intake
+from cep_core import Engine, Event, Function
+from cep_core.runtime import intake
 
 QUERIES = (
     ("SELECT * FROM S NEXT{$1.v = $2.v} T", "cel"),

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cep_core import CepError, Engine, Event, Options, algebra, patterns
-from cep_core.algebra import Component, NegativeComponent, Node, Part
+from cep_core import CepError, Engine, Event, Options, algebra
+from cep_core.algebra import Component, NegativeComponent, Node, Part, patterns
+from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration, Expression
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
-from cep_core.expressions import TRUE, Column, Compare, Constant, Duration, Expression
 
 A, B = (algebra.stream(name, Schema(("n", "s"), (int, str))) for name in "AB")
 PARTS = (Part(0, "value", 0), Part(0, "end"), Part(1, "start"), Part(1, "value", 0))

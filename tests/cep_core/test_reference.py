@@ -13,8 +13,7 @@ import pytest
 
 from cep_core import algebra
 from cep_core.algebra import Aggregate, Node
-from cep_core.events import VALUES, Event, Row, Schema
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
     And,
@@ -32,6 +31,7 @@ from cep_core.expressions import (
     Or,
     Parameter,
 )
+from cep_core.events import VALUES, Event, Row, Schema
 from tests.cep_core.reference import Input, World, evaluate, holds, iterations, results, value
 
 QUOTE = Schema(("Name", "Price"), (str, float))

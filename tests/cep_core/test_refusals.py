@@ -10,9 +10,7 @@ import pytest
 
 import cep_core
 from cep_core import algebra as al
-from cep_core.errors import AlgebraError, CepError
-from cep_core.events import Event, Schema
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
     And,
@@ -24,9 +22,11 @@ from cep_core.expressions import (
     Expression,
     Negative,
 )
-from cep_core.index import PredicateIndex
-from cep_core.predicates import Definition, Shapes
-from cep_core.runtime import Batch, Clock
+from cep_core.dataflow.clock import Batch, Clock
+from cep_core.dataflow.predicate_index import PredicateIndex
+from cep_core.dataflow.predicates import Definition, Shapes
+from cep_core.errors import AlgebraError, CepError
+from cep_core.events import Event, Schema
 
 NUMBERS = Schema(("x", "y"), (int, int))
 S = al.stream("S", NUMBERS)
@@ -100,7 +100,7 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.code.entry_scan", fails)
+        patched.setattr("cep_core.dataflow.code.entry_scan", fails)
         with pytest.raises(MemoryError):
             core.register("fails", al.select(S, And((above(1), Compare("=", S_Y, Constant(3))))))
     assert {name: core.stats()[name] for name in KEPT} == before
@@ -130,7 +130,7 @@ def test_an_index_is_as_it_was_if_an_entry_fails(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.code.entry_scan", fails)
+        patched.setattr("cep_core.dataflow.code.entry_scan", fails)
         with pytest.raises(MemoryError):
             index.add(defined(Compare("!=", Column(2, 0), Constant(3))), 99)
     assert len(index) == present
@@ -344,12 +344,12 @@ def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.Monkey
         raise ValueError("once")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.operators.aggregate.Share.put", fails)
+        patched.setattr("cep_core.operators.cayuga.aggregate.Share.put", fails)
         with pytest.raises(ValueError, match="once"):
             core.advance(2)
     out = core.push([Event("S", (n, 0), 2) for n in range(2)])
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.operators.state.State.install", fails)
+        patched.setattr("cep_core.operators.cayuga.state.State.install", fails)
         with pytest.raises(ValueError, match="once"):
             core.advance(3)
     out += core.push([Event("S", (7, 0), 3), Event("S", (8, 0), 4)])
@@ -376,7 +376,7 @@ def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
         raise ValueError("once")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.operators.aggregate.Share.results", fails)
+        patched.setattr("cep_core.operators.cayuga.aggregate.Share.results", fails)
         with pytest.raises(ValueError, match="once"):
             core.close() if fails_in == "close" else core.advance(2)
     assert [m.event.t1 for m in core.push([Event("S", (1, 0), t) for t in (2, 3)])] == [2]
@@ -582,7 +582,7 @@ def test_rows_that_nobody_has_fetched_go_with_their_query(monkeypatch: pytest.Mo
         raise ValueError("once")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.streams.Streams.forget", fails)
+        patched.setattr("cep_core.runtime.streams.Streams.forget", fails)
         with pytest.raises(ValueError, match="once"):
             core.push([Event("S", (1, 1), 1)])
     core.unregister("gone")

@@ -10,9 +10,7 @@ import pytest
 
 import cep_core
 from cep_core import algebra as al
-from cep_core.errors import SnapshotError
-from cep_core.events import Event, Schema
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
     And,
@@ -23,7 +21,10 @@ from cep_core.expressions import (
     Expression,
     Or,
 )
-from cep_core.predicates import Definition, Shapes, normal_form
+from cep_core.dataflow.predicates import Definition, Shapes, normal_form
+from cep_core.errors import SnapshotError
+from cep_core.events import Event, Schema
+from cep_core.plan.plan import BUILDERS
 
 ANY = Schema(("a", "n"), (float, int))
 S = al.stream("S", ANY)
@@ -275,7 +276,7 @@ def test_a_restored_engine_has_the_builders_it_is_given() -> None:
 
     def build(plan: Any, wanted: Any, number: int) -> Any:
         made.append(number)
-        return cep_core.plan.BUILDERS["project"](plan, wanted, number)
+        return BUILDERS["project"](plan, wanted, number)
 
     core = engine(builders={"project": build})
     core.register("q", al.rename(S, {"a": "b"}))

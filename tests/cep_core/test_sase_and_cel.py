@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from cep_core import Engine, Event, algebra
 from cep_core.algebra import Node
+from cep_core.algebra.expressions import Column, Compare, Constant
 from cep_core.events import Schema
-from cep_core.expressions import Column, Compare, Constant
 from tests.examples import MORE
 
 SCHEMA = Schema(("id", "v"), (int, int))

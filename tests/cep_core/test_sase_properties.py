@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options
+from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.events import Row
-from cep_core.mop import MOp, Operator, Wanted
-from cep_core.operators.negation import Cancelling, Negation
-from cep_core.operators.runs import Run, Runs
-from cep_core.operators.scan import SequenceScan
-from cep_core.operators.stacks import ActiveStacks
-from cep_core.operators.transitions import Cells
-from cep_core.plan import Builder
+from cep_core.operators.sase.negation import Cancelling, Negation
+from cep_core.operators.sase.runs import Run, Runs
+from cep_core.operators.sase.scan import SequenceScan
+from cep_core.operators.sase.stacks import ActiveStacks
+from cep_core.operators.sase.transitions import Cells
+from cep_core.plan.plan import Builder
 from tests.cep_core.sase_reference import (
     Condition,
     Either,

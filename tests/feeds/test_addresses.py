@@ -8,11 +8,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 
-from feeds.addresses import Refused, Resolve, Target, check, is_public, refusal
-from feeds.addresses import resolve as system_resolve
-from feeds.feedstate import FeedState
-from feeds.fetch import Failed, Settings, fetch
-from feeds.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, Network
+from feeds.http.addresses import Refused, Resolve, Target, check, is_public, refusal
+from feeds.http.addresses import resolve as system_resolve
+from feeds.http.feed_state import FeedState
+from feeds.http.fetch import Failed, Settings, fetch
+from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, Network
 
 NOBODY: frozenset[str] = frozenset()
 PUBLIC = """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as reader
 
-from feeds.display import SCHEMES, plain_text, safe_html, safe_link
+from feeds.formats.display import SCHEMES, plain_text, safe_html, safe_link
 
 BASE = "https://a.example/blog/post"
 RELATION = 'rel="noopener noreferrer nofollow ugc"'

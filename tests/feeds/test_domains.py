@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feeds.domains import registrable
+from feeds.http.domains import registrable
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from typing import TypeAlias
 
 import pytest
 
-from feeds.addresses import RESOLVING, Refused, Target, check
-from feeds.addresses import resolve as system_resolve
-from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
-from feeds.feedstate import FeedState
-from feeds.fetch import (
+from feeds.formats.discovery import discover, is_html
+from feeds.formats.parse import parse_feed
+from feeds.http.addresses import RESOLVING, Refused, Target, check
+from feeds.http.addresses import resolve as system_resolve
+from feeds.http.feed_state import FeedState
+from feeds.http.fetch import (
     CONTACT,
     DEFAULT,
     UNCONDITIONAL,
@@ -39,7 +40,6 @@ from feeds.fetch import (
     _headers,
     fetch,
 )
-from feeds.parse import parse_feed
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]

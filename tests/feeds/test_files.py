@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from feeds import archives
 from feeds.documents import Document
-from feeds.files import Rejected, read
+from feeds.files import archives
+from feeds.files.files import Rejected, read
 from tests.corpus import Corpus
 
 AT = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from feeds.entries import Channel, Enclosure, Entry
-from feeds.items import LEAVES, Item, make_items
-from feeds.times import parse_time
+from feeds.formats.entries import Channel, Enclosure, Entry
+from feeds.formats.items import LEAVES, Item, make_items
+from feeds.formats.times import parse_time
 
 SEEN = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
 

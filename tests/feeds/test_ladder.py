@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from feeds.errors import MalformedDocument
-from feeds.ladder import climb
+from feeds.formats.ladder import climb
 
 
 @pytest.mark.parametrize(

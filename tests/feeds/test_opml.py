@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds import opml
 from feeds.errors import FeedError
-from feeds.opml import Outline, read_list, write_opml
+from feeds.formats import opml
+from feeds.formats.opml import Outline, read_list, write_opml
 from tests.corpus import OWN, Corpus
 
 NESTED = b"""<?xml version="1.0"?><opml version="2.0"><head><title>t</title></head><body>

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from feeds.errors import FeedError, MalformedDocument, NotAFeed
-from feeds.items import Item
-from feeds.parse import MAX_ITEMS, ParsedFeed, parse_feed
+from feeds.formats.items import Item
+from feeds.formats.parse import MAX_ITEMS, ParsedFeed, parse_feed
 from tests.corpus import OWN, Corpus, index
 
 SEEN = 1_790_000_000_000_000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds.schedule import Policy, Wishes, next_poll
-from feeds.times import parse_time, rfc3339
+from feeds.formats.times import parse_time, rfc3339
+from feeds.http.schedule import Policy, Wishes, next_poll
 
 NOW = 1_363_687_200_000_000  # Tuesday, 2013-03-19T10:00:00Z
 STEADY = Policy(jitter=0)

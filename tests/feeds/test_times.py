@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds.times import parse_time, rfc3339
+from feeds.formats.times import parse_time, rfc3339
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from feeds import xmlparse
 from feeds.errors import MalformedDocument
-from feeds.xmlparse import DEFAULT, Limits, parse, recover
+from feeds.xml import xmlparse
+from feeds.xml.xmlparse import DEFAULT, Limits, parse, recover
 
 ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
 

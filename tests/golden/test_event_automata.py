@@ -12,7 +12,7 @@ import pytest
 
 import cep_core
 from cep_core.errors import AlgebraError
-from cep_core.eventautomata import EventAutomaton, to_dot
+from cep_core.views.event_automata import EventAutomaton, to_dot
 from tests.golden.test_next_cep import CURRENCIES, FIGURE_1, FRAUD, LARGE, TRANSACTION
 
 

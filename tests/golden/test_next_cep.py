@@ -15,9 +15,9 @@ import pytest
 
 import cep_core
 from cep_core import algebra
+from cep_core.algebra.expressions import Constant, Items
 from cep_core.events import Event
-from cep_core.expressions import Constant, Items
-from cep_core.languages.eqlparts import Piece, rank_of
+from cep_core.languages.eql.parts import Piece, rank_of
 from cep_core.rewrite.cost import (
     Estimate,
     delayed,

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import pytest
 
 from cep_core import Engine, Event, Options
-from cep_core.mop import MOp
-from cep_core.operators.multistacks import MultiStacks
-from cep_core.operators.negation import Negation
-from cep_core.operators.runtimestack import RuntimeStack
-from cep_core.operators.stacks import ActiveStacks
+from cep_core.dataflow.mop import MOp
+from cep_core.operators.sase.multistacks import MultiStacks
+from cep_core.operators.sase.negation import Negation
+from cep_core.operators.sase.runtimestack import RuntimeStack
+from cep_core.operators.sase.stacks import ActiveStacks
 
 Kind = TypeVar("Kind", bound=MOp)
 HOUR = 3600

@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 from tests.kills.log import Batch, Sent
 from tests.kills.workload import guid, known, title
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 
 Finding: TypeAlias = tuple[str, tuple[str, ...]]
 """A subscription and the documents of one of its matches."""

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import xscl
 from tests.xscl.delivery.receiver import EACH, item
-from xscl.delivery.deliveries import Pace
+from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.endpoint import Webhook
-from xscl.delivery.outbox import Outbox, Ways
-from xscl.delivery.webhook import Posting
-from xscl.secrets import Secrets
+from xscl.delivery.outbox.deliveries import Pace
+from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.polling.credentials import Secrets
 
 SECONDS = 60.0
 

@@ -20,9 +20,9 @@ from tests.kills.checker import Found, Input, Verdict, read, verdict
 from tests.kills.processes import Life, forked, fresh, said, wait
 from tests.kills.victim import SECONDS, Setting
 from tests.kills.workload import answer
-from tests.xscl.scripted import Server
-from xscl.feed import feed_key
-from xscl.followed import ticks
+from tests.xscl.polling.scripted import Server
+from xscl.polling.feed import feed_key
+from xscl.polling.feed_repository import ticks
 
 PATH = "/feed"
 _ANSWERS = 1_000

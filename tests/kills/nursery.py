@@ -7,9 +7,9 @@ which would not be there after a fork: hence it opens no database.
 import sqlglot.dialects.duckdb  # noqa: F401  # otherwise each victim loads it for its first query
 
 import tests.kills.processes  # noqa: F401
-from feeds.connection import _trusted
+from feeds.http.connection import _trusted
 from tests.kills.workload import SUBSCRIPTIONS
-from xscl.compile import compile_query
+from xscl.planning.compile import compile_query
 
 for _, query in SUBSCRIPTIONS:
     compile_query(query)

@@ -12,7 +12,7 @@ from tests.kills.checker import Found, Input, Match, Verdict, read, verdict
 from tests.kills.log import Batch, Log, Sent, at_work, batches, delivered
 from tests.kills.victim import set_up
 from tests.kills.workload import answer, documents, guid, known, title
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 
 BASE = 1_700_000_000_000_000
 FEED = "sample"

@@ -15,7 +15,7 @@ from feeds.faultpoints import Fault
 from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
-from tests.xscl.scripted import Server, serving
+from tests.xscl.polling.scripted import Server, serving
 
 WELL = Verdict()
 CREATING = (Fault("before_commit", 1), Fault("before_commit", 3))

@@ -23,7 +23,7 @@ from feeds.faultpoints import Fault
 from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
-from tests.xscl.scripted import Server, serving
+from tests.xscl.polling.scripted import Server, serving
 
 pytestmark = pytest.mark.slow
 

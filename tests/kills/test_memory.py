@@ -12,7 +12,7 @@ import pytest
 
 import xscl
 from tests.kills.processes import ROOT
-from xscl.storeerrors import StoreDamaged, StoreNeedsMemory, told
+from xscl.store.store_errors import StoreDamaged, StoreNeedsMemory, told
 
 MB = 1 << 20
 LOG = 75

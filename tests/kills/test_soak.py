@@ -29,8 +29,8 @@ from feeds.faultpoints import VARIABLE, Fault
 from tests.examples import usually
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
-from xscl.home import Home
-from xscl.storefile import log_path
+from xscl.store.data_directory import Home
+from xscl.store.store_file import log_path
 
 SECONDS = float(os.environ.get("XSCL_SOAK", "90"))
 RATE = 60.0

@@ -27,15 +27,15 @@ from urllib.parse import urlsplit
 from feeds.spool import Spool, SpoolError
 from tests.kills.log import Batch, Log, batches
 from tests.kills.workload import STREAM, SUBSCRIPTIONS, documents, sent_again, sent_twice
-from xscl.engine import Engine
-from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, follow, prepare
-from xscl.home import Home
-from xscl.match import Match
-from xscl.matches import Matches
-from xscl.pipeline import Consumer
-from xscl.serve import Service, Serving
-from xscl.termination import stopped_by_signals
+from xscl.engine.facade import Engine
+from xscl.ingestion.pipeline import Consumer
+from xscl.polling.feed_poller import Fetching, follow, prepare
+from xscl.polling.feed_repository import Feeds, ticks
+from xscl.server.serve import Service, Serving
+from xscl.server.termination import stopped_by_signals
+from xscl.store.data_directory import Home
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.matches import Matches
 
 SECONDS = 400.0
 """A victim that nobody has killed for so long ends with a report of where it stands."""
@@ -136,9 +136,9 @@ class Victim(Service):
 def _few(documents: int) -> None:
     """Say how many documents Spark's tasks are not needed for: with 0 they shred all."""
     # Spark need not be installed
-    from xscl import source
+    from xscl.ingestion.spark import spark_source
 
-    source.FEW = documents
+    spark_source.FEW = documents
 
 
 def _next(sent: Sequence[Batch]) -> int:

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.cli import main
-from xscl.composites import Composite
-from xscl.documents import Stored
-from xscl.match import Reader
-from xscl.match_log import MatchLog
-from xscl.matches import Matches
-from xscl.results import Results
-from xscl.serve import Service
+from xscl.documents.composite_events import Composite
+from xscl.documents.document_log import Stored
+from xscl.documents.results import Results
+from xscl.engine.match_log import MatchLog
+from xscl.server.serve import Service
+from xscl.subscriptions.match import Reader
+from xscl.subscriptions.matches import Matches
 
 _hand_on = Service._hand_on
 

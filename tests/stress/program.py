@@ -14,7 +14,7 @@ import httpx
 from tests.stress.clients import KINDS, Client, Findings, Follower, Poster, Publisher, started
 from tests.stress.oracle import SKIPPED, Sent, differences
 from tests.stress.service import SERVE, Serving
-from xscl.home import Home
+from xscl.store.data_directory import Home
 
 DRAINS = 300.0
 """Seconds in which what was acknowledged has to be consumed, on a busy machine."""

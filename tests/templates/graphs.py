@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
+from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
 
 Shape: TypeAlias = "int | tuple[Shape, ...]"
 Pairs: TypeAlias = tuple[tuple[int, int], ...]

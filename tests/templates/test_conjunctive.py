@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlglot
 
-from templates.conjunctive import query_over_base, query_over_views
-from templates.joingraph import JoinGraph
-from templates.queries import Base
+from templates.model.join_graph import JoinGraph
+from templates.sql.conjunctive import query_over_base, query_over_views
+from templates.sql.queries import Base
 from tests.templates.graphs import graph
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"

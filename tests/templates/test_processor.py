@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from templates.lending import Lender
+from templates.columns.arrow_tables import Lender
 from templates.processor import _FORGET, Processor
-from templates.registry import SCHEMA
+from templates.registry.registry import SCHEMA
 
 
 def test_bytes_are_told_while_the_state_is_let_go() -> None:

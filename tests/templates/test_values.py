@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.lending import Lender
-from templates.registry import SCHEMA
-from templates.values import Keys, Values, keys_of
+from templates.columns.arrow_tables import Lender
+from templates.columns.values import Keys, Values, keys_of
+from templates.registry.registry import SCHEMA
 
 
 def weak(texts: Sequence[str], salt: int) -> Keys:

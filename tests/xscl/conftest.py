@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from xscl.usersql import asking
-from xscl.usersql.limits import Limits
+from xscl.service.sql import sql_service
+from xscl.service.sql.limits import Limits
 
 PATIENT = 15.0
 """Seconds that a user's question may take beside other tests; for users it is two."""
@@ -18,5 +18,5 @@ PATIENT = 15.0
 def patient_questions() -> Iterator[None]:
     """Have users' questions answered on a busy machine; tests of what stops them say so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asking, "Limits", partial(Limits, seconds=PATIENT))
+        patch.setattr(sql_service, "Limits", partial(Limits, seconds=PATIENT))
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from templates import valuejoins
+from templates.state import value_joins
 from tests.joining import in_database
 from tests.strategies import Block, Compare, Doc, Exists, Push, Step
 from tests.strategies import Path as PatternPath
@@ -86,8 +86,8 @@ EVENTS: tuple[Event, ...] = (
 def in_parts() -> Iterator[None]:
     """Make R_vj of the driving value joins, one document at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(valuejoins, "FEW", 0)
-        patch.setattr(valuejoins, "PART", 1)
+        patch.setattr(value_joins, "FEW", 0)
+        patch.setattr(value_joins, "PART", 1)
         yield
 
 

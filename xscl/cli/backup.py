@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from xscl.backup import Backup
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import UsageError, answer, echo, echo_json, warn
 from xscl.cli.service import opened
-from xscl.home import Home
-from xscl.restore import Accepted, Restored, accept
-from xscl.restore import restore as put_back
+from xscl.service.restore import Accepted, Restored, accept
+from xscl.service.restore import restore as put_back
+from xscl.store.backup import Backup
+from xscl.store.data_directory import Home
 
 
 def backup(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.checkup import checkup
+from xscl.cli.diagnostics import checkup
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import echo, echo_json
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feeds import files
 from feeds.documents import Document
-from feeds.files import Rejected
+from feeds.files import files
+from feeds.files.files import Rejected
 from xscl.cli.output import UsageError, progress, warn
 from xscl.time_format import ticks_of_time
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from feeds.errors import MalformedDocument
-from feeds.xmlparse import parse
+from feeds.xml.xmlparse import parse
 
 Value: TypeAlias = str | int | float | bool | None
 _DELIMITERS = ",;\t|"

@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from feeds.errors import FeedError
-from feeds.opml import Outline, read_list, write_opml
-from feeds.xmlparse import DEFAULT
+from feeds.formats.opml import Outline, read_list, write_opml
+from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
-from xscl.feed import FeedsError, check_name
-from xscl.feedlist import Line
+from xscl.polling.feed import FeedsError, check_name
+from xscl.polling.feed_list import Line
 
 TITLE = "Feeds followed by xscl"
 

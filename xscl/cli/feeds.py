@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from feeds.fetch import CONTACT
+from feeds.http.fetch import CONTACT
 from xscl.cli import feed_lists
 from xscl.cli.completion import feeds_like
 from xscl.cli.feed_lists import misused
@@ -37,10 +37,10 @@ from xscl.cli.options import (
 )
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
-from xscl.feed import EVERY, Headers, check_name, check_url, read_header
-from xscl.followed import ticks
-from xscl.following import Fetching
 from xscl.language.parser import parse_window
+from xscl.polling.feed import EVERY, Headers, check_name, check_url, read_header
+from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
 
 app = typer.Typer(

@@ -15,36 +15,44 @@ from typing import Any
 import pyarrow as pa
 
 from feeds.documents import Document
-from feeds.opml import Outline
+from feeds.formats.opml import Outline
 from feeds.spool import Spool
-from xscl.backup import Backup, back_up
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport, report_sink
 from xscl.cli.output import warn
 from xscl.cli.subscription_list import ImportRow, refuse_bare
-from xscl.cuts import Stopped
 from xscl.delivery.endpoint import Webhook
-from xscl.delivery.endpoints import Endpoints
-from xscl.engine import Engine
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.documents.document_validation import Refusal
+from xscl.documents.results import Subscription
+from xscl.documents.retention import asked
+from xscl.engine.facade import Engine
 from xscl.errors import NameTaken, XsclError
-from xscl.feed import EVERY, Feed, Headers
-from xscl.feedlist import Line, outlines_of, take_list
-from xscl.feedtables import create_tables
-from xscl.followed import Count, Feeds, feed_row, ticks
-from xscl.following import Fetching, allow_late, edit, follow, late_items, poll_now, prepare
-from xscl.home import Home
-from xscl.match import Match
-from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
-from xscl.refusing import Refusal
-from xscl.results import Subscription
-from xscl.retention import asked
-from xscl.secrets import NAME, secrets_in
+from xscl.ingestion.pipeline import BATCH, BATCH_BYTES, DirectConsumer
+from xscl.inspection.why import Why
+from xscl.planning.truncations import Stopped
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed import EVERY, Feed, Headers
+from xscl.polling.feed_list import Line, outlines_of, take_list
+from xscl.polling.feed_poller import (
+    Fetching,
+    allow_late,
+    edit,
+    follow,
+    late_items,
+    poll_now,
+    prepare,
+)
+from xscl.polling.feed_repository import Count, Feeds, feed_row, ticks
+from xscl.polling.feed_tables import create_tables
 from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.document_bindings import Witness, spooled, witness
+from xscl.service.status import Status, status
 from xscl.service.tokens import Tokens
-from xscl.status import Status, status
+from xscl.store.backup import Backup, back_up
+from xscl.store.data_directory import Home
+from xscl.subscriptions.match import Match
 from xscl.time_format import written
-from xscl.why import Why
-from xscl.witness import Witness, spooled, witness
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from typing import Any
 from feeds.documents import Document
 from xscl.cli.output import echo, match_text
 from xscl.delivery.message import MatchFields, row_of
-from xscl.engine import Engine
-from xscl.ledger import Batch
-from xscl.sink import EngineSink
-from xscl.xpath.portions import Part
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.shredding.remote.remote_bindings import Part
+from xscl.store.consumed_offsets import Batch
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ import typer
 
 from xscl.cli.output import warn
 from xscl.errors import QueryError
-from xscl.home import Home
 from xscl.service.client_address import network_of
+from xscl.store.data_directory import Home
 
 Data: TypeAlias = Annotated[
     Path,
@@ -158,7 +158,7 @@ def _age(text: str | None) -> str | None:
     if text.strip().isdecimal():
         raise typer.BadParameter(f"{text} has no unit; write '{text} d' or '{text} h'")
     # Loads the parser of durations and DuckDB, which other options do without.
-    from xscl.retention import ticks_of
+    from xscl.documents.retention import ticks_of
 
     try:
         ticks_of(text)

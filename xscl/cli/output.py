@@ -19,7 +19,7 @@ from xscl.time_format import moment
 
 if TYPE_CHECKING:
     from xscl.delivery.message import MatchFields
-    from xscl.match import Node
+    from xscl.subscriptions.match import Node
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

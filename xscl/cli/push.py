@@ -11,16 +11,16 @@ import typer
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.files import Rejected
+from feeds.files.files import Rejected
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url
 from xscl.cli.output import UsageError, echo, echo_json, warn
 from xscl.cli.service import opened
+from xscl.documents.document_validation import Refusal, check
+from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
-from xscl.followed import ticks
-from xscl.refusing import Refusal, check
-from xscl.retention import DAY
+from xscl.polling.feed_repository import ticks
 
 
 def push(

@@ -19,12 +19,12 @@ from xscl.cli.output import answer, warn
 from xscl.cli.query_argument import query_text, refuse_bare_duration
 from xscl.cli.run import WRITERS, Format
 from xscl.cli.service import Service, client_of, opened
-from xscl.compile import compile_query
+from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
-from xscl.results import XSCL
+from xscl.planning.compile import compile_query
 
 Subject: TypeAlias = Annotated[
     str,

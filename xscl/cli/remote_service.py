@@ -19,22 +19,22 @@ import pyarrow.parquet as pq
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.opml import Outline, read_list
-from xscl.backup import Backup, receive, refuse_other
+from feeds.formats.opml import Outline, read_list
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, progress, warn
 from xscl.cli.subscription_list import ImportRow
+from xscl.documents.document_validation import Refusal, check
 from xscl.errors import DocumentError, NameTaken
-from xscl.feed import Headers
-from xscl.feedlist import Line
-from xscl.following import Fetching
-from xscl.match import Node
-from xscl.refusing import Refusal, check
-from xscl.why import Edge, Why
-from xscl.witness import Row as WitnessRow
-from xscl.witness import Witness
+from xscl.inspection.why import Edge, Why
+from xscl.polling.feed import Headers
+from xscl.polling.feed_list import Line
+from xscl.polling.feed_poller import Fetching
+from xscl.service.document_bindings import Row as WitnessRow
+from xscl.service.document_bindings import Witness
+from xscl.store.backup import Backup, receive, refuse_other
+from xscl.subscriptions.match import Node
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -390,7 +390,8 @@ class RemoteService:
 
 
 def _row(answer: Mapping[str, Any]) -> Row:
-    """Return a feed in the order of `xscl.followed.feed_row`, without the warnings."""
+    """Return a feed in the order of `xscl.polling.feed_repository.feed_row`, without the
+    warnings."""
     return {"url": answer["url"], **{k: v for k, v in answer.items() if k != "warnings"}}
 
 

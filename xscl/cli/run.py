@@ -25,9 +25,9 @@ from xscl.cli.output import (
 from xscl.cli.query_argument import query_text
 from xscl.cli.run_events import LANGUAGE_NAMES, Asked, run_events
 from xscl.delivery.message import MatchFields, row_of
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 from xscl.language.windows import refuse_bare_windows
-from xscl.match import Match
+from xscl.subscriptions.match import Match
 
 BATCH = 1_000
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feeds.fetch import CONTACT
+from feeds.http.fetch import CONTACT
+from xscl.cli.extras import install_command, missing, require
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.options import (
     DATA,
@@ -25,15 +26,14 @@ from xscl.cli.options import (
     home,
 )
 from xscl.cli.output import echo, echo_json, warn
-from xscl.delivery.mail import mail_server
-from xscl.demo import demonstrate
-from xscl.extras import install_command, missing, require
-from xscl.following import Fetching
-from xscl.logs import LogFormat, logging_to
-from xscl.serve import Service, Serving
+from xscl.delivery.channels.mail import mail_server
+from xscl.polling.feed_poller import Fetching
+from xscl.server.demo import demonstrate
+from xscl.server.serve import Service, Serving
+from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import network_of
 from xscl.service.connection_limit import CONNECTIONS
-from xscl.termination import exit_now, stopped_by_signals
+from xscl.service.logs import LogFormat, logging_to
 
 if TYPE_CHECKING:
     from xscl.service.installation import Settings

@@ -3,7 +3,7 @@
 A command parses arguments, calls use cases of a `Service`, and prints.  `LocalService` and
 `RemoteService` have the same methods with the same results and errors; mypy checks each call
 against both.  What HTTP routes and `LocalService` share are functions of the packages below, such
-as `xscl.following.edit`.
+as `xscl.polling.feed_poller.edit`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.cli.http_client import HttpClient, client_at, token_of
 from xscl.cli.local_service import LocalService
 from xscl.cli.options import home
 from xscl.cli.remote_service import RemoteService
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 from xscl.errors import UnknownSubscription
 
 Service: TypeAlias = LocalService | RemoteService

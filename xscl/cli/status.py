@@ -11,9 +11,9 @@ from xscl.cli.local_service import LocalService
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
-from xscl.engine import Engine
-from xscl.home import SERVICE, HomeError
-from xscl.status import Status
+from xscl.engine.facade import Engine
+from xscl.service.status import Status
+from xscl.store.data_directory import SERVICE, HomeError
 from xscl.time_format import ticks_of_time
 
 

@@ -15,10 +15,10 @@ from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.query_argument import query_text, refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
+from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
-from xscl.relational import LANGUAGES
-from xscl.results import XSCL
+from xscl.planning.event_queries import LANGUAGES
 from xscl.service.names import refuse_unaddressable
 
 _LANGUAGES = (XSCL, *LANGUAGES)

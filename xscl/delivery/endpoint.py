@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
-from feeds.times import SECOND
+from feeds.formats.times import SECOND
 
 Kind: TypeAlias = Literal["webhook", "mail", "file"]
 State: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed"]

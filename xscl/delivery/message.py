@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 from lxml import etree
 
-from feeds.display import safe_link
-from feeds.times import rfc3339
+from feeds.formats.display import safe_link
+from feeds.formats.times import rfc3339
 from xscl.delivery.wording import CUT, bound_lines
-from xscl.match import Match, Node
-from xscl.xpath.tree import Tree
+from xscl.shredding.nodes.tree import Tree
+from xscl.subscriptions.match import Match, Node
 
 TOGETHER = 100
 """Maximum number of matches in a message."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from xscl.match import Match, Node
-from xscl.xpath.tree import Tree
+from xscl.shredding.nodes.tree import Tree
+from xscl.subscriptions.match import Match, Node
 
 CUT = 500
 """Maximum number of characters of a text."""

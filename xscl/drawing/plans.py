@@ -13,7 +13,7 @@ import graphlay
 from lxml import etree
 
 from xscl.drawing.svg import Picture, box, element, length, line, shortened, text
-from xscl.plangraph import SCAN, STREAM, TEMPLATE, PlanGraph, PlanNode
+from xscl.planning.plan_graph import SCAN, STREAM, TEMPLATE, PlanGraph, PlanNode
 
 MOST = 120
 """Nodes of a picture; of a larger plan those are drawn that have the most operators."""

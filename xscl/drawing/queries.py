@@ -14,13 +14,13 @@ from typing import TypeAlias, assert_never
 
 from lxml import etree
 
-from templates.joingraph import LEFT, RIGHT, Edge
-from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from templates.model.join_graph import LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
 from xscl.language.folding import Folding
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
 from xscl.time_format import duration
 
 MARGIN = 12.0

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from lark import Token, Tree
 
-from xscl.functions import FUNCTIONS
 from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.functions import FUNCTIONS
 from xscl.language.larktree import (
     Node,
     binds,

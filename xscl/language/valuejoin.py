@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Literal as Word
 from typing import assert_never, cast
 
-from xscl.functions import FUNCTIONS
 from xscl.language.disjuncts import Literal, disjuncts
 from xscl.language.faults import fault
+from xscl.language.functions import FUNCTIONS
 from xscl.language.scope import leaves, with_leaves
 from xscl.language.syntax import (
     And,

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from xscl.errors import XsclError
-from xscl.followed import ticks
+from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
-from xscl.store import Store
+from xscl.store.store import Store
 
 
 class AccountError(XsclError):

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from xscl.backup import back_up
-from xscl.diskroom import DiskRoom
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 from xscl.errors import XsclError
-from xscl.home import Home
-from xscl.ledger import Ledger
-from xscl.store import Store
-from xscl.storefile import log_path
+from xscl.store.backup import back_up
+from xscl.store.consumed_offsets import Ledger
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import DiskRoom
+from xscl.store.store import Store
+from xscl.store.store_file import log_path
 
 
 class BackupInProgress(XsclError):

@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from feeds.spool import Spool
-from xscl.arrival_clock import ArrivalClock
-from xscl.consumer_watch import ConsumerWatch
-from xscl.delivery.outbox import Outbox
-from xscl.diskroom import DiskRoom
-from xscl.engine import Engine
-from xscl.followed import Feeds
-from xscl.following import Fetching
-from xscl.home import Home
+from xscl.delivery.outbox.outbox import Outbox
+from xscl.engine.facade import Engine
+from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_repository import Feeds
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.answers import Answers
 from xscl.service.backups import Backups
@@ -31,10 +29,12 @@ from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
+from xscl.service.sql import UserSql
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
-from xscl.store import Store
-from xscl.usersql import UserSql
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import DiskRoom
+from xscl.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

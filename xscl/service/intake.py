@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.arrival_clock import ArrivalClock
-from xscl.diskroom import DiskFull, DiskRoom
-from xscl.engine import Engine
+from xscl.engine.facade import Engine
 from xscl.errors import Stopping, XsclError
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.store.disk_guard import DiskFull, DiskRoom
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000

@@ -17,11 +17,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from xscl.engine import Engine
-from xscl.home import Home
-from xscl.pace import Stage
-from xscl.status import Status
-from xscl.store import Store
+from xscl.engine.facade import Engine
+from xscl.engine.throughput import Stage
+from xscl.service.status import Status
+from xscl.store.data_directory import Home
+from xscl.store.store import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -21,10 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from feeds.addresses import Refused
 from feeds.errors import FeedError
+from feeds.http.addresses import Refused
 from feeds.spool import SpoolError
-from xscl.diskroom import DiskFull
 from xscl.errors import (
     DocumentError,
     NameTaken,
@@ -44,9 +43,10 @@ from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
+from xscl.service.sql.errors import Busy as SqlBusy
+from xscl.service.sql.errors import Unavailable
 from xscl.service.tokens import UnknownToken
-from xscl.usersql.errors import Busy as SqlBusy
-from xscl.usersql.errors import Unavailable
+from xscl.store.disk_guard import DiskFull
 
 _log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from xscl.engine import Engine
+from xscl.documents.results import XSCL
+from xscl.engine.facade import Engine
 from xscl.errors import Stopping
-from xscl.results import XSCL
 
 MOST = 500
 """Queries that are registered together."""

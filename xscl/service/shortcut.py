@@ -14,8 +14,8 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from xscl.documents.results import XSCL
 from xscl.errors import XsclError
-from xscl.results import XSCL
 from xscl.service.accounts import Account
 from xscl.service.dependencies import COUNTED, owner_of
 from xscl.service.installation import Installation

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, Field
 
-from xscl.match import Match
 from xscl.service.accounts import Account
 from xscl.service.moments import Moment
 from xscl.service.names import OPERATOR, owner
-from xscl.store import Store
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match
 
 
 class Bound(BaseModel):

@@ -11,8 +11,8 @@ from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
 
+from xscl.documents.results import XSCL, Subscription
 from xscl.errors import NameTaken, XsclError
-from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import MINE, ReservedName, refuse_unaddressable

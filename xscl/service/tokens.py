@@ -18,9 +18,9 @@ import threading
 from dataclasses import dataclass
 
 from xscl.errors import XsclError
-from xscl.followed import ticks
+from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, Accounts
-from xscl.store import Store
+from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 """What a token looks like, wherever it stands."""

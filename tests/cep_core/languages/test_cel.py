@@ -27,9 +27,7 @@ from cep_core.algebra import (
     WindowAggregate,
     WindowJoin,
 )
-from cep_core.errors import QueryError
-from cep_core.events import Schema
-from cep_core.expressions import (
+from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
     And,
@@ -47,7 +45,9 @@ from cep_core.expressions import (
     Parameter,
     rewrite,
 )
-from cep_core.languages.cel import Prepared, prepare
+from cep_core.errors import QueryError
+from cep_core.events import Schema
+from cep_core.languages.cel.cel import Prepared, prepare
 from cep_core.languages.tokens import split
 
 TICKS = 10  # a second

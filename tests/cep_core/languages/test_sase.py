@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cep_core import ALL_RULES, CepError, Engine, Event, Match, Options
+from cep_core.algebra.patterns import MOST_COMPONENTS
+from cep_core.dataflow.mop import MOp
 from cep_core.errors import QueryError, StreamInUse
-from cep_core.languages.sase import split
-from cep_core.mop import MOp
-from cep_core.patterns import MOST_COMPONENTS
+from cep_core.languages.sase.sase import split
 
 
 def engine(options: Options | None = None) -> Engine:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import xscl
-from feeds.addresses import resolve
+from feeds.http.addresses import resolve
 from tests.waiting import PATIENCE
 from tests.waiting import eventually as eventually  # for the tests of deliveries
-from xscl.delivery.deliveries import Pace
-from xscl.delivery.mail import MailServer
-from xscl.delivery.outbox import Outbox, Ways
-from xscl.delivery.signature import sign
-from xscl.delivery.webhook import Posting
-from xscl.secrets import Secrets
+from xscl.delivery.channels.mail import MailServer
+from xscl.delivery.channels.signature import sign
+from xscl.delivery.channels.webhook import Posting
+from xscl.delivery.outbox.deliveries import Pace
+from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.polling.credentials import Secrets
 
 QUICK = Pace(schedule=(0.05, 0.05, 0.05), ending=2.0)
 

@@ -25,9 +25,8 @@ from tests.xscl.delivery.receiver import (
     receiving,
     sending,
 )
-from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
-from xscl.delivery.file import append, is_name
-from xscl.delivery.mail import (
+from xscl.delivery.channels.file import append, is_name
+from xscl.delivery.channels.mail import (
     AT_ONCE,
     MailSender,
     MailServer,
@@ -36,9 +35,10 @@ from xscl.delivery.mail import (
     mail_server,
     text_of,
 )
+from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
 from xscl.delivery.message import Message, Source
 from xscl.errors import XsclError
-from xscl.secrets import Secrets
+from xscl.polling.credentials import Secrets
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def _is_of_mails(thread: threading.Thread) -> bool:
 
 
 def test_a_mail_has_one_deadline_for_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.delivery.mail.SECONDS", 0.3)
+    monkeypatch.setattr("xscl.delivery.channels.mail.SECONDS", 0.3)
     over = threading.Event()
 
     def greet_for_ever(listener: socket.socket) -> None:

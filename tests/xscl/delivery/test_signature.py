@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.xscl.delivery.receiver import NotSigned, verify
-from xscl.delivery.signature import headers, is_secret, new_secret, sign
+from xscl.delivery.channels.signature import headers, is_secret, new_secret, sign
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, AT, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from feeds.refused_networks import REFUSED_IPV4, REFUSED_IPV6, Network
+from feeds.http.refused_networks import REFUSED_IPV4, REFUSED_IPV6, Network
 from tests.feeds.test_addresses import samples, written
 from tests.xscl.delivery.receiver import (
     EACH,
@@ -31,15 +31,15 @@ from tests.xscl.delivery.receiver import (
     status,
     verify,
 )
-from xscl.arrival_clock import DAY, ArrivalClock
+from xscl.delivery.channels.signature import new_secret
+from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Endpoint, Failed, Hidden, Webhook
-from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.message import Message
-from xscl.delivery.places import SAME_HOST
-from xscl.delivery.signature import new_secret
-from xscl.delivery.webhook import Posting, WebhookSender
-from xscl.followed import ticks
-from xscl.secrets import Secrets
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.send_slots import SAME_HOST
+from xscl.polling.arrival_clock import DAY, ArrivalClock
+from xscl.polling.credentials import Secrets
+from xscl.polling.feed_repository import ticks
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import xscl
 from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest
 from xscl.drawing.svg import NAMESPACE
-from xscl.plangraph import LOOK, OVER, Flow, Passed, PlanGraph, PlanNode
-from xscl.samples import subscriptions
+from xscl.planning.plan_graph import LOOK, OVER, Flow, Passed, PlanGraph, PlanNode
+from xscl.web.samples import subscriptions
 
 
 def test_the_plan_has_streams_scans_templates_and_operators() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from xscl.compile import compile_query
 from xscl.drawing import draw_query
 from xscl.drawing.svg import NAMESPACE, printable
-from xscl.gallery import cases
+from xscl.planning.compile import compile_query
+from xscl.web.gallery import cases
 
 SVG = f"{{{NAMESPACE}}}"
 

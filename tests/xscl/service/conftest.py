@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from tests.waiting import eventually as eventually  # for the tests of the service
-from xscl.arrival_clock import ArrivalClock
-from xscl.delivery.mail import MailServer
-from xscl.following import Fetching
-from xscl.home import Home
-from xscl.serve import Service, Serving
+from xscl.delivery.channels.mail import MailServer
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.feed_poller import Fetching
+from xscl.server.serve import Service, Serving
 from xscl.service.installation import Settings
+from xscl.store.data_directory import Home
 
 PATIENCE = 30.0
 ANY_PORT = Settings(port=0, warm=False)

@@ -13,16 +13,16 @@ from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
-from xscl.backup import Backup, back_up, read_backup, receive
-from xscl.diskroom import LEAST
-from xscl.engine import Engine
-from xscl.home import Home
-from xscl.pipeline import DirectConsumer
-from xscl.restore import restore
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service import backups
-from xscl.sink import EngineSink
-from xscl.store import Store
-from xscl.storeerrors import BackupError
+from xscl.service.restore import restore
+from xscl.store.backup import Backup, back_up, read_backup, receive
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import LEAST
+from xscl.store.store import Store
+from xscl.store.store_errors import BackupError
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 TOGETHER = 5

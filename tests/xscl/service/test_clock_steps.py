@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from tests.xscl import scripted
 from tests.xscl.commandline import called
-from tests.xscl.scripted import DAY, reply, rss
+from tests.xscl.polling import scripted
+from tests.xscl.polling.scripted import DAY, reply, rss
 from tests.xscl.service.conftest import Running, ok, serving
 from tests.xscl.service.conftest import eventually as eventually_within
-from xscl.arrival_clock import ArrivalClock
-from xscl.followed import ticks
-from xscl.following import Fetching
-from xscl.home import Home
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_repository import ticks
+from xscl.store.data_directory import Home
 
 HOUR = "1 h"
 WATCHDOG = 200.0
@@ -102,7 +102,7 @@ def test_a_step_of_a_month_and_back_ends_no_join(
     clocked: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Pairs within an hour match, whichever side came before, at or after the step."""
-    with caplog.at_level(logging.WARNING, "xscl.arrival_clock"):
+    with caplog.at_level(logging.WARNING, "xscl.polling.arrival_clock"):
         clocked.publish("t1 old")
         early = [
             clocked.post("a", "one"),

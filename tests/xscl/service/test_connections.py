@@ -16,9 +16,9 @@ import pytest
 from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving, token_of
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_strangers import closed
-from xscl.home import Home
 from xscl.service import connection
 from xscl.service.connection_limit import CONNECTIONS
+from xscl.store.data_directory import Home
 
 MANY = 500
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -15,11 +15,11 @@ from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import Receiver, receiving, status, verify
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
-from xscl.delivery.mail import MailServer
-from xscl.engine import Engine
-from xscl.following import Fetching
-from xscl.home import Home
+from xscl.delivery.channels.mail import MailServer
+from xscl.engine.facade import Engine
+from xscl.polling.feed_poller import Fetching
 from xscl.service.installation import Settings
+from xscl.store.data_directory import Home
 
 
 @pytest.fixture(scope="module")

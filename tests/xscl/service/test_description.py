@@ -14,13 +14,13 @@ from fastapi import FastAPI
 
 import feeds
 import xscl
-from feeds.opml import read_list
-from xscl.app import ROUTERS
-from xscl.delivery.endpoints import UnknownEndpoint
+from feeds.formats.opml import read_list
+from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.errors import XsclError
+from xscl.server.app import ROUTERS
 from xscl.service import problems
 from xscl.service.description import CODES, describe
-from xscl.service.routes import ask, describing, syndication
+from xscl.service.routes import describing, inspection, syndication
 from xscl.service.rows import _rows
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
@@ -177,7 +177,7 @@ def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any
     assert "export XSCL=http://" in page
     for name in ("TryAsked", "ExplainAsked", "WhyAsked"):
         (example,) = api["components"]["schemas"][name]["examples"]
-        kind = getattr(ask, name)
+        kind = getattr(inspection, name)
         asked = kind.model_validate(example)
         assert (asked.query is None) != (asked.subscription is None)
         assert escape(json.dumps(example)) in page

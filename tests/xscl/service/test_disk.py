@@ -16,18 +16,18 @@ import httpx
 import pytest
 
 import feeds.spool
-import xscl.sink
-import xscl.store
-from tests.xscl.scripted import Server, reply, rss
-from tests.xscl.scripted import serving as scripted
+import xscl.ingestion.engine_sink
+import xscl.store.store
+from tests.xscl.polling.scripted import Server, reply, rss
+from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
-from xscl import diskroom
-from xscl.diskroom import DiskFull, DiskRoom, is_full
 from xscl.errors import StoreError
-from xscl.following import Fetching
-from xscl.home import Home
+from xscl.polling.feed_poller import Fetching
 from xscl.service.installation import Settings
-from xscl.storeerrors import told
+from xscl.store import disk_guard
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import DiskFull, DiskRoom, is_full
+from xscl.store.store_errors import told
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
@@ -41,8 +41,8 @@ class Disk:
         self.failed: list[str] = []
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
-        monkeypatch.setattr(xscl.store, "reached", self.reached)
-        monkeypatch.setattr(diskroom, "_AGAIN", 0.2)
+        monkeypatch.setattr(xscl.store.store, "reached", self.reached)
+        monkeypatch.setattr(disk_guard, "_AGAIN", 0.2)
 
     def reached(self, point: str) -> None:
         if point in self.full and threading.current_thread().name.startswith(self.thread):
@@ -230,7 +230,7 @@ def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) 
         if point == "batch_read":
             assert held.wait(60)
 
-    monkeypatch.setattr(xscl.sink, "reached", hold)
+    monkeypatch.setattr(xscl.ingestion.engine_sink, "reached", hold)
     with serving(place, Settings(warm=False, waiting=5)) as running, running.client() as client:
         running.service.room.least = 0
         answers = [post(client, f"burst-{number}", number + 1) for number in range(8)]
@@ -270,7 +270,7 @@ def test_a_disk_has_room_again(tmp_path: Path, caplog: pytest.LogCaptureFixture)
         room.refuse()
     now += 1.0
     assert room.short() is not None
-    now += diskroom._AGAIN
+    now += disk_guard._AGAIN
     assert room.short() is None
     room.least = PLENTY
     now += 1.0

@@ -12,11 +12,11 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
-from xscl.arrival_clock import ArrivalClock
-from xscl.diskroom import DiskRoom
-from xscl.engine import Engine
-from xscl.home import Home
+from xscl.engine.facade import Engine
+from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.intake import Busy, Intake
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import DiskRoom
 from xscl.time_format import written
 
 CANARY = "canary-7f3a"

@@ -21,14 +21,14 @@ from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import EACH, Sending
 from tests.xscl.service.conftest import Running, code, eventually, serving
 from tests.xscl.service.listening import Event, listening
-from xscl.delivery.listening import Wish
-from xscl.delivery.outbox import Outbox, Ways
-from xscl.engine import Engine
-from xscl.home import Home
-from xscl.pages import LAST
-from xscl.restore import restore
-from xscl.secrets import Secrets
+from xscl.delivery.listeners import Wish
+from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.engine.facade import Engine
+from xscl.polling.credentials import Secrets
+from xscl.service.restore import restore
 from xscl.service.routes.events import Beginning, EventStream, Patience
+from xscl.store.data_directory import Home
+from xscl.subscriptions.match_pages import LAST
 
 QUERY = "S//item->i"
 

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
-from xscl.demo import publishing
-from xscl.engine import Engine
-from xscl.feed import Feed
-from xscl.followed import Feeds
-from xscl.following import Fetching
-from xscl.home import Home
+from xscl.engine.facade import Engine
+from xscl.polling.feed import Feed
+from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_repository import Feeds
+from xscl.server.demo import publishing
+from xscl.store.data_directory import Home
 
 SECRET = "hunter2"
 

@@ -16,9 +16,9 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
-from xscl.home import Home
 from xscl.service.installation import Settings
 from xscl.service.tokens import FORM
+from xscl.store.data_directory import Home
 
 GUESSES = 5
 

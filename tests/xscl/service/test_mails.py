@@ -12,11 +12,11 @@ import pytest
 
 from tests.xscl.delivery.test_files_and_mails import Post, message, post_office, server
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.delivery.confirming import CODES, TRIES
+from xscl.delivery.channels.mail import MailSender
+from xscl.delivery.channels.mail_confirmation import CODES, TRIES
 from xscl.delivery.endpoint import Delivered, Failed, Later
-from xscl.delivery.mail import MailSender
-from xscl.home import Home
 from xscl.limiter import DailyQuota
+from xscl.store.data_directory import Home
 
 TO = "reader@example.org"
 

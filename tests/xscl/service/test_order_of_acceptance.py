@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, ok, serving
-from xscl.engine import Engine
-from xscl.home import Home
-from xscl.pipeline import DirectConsumer
-from xscl.sink import EngineSink
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.store.data_directory import Home
 
 CLIENTS = 8
 EACH = 80

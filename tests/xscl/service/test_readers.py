@@ -15,9 +15,9 @@ from lxml import etree
 from tests.examples import usually
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
-from xscl.engine import Engine
-from xscl.home import Home
+from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
+from xscl.store.data_directory import Home
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
 FEW = (1_000, 10, 0.5)

@@ -22,13 +22,13 @@ import pytest
 from feeds.documents import Document
 from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, serving
-from xscl.engine import Engine
-from xscl.home import Home
+from xscl.engine.facade import Engine
 from xscl.service.accounts import Accounts
+from xscl.service.sql import UserSql
+from xscl.service.sql.examples import EXAMPLES
+from xscl.service.sql.limits import Limits
 from xscl.service.tokens import Tokens
-from xscl.usersql import UserSql
-from xscl.usersql.examples import EXAMPLES
-from xscl.usersql.limits import Limits
+from xscl.store.data_directory import Home
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 WATCHDOG = 50.0
@@ -544,7 +544,9 @@ _VARIABLES = {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "LC_ALL"}
 
 def _nurseries() -> list[str]:
     """The nurseries of this process."""
-    return [p for p in _children(os.getpid()) if b"xscl.usersql.nursery" in _said(p, "cmdline")]
+    return [
+        p for p in _children(os.getpid()) if b"xscl.service.sql.fork_server" in _said(p, "cmdline")
+    ]
 
 
 def _children(pid: int) -> list[str]:

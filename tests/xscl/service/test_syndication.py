@@ -13,7 +13,7 @@ from lxml import etree
 from tests.atom_rules import faults
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.service.test_events import kept, send, subscribed
-from xscl.home import Home
+from xscl.store.data_directory import Home
 
 TRICKS = (
     "<script>alert(1)</script>",

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.engine import Engine
-from xscl.home import Home
+from xscl.engine.facade import Engine
+from xscl.store.data_directory import Home
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 

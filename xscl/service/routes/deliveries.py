@@ -10,15 +10,15 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from feeds.addresses import Refused, check, unreachable
-from feeds.times import SECOND
-from xscl.delivery.confirming import CODES
+from feeds.formats.times import SECOND
+from feeds.http.addresses import Refused, check, unreachable
+from xscl.delivery.channels.file import is_name
+from xscl.delivery.channels.mail import is_address
+from xscl.delivery.channels.mail_confirmation import CODES
+from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, kind_of
-from xscl.delivery.endpoints import Letter
-from xscl.delivery.file import is_name
-from xscl.delivery.mail import is_address
 from xscl.delivery.message import moment, owner_of
-from xscl.delivery.signature import is_secret
+from xscl.delivery.outbox.endpoints import Letter
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.dependencies import Here, Who

@@ -13,10 +13,10 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from xscl.documents.document_validation import check
+from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
-from xscl.refusing import check
-from xscl.retention import DAY
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation

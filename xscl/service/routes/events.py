@@ -9,7 +9,8 @@ A listener that comes back after matches were dropped for their age (`serve --ke
 event `gap`, whose id is the last position that was dropped, and goes on from there.  An id ahead of
 the newest position is refused: everything up to it would be left out.
 
-An id says of which generation of the store its position is (`xscl.generations`).  Who comes back
+An id says of which generation of the store its position is (`xscl.store.store_epochs`).  Who comes
+back
 to a store that was put back from a backup meanwhile is told so by an event `restored`, and goes on
 where both agree: some matches may come again, under their ids.
 """
@@ -29,17 +30,17 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from xscl.delivery.listening import Wish, event
-from xscl.delivery.outbox import Outbox
+from xscl.delivery.listeners import Wish, event
+from xscl.delivery.outbox.outbox import Outbox
+from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
-from xscl.pages import LAST, Place
-from xscl.results import Subscription
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import unprocessable
 from xscl.service.routes.subscriptions import Name, existing
+from xscl.subscriptions.match_pages import LAST, Place
 
 _log = logging.getLogger(__name__)
 

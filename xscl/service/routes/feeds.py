@@ -10,14 +10,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from feeds.addresses import refusal
-from feeds.opml import read_list, write_opml
-from xscl.feed import EVERY, SECOND, Feed, check_url, read_header
-from xscl.feedlist import Line, outlines_of, take_list
-from xscl.followed import Count, Feeds, feed_row
-from xscl.following import allow_late, edit, follow, late_items
+from feeds.formats.opml import read_list, write_opml
+from feeds.http.addresses import refusal
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
+from xscl.polling.feed import EVERY, SECOND, Feed, check_url, read_header
+from xscl.polling.feed_list import Line, outlines_of, take_list
+from xscl.polling.feed_poller import allow_late, edit, follow, late_items
+from xscl.polling.feed_repository import Count, Feeds, feed_row
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from xscl.match import Match
-from xscl.results import Subscription
+from xscl.documents.results import Subscription
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.service.showing import MatchShown, match_shown
+from xscl.subscriptions.match import Match
 
 router = APIRouter(tags=["matches"])
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
+from xscl.service.sql import Answer, Form, Limits, Viewer
+from xscl.service.sql.examples import EXAMPLES
+from xscl.service.sql.limits import AsOf
 from xscl.time_format import written
-from xscl.usersql import Answer, Form, Limits, Viewer
-from xscl.usersql.examples import EXAMPLES
-from xscl.usersql.limits import AsOf
 
 router = APIRouter(prefix="/sql", tags=["sql"])
 

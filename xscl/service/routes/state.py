@@ -8,15 +8,15 @@ import pyarrow.compute as pc
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from xscl.followed import ticks
-from xscl.lateness import latest_missed
-from xscl.look import read_snapshot
+from xscl.engine.read_snapshot import read_snapshot
+from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.service.showing import document_name
+from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
-from xscl.feed import check_name
-from xscl.relational import attributes_of
-from xscl.retention import ticks_of
+from xscl.planning.event_queries import attributes_of
+from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation

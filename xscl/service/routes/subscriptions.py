@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from xscl.results import XSCL, Subscription
+from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation

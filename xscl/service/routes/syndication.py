@@ -16,11 +16,18 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from xscl.delivery import atom, jsonfeed
 from xscl.delivery.message import moment, owner_name
-from xscl.delivery.reading import latest
-from xscl.delivery.secretaddresses import Address
-from xscl.delivery.syndication import PAGE, Feed, etag, feed_of, http_date, is_unchanged
+from xscl.delivery.message_reader import latest
+from xscl.delivery.syndication import atom_feed, json_feed
+from xscl.delivery.syndication.secret_addresses import Address
+from xscl.delivery.syndication.syndicated_feed import (
+    PAGE,
+    Feed,
+    etag,
+    feed_of,
+    http_date,
+    is_unchanged,
+)
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import owner
@@ -43,10 +50,10 @@ Etag = Annotated[
 Since = Annotated[str | None, Header(alias="If-Modified-Since", description="Its Last-Modified.")]
 _Answers: TypeAlias = dict[int | str, dict[str, Any]]
 _ATOM: _Answers = {
-    200: {"content": {atom.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
+    200: {"content": {atom_feed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
 }
 _JSON: _Answers = {
-    200: {"content": {jsonfeed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
+    200: {"content": {json_feed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
 }
 
 
@@ -201,9 +208,9 @@ def _answer(
 def _written(feed: Feed, form: Format) -> tuple[bytes, str]:
     match form:
         case "atom":
-            return atom.atom(feed), atom.MEDIA_TYPE
+            return atom_feed.atom(feed), atom_feed.MEDIA_TYPE
         case "json":
-            return jsonfeed.json_feed(feed), jsonfeed.MEDIA_TYPE
+            return json_feed.json_feed(feed), json_feed.MEDIA_TYPE
         case _:
             assert_never(form)
 

@@ -1,0 +1,128 @@
+"""How much one more of something takes, measured in a process of its own.
+
+`python -m benchmarks.kept_bytes THING COUNT` prints a JSON object.  So
+many come to warm up, then so many again: what the process has grown by
+(resident memory, given back as far as the allocators do), what the engine's
+own counts have, and the database's part, which it may also drop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from benchmarks.feed_items import BETWEEN, SECOND, START, items, wishes
+from feeds.documents import Document
+from xscl.engine.facade import Engine
+
+SEED = 2009
+BATCH = 500
+JOIN = "feed//item->a[./title->t] FOLLOWED BY{t = u, INF} feed//item->b[./title->u]"
+NEXT = "feed//item->a[./item_url->t] NEXT{t = u} feed//item->b[./description->u]"  # never
+
+Sizes: TypeAlias = dict[str, int]
+Bring: TypeAlias = Callable[[Engine, int, int], None]
+
+
+def equal_subscriptions(engine: Engine, first: int, count: int) -> None:
+    """Bring in subscriptions that all ask the same."""
+    engine.subscribe_many((f"s{n}", JOIN) for n in range(first, first + count))
+
+
+def distinct_subscriptions(engine: Engine, first: int, count: int) -> None:
+    """Bring in subscriptions that are all different: each has its own constants."""
+    asked = wishes("b", first + count, SEED)[first:]
+    engine.subscribe_many((f"s{n}", wish.query("INF")) for n, wish in enumerate(asked, first))
+
+
+def joined_documents(engine: Engine, first: int, count: int) -> None:
+    """Bring in feed items whose witnesses are kept for ever, for joins of all leaves."""
+    if not engine.subscriptions:
+        asked = wishes("a", 100, SEED)
+        engine.subscribe_many((f"s{n}", wish.query("INF")) for n, wish in enumerate(asked))
+    _push(engine, first, count)
+
+
+def instances(engine: Engine, first: int, count: int) -> None:
+    """Bring in feed items each of which waits for a next one, in one operator over time."""
+    if not engine.subscriptions:
+        engine.subscribe("next", NEXT)
+    _push(engine, first, count)
+
+
+THINGS: Mapping[str, Bring] = {
+    "subscription, equal": equal_subscriptions,
+    "subscription, distinct": distinct_subscriptions,
+    "document": joined_documents,
+    "instance": instances,
+}
+
+
+def _push(engine: Engine, first: int, count: int) -> None:
+    for at in range(first, first + count, BATCH):
+        engine.push(documents(at, min(BATCH, first + count - at)))
+
+
+def documents(first: int, count: int) -> list[Document]:
+    """Return some of an endless stream of feed items; those of one part know no other."""
+    found = []
+    for item in items(count, SEED + first):
+        number = first + item.number
+        ts = int((START + number * BETWEEN) * SECOND)
+        text = item.document().xml.replace(b"example/", b"example/%d/" % first)
+        text = text.replace(b"minute ", b"minute %d " % first)
+        found.append(Document("feed", f"i{number}", ts, text))
+    return found
+
+
+def sizes(engine: Engine) -> Sizes:
+    """Return counts and bytes of what an engine keeps."""
+    kept = engine.host.state.processor._kept
+    tables = ("binding", "times", "value", "document", "text", "result", "subscription")
+    counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
+    columns = engine.sql(
+        f"SELECT {counts}, (SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text)"
+        " AS text_bytes, (SELECT coalesce(sum(octet_length(entry)), 0)::BIGINT FROM state.core)"
+        " AS core_bytes, (SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory())"
+        " AS database_bytes"
+    ).to_pydict()
+    return {
+        **{name: int(values[0]) for name, values in columns.items()},
+        "kept_rows": len(kept),
+        "kept_bytes": kept.nbytes,
+        "instances": engine.host.state.network.core.stats()["instances"],
+    }
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has, after giving back what is free."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def measure(thing: str, count: int) -> Sizes:
+    """Return what `count` more of a thing have added; `rss_bytes` is the process's growth."""
+    with TemporaryDirectory() as folder, Engine(Path(folder, "state.duckdb")) as engine:
+        found = []
+        for first in (0, count):
+            THINGS[thing](engine, first, count)
+            engine.sql("SELECT 1")
+            counted = sizes(engine)
+            found.append({**counted, "rss_bytes": resident()})
+        before, after = found
+        return {name: after[name] - before[name] for name in after}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))

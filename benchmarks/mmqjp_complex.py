@@ -1,0 +1,147 @@
+"""`mmqjp-complex`: Figures 6.11 to 6.13 of Hong 2009, two documents of three levels.
+
+The root and the four inner nodes have four children each: 16 leaves.  A query
+has up to K = 4 value joins, and the inner nodes above its leaves are bound, too.
+The number of queries is varied first, then K, then the Zipf parameter.
+
+The paper counts 2, 6, 20 and 39 templates for K = 2, 3, 4 and 5 (6 to 22 for 10
+to 100,000 queries).  Here the sides of a join are told apart; `templates_merged`
+counts what is left if a template and its mirror image are one.  Whether 1,000
+random queries come to a rare template is chance: the counts are medians of
+several seeds, with the least and the most.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import mmqjp_points
+from benchmarks.harness import Benchmark, Options, Row, Value
+from benchmarks.mmqjp import SAMPLE, Schema, measure, random_queries, reduced_graph
+from benchmarks.mmqjp_points import growth, points, profile
+from templates import Edge, JoinGraph, Node
+from templates.model.join_graph import LEFT
+from templates.model.template import Templates
+
+NAME = "mmqjp-complex"
+QUERIES, MOST_JOINS, ZIPF = 1_000, 4, 0.8
+BRANCHING = 4
+SEED = 2009
+SEEDS, QUICK_SEEDS = 15, 3  # for counting templates
+QUICK_SAMPLE = 20  # queries of the baseline that are run
+QUICK_COUNTS = (10, 100, 1_000, 10_000)
+COUNTS = (*QUICK_COUNTS, 100_000)
+SWEEP_JOINS = (2, 3, 4, 5)
+SWEEP_ZIPF = (0.0, 0.4, 0.8, 1.2, 1.6)
+PAPER = {2: 2, 3: 6, 4: 20, 5: 39}
+EXPECTED = {2: (2, 2), 3: (7, 6), 4: (29, 20), 5: (62, 45)}  # and with mirror images merged
+
+
+def three_levels(branching: int = BRANCHING) -> Schema:
+    """Return a schema whose root and inner nodes have so many children."""
+    parents: list[int | None] = [None]
+    for _ in range(branching):
+        inner = len(parents)
+        parents += [0, *([inner] * branching)]
+    return Schema(tuple(parents))
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield how many templates there are, then the points of the figures."""
+    seeds = range(SEED, SEED + (QUICK_SEEDS if options.quick else SEEDS))
+    for most in SWEEP_JOINS:
+        yield count_templates(QUERIES, most, ZIPF, seeds)
+    counts, sample = (QUICK_COUNTS, QUICK_SAMPLE) if options.quick else (COUNTS, SAMPLE)
+    rows: list[Row] = []
+    for count in counts:
+        found = point("6.11", count, MOST_JOINS, ZIPF, sample)
+        rows += found
+        yield from found
+    yield from growth(NAME, "6.11", rows)
+    if not options.quick:
+        for most in SWEEP_JOINS:
+            yield from point("6.12", QUERIES, most, ZIPF)
+        for zipf in SWEEP_ZIPF:
+            yield from point("6.13", QUERIES, MOST_JOINS, zipf)
+    if options.profile:
+        schema = three_levels()
+        yield profile(
+            NAME, schema, random_queries(schema.leaves, counts[-1], ZIPF, MOST_JOINS, SEED)
+        )
+
+
+def point(figure: str, count: int, most: int, zipf: float, sample: int = SAMPLE) -> list[Row]:
+    """Return the two rows of one measurement."""
+    schema = three_levels()
+    queries = random_queries(schema.leaves, count, zipf, most, SEED)
+    measured = measure(schema, queries, sample=sample)
+    parameters: dict[str, Value] = {"figure": figure, "queries": count, "joins": most, "zipf": zipf}
+    return points(NAME, parameters, measured)
+
+
+# -- Templates -------------------------------------------------------------------------------
+
+
+def count_templates(count: int, most: int, zipf: float, seeds: Iterable[int]) -> Row:
+    """Return how many templates random queries come to, beside what the paper says."""
+    schema = three_levels()
+    found = [
+        found_templates(
+            reduced_graph(schema, query)[0]
+            for query in random_queries(schema.leaves, count, zipf, most, seed)
+        )
+        for seed in seeds
+    ]
+    apart, merged = zip(*found, strict=True)
+    expected = EXPECTED.get(most, (None, None))
+    parameters: dict[str, Value] = {
+        "queries": count,
+        "joins": most,
+        "zipf": zipf,
+        "seeds": len(found),
+    }
+    figures: dict[str, Value] = {
+        "templates": int(statistics.median_low(apart)),
+        "templates_least": min(apart),
+        "templates_most": max(apart),
+        "templates_expected": expected[0],
+        "templates_merged": int(statistics.median_low(merged)),
+        "templates_merged_least": min(merged),
+        "templates_merged_most": max(merged),
+        "templates_merged_expected": expected[1],
+        "templates_in_the_paper": PAPER.get(most),
+    }
+    return Row(NAME, parameters, figures)
+
+
+def found_templates(graphs: Iterable[JoinGraph]) -> tuple[int, int]:
+    """Return the number of templates of some minors, and that with mirror images merged."""
+    templates = Templates()
+    found = {templates.of(graph).number: graph for graph in graphs}
+    merged = {min(number, templates.of(mirror(graph)).number) for number, graph in found.items()}
+    return len(found), len(merged)
+
+
+def mirror(graph: JoinGraph) -> JoinGraph:
+    """Return a join graph with its sides exchanged."""
+    order = sorted(range(len(graph.nodes)), key=lambda n: graph.nodes[n].side == LEFT)
+    place = {old: new for new, old in enumerate(order)}
+    nodes = []
+    for old in order:
+        node = graph.nodes[old]
+        above = None if node.parent is None else place[node.parent]
+        nodes.append(Node(1 - node.side, above, node.output))
+    edges = [Edge(place[e.right], place[e.left], e.operator) for e in graph.edges]
+    return JoinGraph(tuple(nodes), tuple(sorted(edges, key=lambda e: (e.left, e.right))))
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw Figures 6.11 to 6.13: time against queries, value joins and the Zipf parameter."""
+    mmqjp_points.plot(rows, path, (("6.11", "queries"), ("6.12", "joins"), ("6.13", "zipf")))
+
+
+BENCHMARK = Benchmark(
+    NAME, "two documents of three levels: shared templates against Sequential", run, plot
+)

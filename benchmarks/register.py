@@ -1,0 +1,330 @@
+"""`register`: subscriptions in and out of an engine on a file, with few and many present.
+
+The queries have 1,000 shapes (`query_shapes`) and constants of their own.  With
+each number present there are, in turns, a bulk (`subscribe_many`), one by one,
+and removal of the same; at the end the engine is closed and opened again, until
+its first push is committed.  The first query of a shape is compiled, with the
+second the shape itself, all others only need their constants put in: the shapes
+are known before anything is timed, and what that took are rows of their own.
+
+`ratio` compares with nothing present.  Queries with operators over time are
+planned each for itself, and are fewer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.harness import (
+    REPEATS,
+    Benchmark,
+    Options,
+    Row,
+    Stages,
+    Value,
+    exponent,
+    log_log,
+    require_equal,
+    seconds,
+    timed_stages,
+)
+from benchmarks.query_shapes import Kind, Queries, documents
+from templates.columns.values import Values
+from templates.processor import Processor
+from templates.registry.registry import Registry
+from xscl.engine import transactions
+from xscl.engine.eviction import Forgetting
+from xscl.engine.facade import Engine
+from xscl.planning.compile_cache import Shapes
+from xscl.planning.dataflow import Network
+from xscl.planning.operators import scan
+from xscl.store.store import Store
+from xscl.subscriptions.registration import Registration
+from xscl.subscriptions.subscriptions import Subscriptions
+
+NAME = "register"
+SEED = 2009
+SHAPES = 1_000
+PART = 10_000  # subscriptions that are brought in at once while an engine is made ready
+STAGES: dict[str, tuple[Any, str]] = {
+    "text to shape and constants": (Shapes, "prepare"),
+    "R_T in memory": (Registry, "add"),
+    "R_T to the store": (Registry, "save"),
+    "subscription in memory": (Subscriptions, "add_row"),
+    "subscription to the store": (Subscriptions, "save"),
+    "attach": (Network, "attach_row"),
+    "plan": (Network, "plan"),
+    "attach to the plan": (Network, "attach"),
+    "stage 1": (Network, "ask"),
+    "prompt": (Registration, "set_prompt"),
+    "operators' state": (Registration, "save_network"),
+    "commit": (Store, "_commit"),
+    "subscribe, other": (Engine, "subscribe"),
+}
+REMOVAL: dict[str, tuple[Any, str]] = {
+    "R_T": (Registry, "remove"),
+    "subscription": (Subscriptions, "remove"),
+    "detach": (Network, "detach"),
+    "join state": (Processor, "forget_pairs"),
+    "values": (Values, "sweep"),
+    "documents": (Forgetting, "sweep"),
+    "prompt": (Registration, "set_prompt"),
+    "operators' state": (Registration, "save_network"),
+    "commit": (Store, "_commit"),
+    "unsubscribe, other": (Engine, "unsubscribe"),
+}
+RESTART: dict[str, tuple[Any, str]] = {
+    "R_T": (Registry, "load"),
+    "subscriptions": (Subscriptions, "_load"),
+    "attach and plan": (Registration, "plan_again"),
+    "stage 1": (Network, "ask"),
+    "first push, stage 1": (scan, "shred"),
+    "first push, other": (Engine, "push"),
+    "opening, other": (transactions, "load"),
+    "store": (Engine, "__init__"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many are present, how many come in a bulk, and how many one by one, in each round."""
+
+    kind: Kind
+    present: tuple[int, ...]
+    bulk: int
+    singles: int
+    shapes: int = SHAPES
+
+
+QUICK = (
+    Plan("joins", (0, 1_000, 3_000), 60, 15),
+    Plan("over time", (0, 100), 25, 10, shapes=25),
+)
+FULL = (
+    Plan("joins", (0, 1_000, 10_000, 100_000), 2_000, 100),
+    Plan("over time", (0, 1_000, 10_000), 500, 50),
+)
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield rates of a bulk, times of one more, one less and a restart, and their growth."""
+    for kind in ("joins", "over time"):
+        verify(kind, 40 if options.quick else 150)
+    for plan in QUICK if options.quick else FULL:
+        yield from _points(_up_to(plan, options.most), options)
+
+
+def _up_to(plan: Plan, most: int | None) -> Plan:
+    """Return a plan with as many present as are asked for at most."""
+    if most is None or plan.kind != "joins":
+        return plan
+    present = (*(count for count in plan.present if count < most), most)
+    return Plan(plan.kind, present, plan.bulk, plan.singles, plan.shapes)
+
+
+# -- The same matches, however they came in ----------------------------------------------------
+
+
+def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
+    """Return the number of matches of a small run; raises ResultsDiffer if they are not the same.
+
+    Subscriptions come in a bulk, or one by one, or between others that are
+    removed again, with a restart before the documents.
+    """
+    queries = Queries(kind, subscriptions, SEED)
+    asked, others = queries.take(subscriptions), queries.take(subscriptions // 2)
+    pushed = documents(count, SEED)
+    found = []
+    with TemporaryDirectory() as folder:
+        for way in ("bulk", "one by one", "among others"):
+            path = Path(folder, f"{way}.duckdb")
+            with Engine(path) as engine:
+                if way == "among others":
+                    engine.subscribe_many(others)
+                if way == "one by one":
+                    for name, query in asked:
+                        engine.subscribe(name, query)
+                else:
+                    engine.subscribe_many(asked)
+                if way == "among others":
+                    for name, _ in others:
+                        engine.unsubscribe(name)
+            with Engine(path) as engine:
+                matches = [*engine.push(pushed), *engine.flush()]
+                found.append([(m.subscription, m.documents) for m in matches])
+    require_equal(found[1], found[0], f"{kind}, one by one")
+    return require_equal(found[2], found[0], f"{kind}, among others")
+
+
+# -- Measuring -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Side:
+    """An engine with some subscriptions, and what more and fewer of them cost, in seconds."""
+
+    path: Path
+    plan: Plan
+    present: int
+    engine: Engine = field(init=False)
+    queries: Queries = field(init=False)
+    first: list[float] = field(default_factory=list)
+    second: list[float] = field(default_factory=list)
+    ready: float = 0.0
+    bulk: list[float] = field(default_factory=list)
+    one: list[float] = field(default_factory=list)
+    removed: list[float] = field(default_factory=list)
+    restart: list[float] = field(default_factory=list)
+    coming: Stages = field(default_factory=Stages)
+    going: Stages = field(default_factory=Stages)
+    starting: Stages = field(default_factory=Stages)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(self.path)
+        self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
+        shapes = self.engine.host.state.registration._shapes
+        used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
+        for _, query in Queries(self.plan.kind, self.plan.shapes, SEED).take(
+            min(used, self.plan.shapes)
+        ):
+            for times in (self.first, self.second):
+                times.append(seconds(lambda text=query: shapes.prepare(text)))  # type: ignore[misc]
+        parts = [min(PART, self.present - at) for at in range(0, self.present, PART)]
+        texts = [self.queries.take(part) for part in parts]
+        self.ready = sum(seconds(lambda t=t: self.engine.subscribe_many(t)) for t in texts)  # type: ignore[misc]
+
+    def turn(self) -> None:
+        """Bring a bulk in, then some one by one; take out these, and the bulk if that is much."""
+        bulk, singles = (self.queries.take(n) for n in (self.plan.bulk, self.plan.singles))
+        self.bulk.append(seconds(lambda: self.engine.subscribe_many(bulk)))
+        with timed_stages(self.coming, STAGES):
+            for name, query in singles:
+                self.one.append(seconds(lambda n=name, q=query: self.engine.subscribe(n, q)))  # type: ignore[misc]
+        with timed_stages(self.going, REMOVAL):
+            for name, _ in singles:
+                self.removed.append(seconds(lambda n=name: self.engine.unsubscribe(n)))  # type: ignore[misc]
+        if self.present < len(bulk):
+            for name, _ in bulk:
+                self.engine.unsubscribe(name)
+
+    def start_again(self) -> None:
+        """Close the engine and open it; that ends when a first push is committed."""
+        self.engine.close()
+        (document,) = documents(1, SEED + len(self.restart))
+
+        def again() -> None:
+            self.engine = Engine(self.path)
+            self.engine.push(document)
+
+        with timed_stages(self.starting, RESTART):
+            self.restart.append(seconds(again))
+
+
+def _points(plan: Plan, options: Options) -> Iterator[Row]:
+    with TemporaryDirectory() as folder:
+        sides = [Side(Path(folder, f"{present}.duckdb"), plan, present) for present in plan.present]
+        for action in (Side.turn, Side.start_again):
+            for _ in range(REPEATS):
+                for side in sides:
+                    action(side)
+        for which in ("first", "second"):
+            yield _compiled(plan, which, [one for side in sides for one in getattr(side, which)])
+        for side in sides:
+            yield from _rows(plan, side, sides[0])
+            if options.profile:
+                stages_of = {
+                    "one by one": side.coming,
+                    "remove": side.going,
+                    "restart": side.starting,
+                }
+                for mode, stages in stages_of.items():
+                    parameters = _parameters(plan, side, mode)
+                    yield Row(
+                        NAME,
+                        {**parameters, "profile": "share of time by stage"},
+                        stages.shares(),
+                    )
+        yield from _growth(plan, sides[1:])
+        for side in sides:
+            side.engine.close()
+
+
+def _parameters(plan: Plan, side: Side, mode: str) -> dict[str, Value]:
+    return {
+        "variant": plan.kind,
+        "mode": mode,
+        "subscriptions": side.present,
+        "shapes": plan.shapes,
+        "storage": "file",
+    }
+
+
+def _compiled(plan: Plan, which: str, times: Sequence[float]) -> Row:
+    """Return what the first or second query of a shape takes before it can be registered."""
+    parameters: dict[str, Value] = {
+        "variant": plan.kind,
+        "mode": f"{which} of its shape",
+        "shapes": plan.shapes,
+    }
+    return Row(NAME, parameters, _spread(times))
+
+
+def _rows(plan: Plan, side: Side, first: Side) -> Iterator[Row]:
+    """Yield one row for each way; `ratio` compares with the fewest present."""
+    rate, compared = (plan.bulk / statistics.median(s.bulk) for s in (side, first))
+    figures: dict[str, Value] = {"registrations_per_s": rate, "ratio": rate / compared}
+    if side.present:
+        figures["registrations_per_s_until_here"] = side.present / side.ready
+    yield Row(NAME, _parameters(plan, side, "bulk") | {"batch": plan.bulk}, figures)
+    for mode, times, theirs in (
+        ("one by one", side.one, first.one),
+        ("remove", side.removed, first.removed),
+    ):
+        figures = _spread(times)
+        figures["ratio"] = statistics.median(theirs) / statistics.median(times)
+        yield Row(NAME, _parameters(plan, side, mode), figures)
+    restart, compared = statistics.median(side.restart), statistics.median(first.restart)
+    figures = {"milliseconds": restart * 1000, "ratio": compared / restart}
+    yield Row(NAME, _parameters(plan, side, "restart"), figures)
+
+
+def _spread(times: Sequence[float]) -> dict[str, Value]:
+    cuts = statistics.quantiles(times, n=20, method="inclusive")
+    return {"p50_ms": cuts[9] * 1000, "p95_ms": cuts[18] * 1000}
+
+
+def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
+    if len(sides) < 2:
+        return
+    for mode in ("bulk", "one", "removed", "restart"):
+        costs = [statistics.median(getattr(side, mode)) for side in sides]
+        parameters: dict[str, Value] = {
+            "variant": plan.kind,
+            "mode": {"one": "one by one", "removed": "remove"}.get(mode, mode),
+            "growth_over": "subscriptions",
+        }
+        fitted = exponent([side.present for side in sides], costs)
+        yield Row(NAME, parameters, {"exponent": fitted})
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw the time of one more, one less and a restart against how many are present."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for row in rows:
+        present = float(str(row.parameters.get("subscriptions", 0)))
+        time = row.figures.get("p50_ms", row.figures.get("milliseconds"))
+        if present and time is not None:
+            lines = panels.setdefault(str(row.parameters["variant"]), {})
+            point = (present, float(str(time)))
+            lines.setdefault(str(row.parameters["mode"]), []).append(point)
+    log_log(path, [(kind, "subscriptions", lines) for kind, lines in panels.items()])
+
+
+BENCHMARK = Benchmark(
+    NAME, "one more, one less and a restart with 0 ... 100,000 subscriptions present", run, plot
+)

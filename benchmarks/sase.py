@@ -1,0 +1,326 @@
+"""`sase`: Figures 8 to 12 of Wu, Diao and Rizvi 2006, scanning for sequences.
+
+- `construction` (Figures 8 and 9): active instance stacks against the basic algorithm, without
+  predicates; the number of types stands for the domain V1 of an equivalence test, as in the paper.
+  `basic` adds a cell to its stack for each event of the stream, as the paper's automaton does;
+  `basic, own types` sees only the three types of the query, which is more than the paper gave it.
+  Scope `scan` is the time in scan and construction, `end_to_end` that of all: taking events in and
+  delivering results, which cost Python as much as the stacks, dilute the ratio.  Scope `rows` is
+  that of all if results are read as rows (`Engine.take` and `rows`), not as ordered matches.
+- `second test` (Figure 10): two equivalence tests, the second in selection, in Multi-PAIS, by
+  dynamic filtering, and both as one key.
+- `length` (Figure 11): at V1 = 100 as the paper, and at equal matches per event.
+- `domain` (Figure 12): one test and two, everything pushed down.
+- `memory`: rows on the stacks after each of ten windows.
+
+The paper compares with TelegraphCQ in Figures 11 and 12; that is not done again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import (
+    REPEATS,
+    Benchmark,
+    Options,
+    Row,
+    Value,
+    exponent,
+    log_log,
+)
+from benchmarks.sase_workload import (
+    TYPES,
+    WINDOW,
+    Side,
+    Table1,
+    alternating,
+    domain_for,
+    events,
+    query,
+    scanning,
+    side,
+    simulated,
+    stage_shares,
+    warmed,
+)
+from cep_core import Options as Switches
+
+NAME = "sase"
+AIS = Switches(sequence_scan="ais")
+BASIC = Switches(sequence_scan="basic")
+STRATEGIES: Mapping[str, Switches] = {
+    "selection": Switches(sequence_scan="pais", dynamic_filtering=False),
+    "multi-pais": Switches(sequence_scan="multi-pais"),
+    "dynamic filtering": Switches(sequence_scan="pais"),
+    "joint": Switches(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sizes of a run."""
+
+    batch: int  # events of a measurement
+    domains: tuple[int, ...]  # of construction
+    windows: tuple[int, ...]
+    sparse: int  # the domain at which windows are varied
+    second: tuple[int, ...]  # domains of the first of two tests
+    lengths: tuple[int, ...]
+    equal: float  # matches per event at all lengths
+    windows_kept: int
+
+
+QUICK = Plan(3_000, (100, 1_000), (10_000, 20_000), 1_000, (50, 500), (2, 3, 6), 0.05, 10)
+FULL = Plan(
+    batch=10_000,
+    domains=(100, 300, 1_000, 3_000, 10_000),
+    windows=(10_000, 20_000, 50_000, 100_000),
+    sparse=10_000,
+    second=(10, 50, 100, 500, 1_000, 10_000),
+    lengths=(2, 3, 4, 5, 6),
+    equal=0.05,
+    windows_kept=10,
+)
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield the points of all figures."""
+    plan = QUICK if options.quick else FULL
+    if options.profile:
+        yield from profile(plan.batch)
+    for domain in plan.domains:
+        yield from construction(domain, WINDOW, plan.batch)
+    by_window: list[Row] = []
+    for window in plan.windows:
+        by_window += (rows := list(construction(plan.sparse, window, plan.batch)))
+        yield from rows
+    yield from growth(by_window)
+    for domain in plan.second:
+        yield from second_test(domain, plan.batch)
+    yield from lengths(plan)
+    for domain in plan.second:
+        yield from domains(domain, plan.batch)
+    yield from memory(plan.windows_kept)
+
+
+def construction(domain: int, window: int, batch: int) -> Iterator[Row]:
+    """Yield active instance stacks against the basic algorithm (Figures 8 and 9)."""
+    length = 3
+    table = Table1(simulated(TYPES, domain, length), (domain, 20))
+    taken = events(table, window + 3 * REPEATS * batch)
+    text = query(length, window)
+    sides = {
+        "ais": side(table, text, AIS, taken),
+        "basic": side(table, text, BASIC, taken),
+        "basic, own types": side(table, text, BASIC, taken, one_stream=False),
+    }
+    warmed(sides, window)
+    before = {name: one.matches for name, one in sides.items()}
+    whole = medians(sides, batch)
+    busy = {name: statistics.median(one.cpu[-REPEATS:]) for name, one in sides.items()}
+    scan: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(REPEATS):
+        for name, one in sides.items():
+            scan[name].append(scanning(one, batch))
+    as_rows: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(REPEATS):
+        for name, one in sides.items():
+            one.take(batch, rows=True)
+            as_rows[name].append(one.cpu[-1])
+    read = {name: statistics.median(spent) for name, spent in as_rows.items()}
+    scans = {name: statistics.median(spent) for name, spent in scan.items()}
+    for scope, spent in (("scan", scans), ("end_to_end", whole), ("rows", read)):
+        for name, one in sides.items():
+            parameters: dict[str, Value] = {
+                "experiment": "construction",
+                "scope": scope,
+                "variant": name,
+                "V1": domain,
+                "window": window,
+                "types": table.types,
+            }
+            figures: dict[str, Value] = {
+                "events_per_s": batch / spent[name],
+                "milliseconds": 1_000 * spent[name],
+                "matches": one.matches - before[name],
+                "ratio": spent[name] / spent["ais"],
+            }
+            if scope == "end_to_end":
+                figures["cpu_ratio"] = busy[name] / busy["ais"]
+            if scope == "rows":
+                figures["cpu_ratio"] = figures["ratio"]
+            yield Row(NAME, parameters, figures)
+
+
+def growth(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the exponents of the cost of scan and construction against the window."""
+    for variant in ("ais", "basic", "basic, own types"):
+        points = [
+            (row.parameters["window"], row.figures["milliseconds"])
+            for row in rows
+            if (row.parameters["variant"], row.parameters["scope"]) == (variant, "scan")
+        ]
+        windows = [float(window) for window, _ in points if isinstance(window, int)]
+        costs = [cost for _, cost in points if isinstance(cost, float)]
+        if len(windows) > 1:
+            parameters: dict[str, Value] = {"experiment": "growth", "variant": variant}
+            yield Row(NAME, parameters, {"exponent": exponent(windows, costs)})
+
+
+def profile(batch: int) -> Iterator[Row]:
+    """Yield where the time of a sequence of three goes: shares by stage."""
+    table = Table1(TYPES, (100, 20))
+    taken = events(table, WINDOW + batch)
+    one = side(table, query(3, WINDOW, ("attr1",)), Switches(), taken)
+    one.take(WINDOW)
+    shares = stage_shares(one, batch)
+    yield Row(NAME, {"experiment": "profile", "length": 3, "V1": 100}, dict(shares))
+
+
+def second_test(domain: int, batch: int) -> Iterator[Row]:
+    """Yield the ways to evaluate a second equivalence test (Figure 10)."""
+    table = Table1(TYPES, (domain, 20))
+    taken = events(table, WINDOW + REPEATS * batch)
+    text = query(3, WINDOW, ("attr1", "attr2"))
+    sides = {name: side(table, text, switches, taken) for name, switches in STRATEGIES.items()}
+    warmed(sides, WINDOW)
+    constructed = {name: one.scan.constructed for name, one in sides.items()}
+    matches = {name: one.matches for name, one in sides.items()}
+    spent = medians(sides, batch)
+    for name, one in sides.items():
+        found = one.scan.constructed - constructed[name]
+        yield Row(
+            NAME,
+            {"experiment": "second test", "variant": name, "V1": domain, "V2": 20},
+            {
+                **rates(one, batch, spent[name]),
+                "constructed_per_window": found * WINDOW / (REPEATS * batch),
+                "matches": one.matches - matches[name],
+                "ratio": spent["selection"] / spent[name],
+            },
+        )
+
+
+def lengths(plan: Plan) -> Iterator[Row]:
+    """Yield the rate by length of the sequence (Figure 11)."""
+    for what in ("V1 = 100", "equal matches"):
+        sides: dict[str, Side] = {}
+        chosen: dict[str, tuple[int, int]] = {}
+        for length in plan.lengths:
+            domain = 100 if what == "V1 = 100" else domain_for(plan.equal, length)
+            if length > 4 and what == "V1 = 100":
+                continue  # millions of results in a window: their delivery would be measured
+            table = Table1(TYPES, (domain, 20))
+            taken = events(table, WINDOW + REPEATS * plan.batch)
+            name = f"L = {length}"
+            chosen[name] = (length, domain)
+            sides[name] = side(table, query(length, WINDOW, ("attr1",)), Switches(), taken)
+        for one in sides.values():
+            one.take(WINDOW)
+        matches = {name: one.matches for name, one in sides.items()}
+        spent = medians(sides, plan.batch)
+        shortest = spent[f"L = {plan.lengths[0]}"]
+        for name, one in sides.items():
+            length, domain = chosen[name]
+            yield Row(
+                NAME,
+                {"experiment": "length", "variant": what, "length": length, "V1": domain},
+                {
+                    **rates(one, plan.batch, spent[name]),
+                    "matches_per_event": (one.matches - matches[name]) / (REPEATS * plan.batch),
+                    "ratio": shortest / spent[name],
+                },
+            )
+
+
+def domains(domain: int, batch: int) -> Iterator[Row]:
+    """Yield the rate with one test and with two (Figure 12)."""
+    table = Table1(TYPES, (domain, 20))
+    taken = events(table, WINDOW + REPEATS * batch)
+    sides = {
+        "1 test": side(table, query(3, WINDOW, ("attr1",)), Switches(), taken),
+        "2 tests": side(table, query(3, WINDOW, ("attr1", "attr2")), Switches(), taken),
+    }
+    for one in sides.values():
+        one.take(WINDOW)
+    matches = {name: one.matches for name, one in sides.items()}
+    spent = medians(sides, batch)
+    for name, one in sides.items():
+        yield Row(
+            NAME,
+            {"experiment": "domain", "variant": name, "V1": domain},
+            {
+                **rates(one, batch, spent[name]),
+                "matches_per_event": (one.matches - matches[name]) / (REPEATS * batch),
+                "ratio": spent["1 test"] / spent[name],
+            },
+        )
+
+
+def memory(windows: int, window: int = WINDOW) -> Iterator[Row]:
+    """Yield the rows that are kept after each of some windows."""
+    table = Table1(TYPES, (100, 20))
+    one = side(table, query(3, window, ("attr1",)), Switches(), events(table, windows * window))
+    for number in range(1, windows + 1):
+        one.take(window)
+        yield Row(
+            NAME,
+            {"experiment": "memory", "window": window, "windows": number},
+            {"instances": one.engine.stats()["instances"], "matches": one.matches},
+        )
+
+
+def rates(one: Side, batch: int, seconds: float) -> dict[str, Value]:
+    """Return the rate by the clock, and by the processor: without what else the machine does."""
+    busy = statistics.median(one.cpu[-REPEATS:])
+    return {"events_per_s": batch / seconds, "cpu_events_per_s": batch / busy}
+
+
+def medians(sides: Mapping[str, Side], batch: int) -> dict[str, float]:
+    """Return the median seconds of a batch, the sides taking turns."""
+    spent: dict[str, list[float]] = {name: [] for name in sides}
+    for name, seconds in alternating(sides, batch, REPEATS):
+        spent[name].append(seconds)
+    return {name: statistics.median(found) for name, found in spent.items()}
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw Figures 8, 9, 10(a) and 11: microseconds an event."""
+    log_log(
+        path,
+        [
+            ("construction by domain", "V1", _lines(rows, "construction", "V1", "scan")),
+            ("construction by window", "window", _lines(rows, "construction", "window", "scan")),
+            ("second test", "V1", _lines(rows, "second test", "V1", None)),
+            ("length", "leaves", _lines(rows, "length", "length", None)),
+        ],
+    )
+
+
+def _lines(
+    rows: Sequence[Row], experiment: str, axis: str, scope: str | None
+) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    domains = [row.parameters.get("V1") for row in rows if row.parameters.get("scope") == "scan"]
+    sparse = max([one for one in domains if isinstance(one, int)], default=0)
+    for row in rows:
+        parameters = row.parameters
+        if parameters["experiment"] != experiment or parameters.get("scope") != scope:
+            continue
+        if axis == "window" and parameters["V1"] != sparse:
+            continue
+        if axis == "V1" and experiment == "construction" and parameters["window"] != WINDOW:
+            continue
+        x, rate = parameters[axis], row.figures["events_per_s"]
+        if isinstance(x, int) and isinstance(rate, float):
+            found.setdefault(str(parameters["variant"]), []).append((x, 1_000 / rate))
+    return found
+
+
+BENCHMARK = Benchmark(
+    NAME, "sequences by stacks: construction, second test, length, memory (Figures 8-12)", run, plot
+)

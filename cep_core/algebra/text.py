@@ -1,0 +1,292 @@
+"""Expressions and operators in words, for `explain` and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from cep_core import algebra
+from cep_core.algebra.expressions import (
+    FALSE,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Every,
+    Expression,
+    Item,
+    Items,
+    Latest,
+    Missing,
+    Negative,
+    Not,
+    Or,
+    Parameter,
+    Time,
+)
+from cep_core.algebra.nodes import Node, streams_of
+from cep_core.events import written
+
+Names = Sequence[str]
+_UNITS = (
+    *(("weeks", 604_800_000_000), ("days", 86_400_000_000), ("h", 3_600_000_000)),
+    *(("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)),
+)
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """Return a number of things."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def duration_in_words(ticks: int, ticks_per_second: int) -> str:
+    """Return a duration in the largest unit that measures it, as CEL writes it; else in ticks."""
+    for name, size in _UNITS:
+        number, rest = divmod(ticks * 1_000_000, size * ticks_per_second)
+        if number and not rest:
+            return f"{number} {name.removesuffix('s') if number == 1 and len(name) > 2 else name}"
+    return counted(ticks, "tick", "ticks") if ticks else "0 s"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The values of a query's literals, and the unit of its times."""
+
+    literals: Sequence[Any]
+    ticks_per_second: int
+
+
+class Words:
+    """Writes expressions: columns by the names of each side, parameters by their values."""
+
+    def __init__(self, said: Said, older: Names, newer: Names, paired: bool) -> None:
+        self._literals = said.literals
+        self._ticks_per_second = said.ticks_per_second
+        self._names = {1: older, 2: newer}
+        self._paired = paired
+        self._items: dict[int, str] = {}  # of tuples, by the names of their `Every`
+
+    def __call__(self, node: Expression) -> str:
+        """Return an expression in words."""
+        match node:
+            case Column(side, index):
+                names = self._names[side]
+                name = names[index] if index < len(names) else f"#{index}"
+                return f"${side}.{name}" if self._paired and name[0] != "$" else name
+            case Constant(value):
+                return _value(value)
+            case Parameter(index):
+                known = index < len(self._literals)
+                return _value(self._literals[index]) if known else f"?{index}"
+            case Duration():
+                return "DUR"
+            case Time(side, edge):
+                return f"${side}.{'t0' if edge == 'begin' else 't1'}" if self._paired else edge
+            case Missing():
+                return "MISSING"
+            case Item(name):
+                return self._items.get(name, f"#{name}")
+            case Items(items):
+                return f"({', '.join(map(self, items))})"
+            case Latest(operand):
+                return f"LAST({self(operand)})"
+            case Every(names, over, condition):
+                self._items |= {
+                    name: f"ALL({self(one)})" for name, one in zip(names, over, strict=True)
+                }
+                return self(condition)
+            case Compare(
+                operator, Arithmetic("-", Time(), _) as left, Constant() | Parameter() as right
+            ):
+                return f"{self(left)} {operator} {self.duration(right)}"
+            case Negative(operand):
+                return f"-{self._inner(operand)}"
+            case Compare(operator, Duration(), Constant() | Parameter() as right):
+                return f"DUR {operator} {self.duration(right)}"
+            case Compare(operator, Constant() | Parameter() as left, Duration()):
+                return f"{self.duration(left)} {operator} DUR"
+            case Arithmetic(operator, left, right) | Compare(operator, left, right):
+                return f"{self._inner(left)} {operator} {self._inner(right)}"
+            case Call(function, arguments):
+                return f"{function}({', '.join(map(self, arguments))})"
+            case And(items):
+                return " AND ".join(map(self._inner, items)) or "TRUE"
+            case Or(items):
+                return " OR ".join(map(self._inner, items)) or "FALSE"
+            case Not(item):
+                return f"NOT {self._inner(item)}"
+            case _:
+                assert_never(node)
+
+    def duration(self, node: Expression) -> str:
+        """Return a constant number of ticks in words."""
+        value = node.value if isinstance(node, Constant) else None
+        if isinstance(node, Parameter) and node.index < len(self._literals):
+            value = self._literals[node.index]
+        if type(value) is not int or value < 0:
+            return self(node)
+        return duration_in_words(value, self._ticks_per_second)
+
+    def _inner(self, node: Expression) -> str:
+        compound = isinstance(node, And | Or | Arithmetic)
+        return f"({self(node)})" if compound else self(node)
+
+
+def operator_in_words(node: Node, said: Said) -> str:
+    """Return an operator of the algebra on one line, without its inputs."""
+    match node:
+        case algebra.Stream(name):
+            return name
+        case algebra.Select(source, predicate):
+            return f"FILTER{{{_unary(source, said)(predicate)}}}"
+        case algebra.Project(source, columns, schema):
+            say = _unary(source, said)
+            pairs = zip(schema.names, map(say, columns), strict=True)
+            return "SELECT " + ", ".join(
+                name if name == text else f"{text} AS {name}" for name, text in pairs
+            )
+        case algebra.Union():
+            return "UNION"
+        case algebra.Sequence(left, right, predicate):
+            return f"NEXT{{{_binary(left, right, said)(predicate)}}}"
+        case algebra.Iterate():
+            return _iterate(node, said)
+        case algebra.InstanceAggregate(source, group_by, aggregates, schema):
+            return f"{_aggregates(source, group_by, aggregates, said)} AT INSTANT"
+        case algebra.WindowAggregate(source, group_by, aggregates, window, schema):
+            duration = _unary(source, said).duration(window)
+            return f"{_aggregates(source, group_by, aggregates, said)} WINDOW {duration}"
+        case algebra.WindowJoin(left, right, predicate, window):
+            say = _binary(left, right, said)
+            return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
+        case algebra.Absence(left, right, predicate, window, otherwise):
+            say = _binary(left, right, said)
+            if node.moment:
+                ends = "" if predicate == FALSE else " " + _braced("\\", say(predicate))
+                return f"@{{{say.duration(window)}}}{ends}"
+            condition = f"{{{say(predicate)}, {say.duration(window)}}}"
+            return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
+        case algebra.Successor(left, right, predicate, guards=guards):
+            condition = _binary(left, right, said)(predicate)
+            return f"{_braced(';', condition)}{_guards(left, guards, said)}"
+        case algebra.Repeat(left, right, filter, rebind, guards=guards):
+            say = _binary(left, right, said)
+            return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
+        case algebra.Unless(left, right, predicate):
+            return _braced("\\", _binary(left, right, said)(predicate))
+        case algebra.SequenceScan():
+            return _scan(node, said)
+        case algebra.Negation(source, inputs, negatives):
+            found = zip(inputs, negatives, strict=True)
+            return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
+        case _:
+            assert_never(node)
+
+
+def _braced(operator: str, condition: str) -> str:
+    return f"{operator}{{{condition}}}"
+
+
+def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
+    """Return the text of the guards, which follows that of the operator."""
+    texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
+    return "".join([" " + _braced("\\", text) for text in texts])
+
+
+_STRATEGIES = {
+    "any": "",
+    "next": "skip till next match, ",
+    "strict": "strict contiguity, ",
+    "partition": "partition contiguity, ",
+}
+
+
+def part_in_words(part: algebra.Part, node: algebra.SequenceScan) -> str:
+    """Return a part of a sequence, whose components are numbered from 1."""
+    name, number = "", part.component + 1
+    if part.index is not None:
+        name = node.inputs[node.components[part.component].input].schema.names[part.index]
+    match part.role:
+        case "value":
+            return f"{number}.{name}"
+        case "current":
+            return f"{number}[i].{name}"
+        case "previous":
+            return f"{number}[i-1].{name}"
+        case "first":
+            return f"{number}[1].{name}"
+        case "last":
+            return f"{number}[last].{name}"
+        case "start" | "first_end" | "end":
+            return f"{number}.{part.role}"
+        case role:
+            run = f"{number}[{'..i-1' if part.before else ''}]"
+            return f"{role}({run}{'.' if name else ''}{name})"
+
+
+def _scan(node: algebra.SequenceScan, said: Said) -> str:
+    names = [part_in_words(part, node) for part in node.parts]
+    say = Words(said, (), names, False)
+    inputs = [
+        f"{read_in_words(node.inputs[one.input])}{'+' if one.repeated else ''}"
+        for one in node.components
+    ]
+    window = f", {say.duration(node.window)}" if node.window is not None else ""
+    strategy = _STRATEGIES[node.strategy]
+    return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
+
+
+def read_in_words(node: Node) -> str:
+    """Return the streams of an input, without what is done to them."""
+    names = list(streams_of(node))
+    return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
+
+
+def _negative(source: Node, input: Node, one: algebra.NegativeComponent, said: Said) -> str:
+    names = source.schema.names
+    where = [] if one.after is None else [f"after {names[one.after]}"]
+    where += [] if one.before is None else [f"before {names[one.before]}"]
+    condition = _binary(source, input, said)(one.predicate)
+    return f"{read_in_words(input)}{{{condition}}} {' and '.join(where)}"
+
+
+def _iterate(node: algebra.Iterate, said: Said) -> str:
+    later = node.schema.names[len(node.left.schema) :]
+    shown = [*(f"$1.{name}" for name in node.left.schema.names), *(f"$.{name}" for name in later)]
+    say = Words(said, shown, node.right.schema.names, True)
+    names = node.schema.names[len(node.schema.names) - len(node.aggregates) :]
+    pairs = zip(node.aggregates, names, strict=True)
+    parts = [say(node.filter), say(node.rebind), *[f"{say(one)} AS {name}" for one, name in pairs]]
+    return f"FOLD{{{', '.join(parts)}}}"
+
+
+def _aggregates(
+    source: Node, group_by: Sequence[int], aggregates: Sequence[algebra.Aggregate], said: Said
+) -> str:
+    say = _unary(source, said)
+    texts = []
+    for one in aggregates:
+        arguments = [say(part) for part in (one.argument, one.by) if part is not None]
+        texts.append(f"{one.function}({', '.join(arguments) or '*'})")
+    groups = [source.schema.names[column] for column in group_by]
+    return ", ".join(texts) + (f" GROUP BY {', '.join(groups)}" if groups else "")
+
+
+def _unary(source: Node, said: Said) -> Words:
+    return Words(said, (), source.schema.names, False)
+
+
+def _binary(left: Node, right: Node, said: Said) -> Words:
+    return Words(said, left.schema.names, right.schema.names, True)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    return f"'{value}'" if isinstance(value, str) else written(value)

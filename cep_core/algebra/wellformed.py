@@ -1,0 +1,195 @@
+"""Algebra from outside: whatever was built by hand is made again by the constructors.
+
+A node can be made without the functions of `cep_core.algebra`, or come from a document; nothing
+says then that its schema is what it makes, or that its columns exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from cep_core import algebra
+from cep_core.algebra import patterns
+from cep_core.algebra.expressions import Expression, Parameter, require_compilable, walk
+from cep_core.algebra.nodes import Node, sources_of
+from cep_core.algebra.schemas import Functions
+from cep_core.errors import AlgebraError, SchemaFault
+from cep_core.events import Schema, shown
+
+MOST_OPERATORS = 10_000  # of a query, counted where they occur
+MOST_LEVELS = 150  # of operators above one another
+
+
+def well_formed(node: Node, functions: Functions) -> Node:
+    """Return the node as the constructors make it; raises AlgebraError if they do not."""
+    _require_bounded(node)
+    try:
+        return _Builder(functions).made(node)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise AlgebraError(f"the query is not well-formed: {error}") from None
+
+
+def _require_bounded(node: Node) -> None:
+    """Raise AlgebraError for what is no node, and for too many of them."""
+    found, left = 0, [(node, 1)]
+    while left:
+        part, depth = left.pop()
+        found += 1
+        if not isinstance(part, Node):
+            raise AlgebraError(f"{type(part).__name__} is no operator of the algebra")
+        if not isinstance(part.schema, Schema):
+            raise AlgebraError(f"the schema of {type(part).__name__} is none")
+        if depth > MOST_LEVELS:
+            raise AlgebraError(
+                f"the query is nested too deeply: {MOST_LEVELS} operators above one another are"
+                " the most"
+            )
+        if found > MOST_OPERATORS:
+            raise AlgebraError(f"the query has more than {MOST_OPERATORS} operators")
+        left += [(source, depth + 1) for source in sources_of(part)]
+
+
+class _Builder:
+    """Makes nodes again, one that occurs twice once."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._made: dict[int, Node] = {}
+
+    def made(self, node: Node) -> Node:
+        """Return a node as the constructors make it."""
+        if id(node) not in self._made:
+            self._made[id(node)] = self._checked(node)
+        return self._made[id(node)]
+
+    def _checked(self, node: Node) -> Node:
+        for part in _expressions(node):
+            require_compilable(part)
+            for one in walk(part):
+                if isinstance(one, Parameter):
+                    raise AlgebraError(f"there is no literal {one.index}: the query has no text")
+        made = self._again(node)
+        if made.schema != node.schema:
+            raise AlgebraError(
+                f"{type(node).__name__} makes {made.schema}, not {node.schema}", kind=SchemaFault
+            )
+        return made
+
+    def _again(self, node: Node) -> Node:
+        functions, names = self._functions, node.schema.names
+        match node:
+            case algebra.Stream(name):
+                if not isinstance(name, str):
+                    raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
+                return node
+            case algebra.Select(source, predicate):
+                return algebra.select(self.made(source), predicate, functions)
+            case algebra.Project(source, columns):
+                pairs = tuple(zip(names, columns, strict=True))
+                nulls = node.schema.types
+                return algebra.project(self.made(source), pairs, functions, nulls=nulls)
+            case algebra.Union(left, right):
+                return algebra.union(self.made(left), self.made(right))
+            case algebra.Sequence(left, right, predicate):
+                return algebra.sequence(self.made(left), self.made(right), predicate, functions)
+            case algebra.Iterate():
+                return self._iterate(node)
+            case algebra.InstanceAggregate(source, group_by, aggregates):
+                named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
+                made = algebra.instance_aggregate(self.made(source), group_by, named, functions)
+                return replace(made, schema=Schema(names, made.schema.types))
+            case algebra.WindowAggregate(source, group_by, aggregates, window):
+                named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
+                sliding = algebra.window_aggregate(
+                    self.made(source), group_by, named, window, functions
+                )
+                return replace(sliding, schema=Schema(names, sliding.schema.types))
+            case algebra.WindowJoin(left, right, predicate, window):
+                sides = self.made(left), self.made(right)
+                return algebra.window_join(*sides, predicate, window, functions)
+            case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
+                sides = self.made(left), self.made(right)
+                make = algebra.alternative if otherwise else algebra.absence
+                return replace(make(*sides, predicate, window, functions), moment=moment)
+            case algebra.Successor(left, right, predicate, rank, kept, guards):
+                also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
+                parts = (predicate, rank, also, self._guards(guards), functions)
+                return algebra.successor(self.made(left), self.made(right), *parts, names=names)
+            case algebra.Repeat(left, right, filter, rebind, columns, rank, guards):
+                steps = (filter, rebind, columns, rank, self._guards(guards), functions)
+                return algebra.repeat(self.made(left), self.made(right), *steps)
+            case algebra.Unless(left, right, predicate):
+                return algebra.unless(self.made(left), self.made(right), predicate, functions)
+            case algebra.SequenceScan(
+                inputs, components, parts, predicate, window, strategy, partition
+            ):
+                return patterns.sequence_scan(
+                    *([self.made(one) for one in inputs], components, parts, names, predicate),
+                    *(window, strategy, partition, functions),
+                )
+            case algebra.Negation(source, inputs, negatives, first):
+                sources = [self.made(one) for one in inputs]
+                without = patterns.negation(self.made(source), sources, negatives, first, functions)
+                if without.window != node.window:
+                    raise AlgebraError("a negation has the window of its sequence")
+                return without
+            case _:
+                assert_never(node)
+
+    def _guards(self, guards: Iterable[algebra.Guard]) -> tuple[algebra.Guard, ...]:
+        return tuple([algebra.Guard(self.made(one.source), one.predicate) for one in guards])
+
+    def _iterate(self, node: algebra.Iterate) -> algebra.Iterate:
+        first = len(node.schema) - len(node.aggregates)
+        aggregates = tuple(
+            zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
+        )
+        sides = self.made(node.left), self.made(node.right)
+        made = algebra.iterate(*sides, node.filter, node.rebind, aggregates, self._functions)
+        if made.initial != node.initial:
+            raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
+        return made
+
+
+def _expressions(node: Node) -> Iterator[Expression]:
+    """Yield the expressions of a node."""
+    match node:
+        case algebra.Stream() | algebra.Union():
+            return
+        case algebra.Select(_, predicate) | algebra.Sequence(_, _, predicate):
+            yield predicate
+        case algebra.Project(_, columns):
+            yield from columns
+        case algebra.Iterate(_, _, filter, rebind, aggregates):
+            yield from (filter, rebind, *aggregates)
+        case algebra.InstanceAggregate(_, _, functions):
+            yield from _arguments(functions)
+        case algebra.WindowAggregate(_, _, functions, window):
+            yield from (*_arguments(functions), window)
+        case algebra.WindowJoin(_, _, predicate, window) | algebra.Absence(_, _, predicate, window):
+            yield from (predicate, window)
+        case algebra.Successor(_, _, predicate, rank, kept, guards):
+            yield from (predicate, *_ranks(rank), *kept, *(one.predicate for one in guards))
+        case algebra.Repeat(_, _, filter, rebind, columns, rank, guards):
+            yield from (filter, rebind, *columns, *_ranks(rank))
+            yield from (one.predicate for one in guards)
+        case algebra.Unless(_, _, predicate):
+            yield predicate
+        case algebra.SequenceScan(predicate=predicate, window=reach):
+            yield from (predicate, *([] if reach is None else [reach]))
+        case algebra.Negation(negatives=negatives, window=reach):
+            yield from (one.predicate for one in negatives)
+            yield from [] if reach is None else [reach]
+        case _:
+            assert_never(node)
+
+
+def _ranks(rank: Expression | None) -> tuple[Expression, ...]:
+    return () if rank is None else (rank,)
+
+
+def _arguments(functions: Iterable[algebra.Aggregate]) -> Iterator[Expression]:
+    for one in functions:
+        yield from (part for part in (one.argument, one.by) if part is not None)

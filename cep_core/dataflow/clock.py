@@ -1,0 +1,397 @@
+"""Time: the clock, the epochs, and what waits for them.
+
+Rows of base streams pass the monotone m-ops (select, project, union, window join) as they arrive.
+Before an ordered m-op they wait in a *lane* until their epoch is closed: when the clock M, the
+largest time that has arrived, is more than the lane's lateness beyond it.  A query's lane is the
+largest lateness of the streams that it reads.  Epochs are closed at the very event that raises the
+clock, so the output does not depend on how the input was cut into batches.
+
+Within an epoch rows are emitted at once.  A right row meets only instances that ended before it
+began, so instances may be installed and deleted when the epoch ends (the pending lists of Hong
+2009, section 4.4.3).  M-ops that need the whole epoch (aggregates) flush before that, lowest first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol, TypeAlias
+
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.journal import Unwritten
+from cep_core.events import Row
+
+BEGINNING = -(1 << 62)
+END = 1 << 62
+_LAST_SECOND = 253_402_300_799  # since 1970: the end of the year 9999
+Waiting: TypeAlias = tuple[Port, Row, Members]
+
+
+def farthest(ticks_per_second: int) -> int:
+    """Return the largest distance of an event's time from the origin, in ticks.
+
+    It is the distance of the year 9999 from 1970, or `END` if ticks are finer.  A time beyond has
+    another unit or is a placeholder for infinity, and would make all later events late.
+    """
+    return min(END, (_LAST_SECOND + 1) * ticks_per_second) - 1
+
+
+class Stateful(Protocol):
+    """An m-op that changes its instances at the end of an epoch."""
+
+    def finish(self, now: int) -> None:
+        """Delete and install instances."""
+
+    def evict(self, watermark: int) -> None:
+        """Drop instances that no row from the watermark on can meet."""
+
+
+class Barrier(Protocol):
+    """An m-op that needs all rows of an epoch."""
+
+    depth: int
+
+    def flush(self, now: int) -> None:
+        """Emit the rows of the epoch."""
+
+
+class Timed(Protocol):
+    """An m-op that set a deadline."""
+
+    def fire(self, deadline: int) -> None:
+        """Emit what is due at the deadline, after that epoch's events."""
+
+    def awaiting(self, time: int) -> Iterator[Any]:
+        """Yield the operators for which something is due at the time of a timer."""
+
+
+class Deadlined(Barrier, Timed, Protocol):
+    """An m-op with deadlines: it takes its turn by depth in the epoch of each."""
+
+
+class Stage(Protocol):
+    """An m-op, or several together, that consumes rows by batches."""
+
+    depth: int
+
+    def run(self) -> None:
+        """Consume the queued rows, and emit the results."""
+
+
+class Batch:
+    """The stages that have something to do: they run once for a batch, the lower ones first.
+
+    A stage that emits a row sets the clock to M(n), where n is the newest event of the row: the row
+    is as late as it would be alone.  Afterwards the clock is reset.  Stages run after a push has
+    been consumed.  With ``prompt`` they run within an epoch, too: some ordered m-op reads, in that
+    epoch, rows that stages make of other ordered m-ops' rows.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.prompt = False
+        self._clock = clock
+        self._touched: dict[Stage, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._touched)
+
+    def touch(self, stage: Stage) -> None:
+        """Schedule a stage to run."""
+        self._touched[stage] = None
+
+    def run(self, below: float = math.inf) -> None:
+        """Run the stages, or those below a depth, until none has anything to do."""
+        now = self._clock.now
+        try:
+            while self._touched:
+                stage = min(self._touched, key=lambda one: one.depth)
+                if stage.depth >= below:
+                    return
+                del self._touched[stage]
+                self._clock.now = now
+                stage.run()
+        finally:
+            self._clock.now = now
+
+    def clear(self) -> None:
+        """Forget what was touched: the plan is given up."""
+        self._touched.clear()
+
+
+class Clock:
+    """M, the largest time that has arrived, and the number of the next arrival."""
+
+    __slots__ = ("arrivals", "closing", "now", "replaying")
+
+    def __init__(self) -> None:
+        self.now = BEGINNING
+        self.closing: int | None = (
+            None  # while an epoch is processed: when its rows count as arriving
+        )
+        self.arrivals = 0
+        self.replaying = False  # open rows are handed to new ports; all others do not listen
+
+
+class Lane:
+    """The epochs of all ordered m-ops with one lateness."""
+
+    def __init__(
+        self,
+        lateness: int,
+        clock: Clock,
+        batch: Batch,
+        late: Callable[[Row, int, object], None],
+        journal: Unwritten,
+    ) -> None:
+        self.lateness = lateness
+        self.journal = journal
+        self.clock = clock
+        self._batch = batch
+        self.closed = BEGINNING  # epochs before it are closed
+        self.due = END  # nothing waits for an earlier time
+        self.changes = 0  # how often rows have come to wait, or epochs have passed
+        self.uses = 0  # operators and queries that have it
+        self.now: int | None = None  # the epoch that is being processed
+        self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
+        self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
+        self._late = late
+        self._rows: dict[int, list[Waiting]] = {}
+        self._epochs: list[int] = []
+        self._touched: list[Stateful] = []
+        self._barriers: list[tuple[int, int, Barrier]] = []
+        self._evictions: list[tuple[int, int, Stateful]] = []
+        self._timers: list[tuple[int, int, Timed]] = []
+        self._serial = 0  # breaks ties in the heaps by order of entry
+
+    # -- what m-ops ask for ----------------------------------------------------------------
+
+    def before(self, channel: Channel, port: Port) -> Port:
+        """Return the port that makes rows of a monotone channel wait for their epoch."""
+        if channel.ordered:
+            return port
+        return LanePort(self, port)
+
+    def touch(self, mop: Stateful) -> None:
+        """Schedule an m-op to finish at the end of this epoch."""
+        self._touched.append(mop)
+
+    def flush_later(self, mop: Barrier) -> None:
+        """Schedule an m-op to flush in this epoch."""
+        self._serial += 1
+        heappush(self._barriers, (mop.depth, self._serial, mop))
+
+    def evict_at(self, time: int, mop: Stateful) -> None:
+        """Evict an m-op's dead instances once all epochs up to a time are closed."""
+        self._serial += 1
+        heappush(self._evictions, (time, self._serial, mop))
+        if time < self.due:
+            self.due = time
+
+    def fire_at(self, deadline: int, mop: Timed) -> None:
+        """Set a timer: fire an m-op at a deadline, even if no more rows arrive."""
+        self._serial += 1
+        heappush(self._timers, (deadline, self._serial, mop))
+        if deadline < self.due:
+            self.due = deadline
+
+    def expect(self, deadline: int, mop: Deadlined) -> bool:
+        """Flush an m-op in the epoch of a deadline; return whether that is prepared for.
+
+        If not, the epoch before the deadline is being processed: the m-op prepares when it ends.
+        """
+        begun = self.closed - 1 if self.now is None else self.now  # the last epoch that has begun
+        if deadline - 1 > begun:
+            self.fire_at(deadline - 1, mop)
+        elif self.now is None:
+            self.prepare(deadline, mop)
+        else:
+            return False
+        return True
+
+    def prepare(self, deadline: int, mop: Deadlined) -> None:
+        """Flush an m-op in the next epoch, which is that of the deadline."""
+        self.flush_later(mop)
+        self.fire_at(deadline, mop)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def wait(self, port: Port, row: Row, members: Members) -> None:
+        """Keep a row until its epoch; one of the current epoch goes on, a late one is reported."""
+        time = row[1]
+        if time == self.now:
+            port.receive(row, members)
+            return
+        closing = self.clock.closing
+        arrived = self.clock.now if closing is None else closing
+        watermark = max(self.closed, arrived - self.lateness)
+        if time < watermark:
+            self._late(row, watermark, port.mop)
+        else:
+            self.changes += 1
+            waiting = (port, row, members)
+            self.journal.keep(self, waiting)
+            others = self._rows.get(time)
+            if others is None:
+                self._rows[time] = [waiting]
+                heappush(self._epochs, time)
+                if time < self.due:
+                    self.due = time
+            else:
+                others.append(waiting)
+
+    def close(self, watermark: int) -> None:
+        """Process all epochs before the watermark, in order."""
+        epochs, limit = self._epochs, min(watermark, END)
+        while epochs or self._timers:
+            time = epochs[0] if epochs and not self._timers else self.next_epoch()
+            if time >= limit:
+                break
+            self._process(time)
+        self.pass_to(watermark)
+        while self._evictions and self._evictions[0][0] < self.closed:
+            self.changes += 1
+            heappop(self._evictions)[2].evict(self.closed)
+        self.due = epochs[0] if epochs else END
+        for heap in (self._timers, self._evictions):
+            if heap and heap[0][0] < self.due:
+                self.due = heap[0][0]
+
+    def pass_to(self, watermark: int) -> None:
+        """Advance the watermark over epochs without rows and timers."""
+        if watermark > self.closed:
+            self.closed = watermark
+
+    def drain(self) -> None:
+        """Process all epochs and timers that there are; later rows of these epochs are late."""
+        while (time := self.next_epoch()) < END:
+            self._process(time)
+            self.closed = time + 1
+        self.close(self.closed)
+
+    def next_epoch(self) -> int:
+        """Return the first time that rows or timers wait for, `END` if nothing waits."""
+        row = self._epochs[0] if self._epochs else END
+        timer = self._timers[0][0] if self._timers else END
+        return min(row, timer)
+
+    def _process(self, time: int) -> None:
+        """Process an epoch; a part that fails does not prevent the others.
+
+        So no m-op is left in the middle of an epoch, and the engine goes on after it.
+        """
+        self.changes += 1
+        self.now = self.closed = time
+        self.clock.closing = time + self.lateness
+        faults: list[Exception] = []
+        try:
+            if self._epochs and self._epochs[0] == time:
+                heappop(self._epochs)
+                rows = self._rows.pop(time)
+                self.journal.drop(rows)
+                for port, row, members in rows:
+                    try:
+                        port.receive(row, members)
+                    except Exception as fault:
+                        faults.append(fault)
+            if self._touched or self._barriers or self._timers or self._batch.prompt:
+                self._work(time, faults)
+        finally:
+            self.now = self.clock.closing = None
+        if faults:
+            raise faults[0]
+
+    def _work(self, time: int, faults: list[Exception]) -> None:
+        """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
+        if self._barriers or self._batch.prompt:
+            self._flush_all(time, faults)
+        while self._timers and self._timers[0][0] <= time:
+            try:
+                heappop(self._timers)[2].fire(time)
+            except Exception as fault:
+                faults.append(fault)
+            self._flush_all(time, faults)
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, []
+        for mop in touched:
+            try:
+                mop.finish(time)
+            except Exception as fault:
+                faults.append(fault)
+
+    def _flush_all(self, time: int, faults: list[Exception]) -> None:
+        """Flush; what fails is not flushed again, so this ends."""
+        while True:
+            try:
+                self._flush(time)
+            except Exception as fault:
+                faults.append(fault)
+            else:
+                return
+
+    def _flush(self, time: int) -> None:
+        while True:
+            if self._batch and self._batch.prompt:
+                self._batch.run()
+            if not self._barriers:
+                return
+            heappop(self._barriers)[2].flush(time)
+
+    # -- the plan changes; snapshots -------------------------------------------------------
+
+    def forget(self, port: Port, slot: int, left: Callable[[Members], Members | None]) -> None:
+        """Remove a slot from the rows that wait for a port; ``left`` returns the other slots."""
+        for time, rows in list(self._rows.items()):
+            kept: list[Waiting] = []
+            for waiting in rows:
+                members = left(waiting[2]) if waiting[0] is port else waiting[2]
+                if members == waiting[2]:
+                    kept.append(waiting)
+                    continue
+                self.journal.drop((waiting,))
+                if members is not None:
+                    kept.append((waiting[0], waiting[1], members))
+                    self.journal.keep(self, kept[-1])
+            self._rows[time] = kept
+
+    def drop(self, mop: object) -> None:
+        """Forget what a removed m-op had asked for."""
+        self._evictions = [entry for entry in self._evictions if entry[2] is not mop]
+        self._timers = [entry for entry in self._timers if entry[2] is not mop]
+        heapify(self._evictions)
+        heapify(self._timers)
+
+    def waiting(self) -> Iterator[Waiting]:
+        """Yield the rows that wait, by time and arrival."""
+        for time in sorted(self._rows):
+            yield from self._rows[time]
+
+    def timers(self) -> Iterator[tuple[int, Timed]]:
+        """Yield the timers with their times, in no order."""
+        for time, _, mop in self._timers:
+            yield time, mop
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+
+class LanePort(Port):
+    """A port in front of an ordered m-op's own: rows of a monotone channel wait behind it."""
+
+    __slots__ = ("_lane", "behind")
+
+    def __init__(self, lane: Lane, behind: Port) -> None:
+        super().__init__(behind.mop, self.hold)
+        self._lane = lane
+        self.behind = behind
+
+    def hold(self, row: Row, members: Members) -> None:
+        """Queue a row for its epoch; a replay reaches only new ports."""
+        lane = self._lane
+        if lane.fresh is None:
+            lane.wait(self.behind, row, members)
+            return
+        slots = [slot for slot in slots_of(members) if (self, slot) in lane.fresh]
+        if slots and row[1] >= lane.closed:
+            lane.wait(self.behind, row, members_of(slots))

@@ -1,0 +1,333 @@
+"""Python functions from expressions: compiled once for each shape, constants passed in.
+
+A condition runs as one Python expression that takes nulls and errors lightly: `None < 5` raises.
+Whoever calls it then asks the careful version, which evaluates atom by atom with the rules of
+`cep_core.algebra.expressions`.  Without an exception both agree, so the usual row pays nothing for
+nulls.
+It takes the place of Cayuga's bytecode (Hong 2009, section 4.4.3).
+
+In the functions ``a`` is the row of side 1, ``b`` that of side 2, ``k`` a tuple of constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, assert_never
+
+from cep_core.algebra.expressions import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Every,
+    Expression,
+    Function,
+    Item,
+    Items,
+    Latest,
+    Missing,
+    Negative,
+    Not,
+    Or,
+    Parameter,
+    Time,
+    walk,
+)
+from cep_core.events import VALUES, Row
+
+Condition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
+EntryScan: TypeAlias = Callable[[Sequence[Any], Row | None, Row], list[Any]]
+InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any]]
+RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
+Functions: TypeAlias = Mapping[str, Function]
+
+ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
+
+
+def _of_pair(column: Column) -> str:
+    """Return the source of a column of a pair of rows."""
+    return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
+
+
+class Writer:
+    """Writes expressions as Python; ``slots`` and ``columns`` say how each of them is read."""
+
+    def __init__(
+        self,
+        functions: Functions,
+        binary: bool,
+        slots: Callable[[int], str],
+        columns: Callable[[Column], str] = _of_pair,
+    ) -> None:
+        self._slots = slots
+        self._columns = columns
+        self._binary = binary
+        self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal}
+        self._functions = functions
+
+    def write(self, node: Expression) -> str:
+        """Return the source of an expression; of a condition, if it is one."""
+        match node:
+            case Column():
+                return self._columns(node)
+            case Constant(value):
+                return self._constant(value)
+            case Parameter(index):
+                return self._slots(index)
+            case Duration():
+                return "(b[1] - a[0])" if self._binary else "(b[1] - b[0])"
+            case Time(side, edge):
+                return f"{'a' if side == 1 else 'b'}[{0 if edge == 'begin' else 1}]"
+            case Missing():
+                return "None"
+            case Item(name):
+                return f"x{name}"
+            case Items(items):
+                return "(" + "".join(f"{self.write(item)}, " for item in items) + ")"
+            case Latest(operand):
+                return f"{self.write(operand)}[-1]"
+            case Every():
+                return self._every(node)
+            case Negative(operand):
+                return f"(-{self.write(operand)})"
+            case Arithmetic(operator, left, right):
+                return f"({self.write(left)} {operator} {self.write(right)})"
+            case Call(name, arguments):
+                self.names[f"f_{name}"] = self._functions[name].call
+                return f"f_{name}({', '.join(map(self.write, arguments))})"
+            case Compare():
+                return self._compare(node)
+            case And(items):
+                return "(" + " and ".join(map(self.condition, items)) + ")" if items else "True"
+            case Or(items):
+                return "(" + " or ".join(map(self.condition, items)) + ")" if items else "False"
+            case Not(item):
+                return f"(not {self.condition(item)})"
+            case _:
+                assert_never(node)
+
+    def _every(self, node: Every) -> str:
+        names = [f"x{name}" for name in node.names]
+        over = [self.write(one) for one in node.over]
+        items = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
+        return f"all({self.condition(node.condition)} for {', '.join(names)} in {items})"
+
+    def condition(self, node: Expression) -> str:
+        """Return the source of a condition: a value that is not a comparison counts if true."""
+        if isinstance(node, And | Or | Not):
+            return self.write(node)
+        if any(isinstance(part, Missing) for part in walk(node)):
+            return "False"
+        if isinstance(node, Compare | Every):
+            return self.write(node)
+        return f"({self.write(node)} is True)"
+
+    def _constant(self, value: Any) -> str:
+        """Return the source of a value: a name, unless Python reads what it writes."""
+        plain = value is None or type(value) in (bool, str)
+        if plain or (type(value) is int and value.bit_length() < 64):
+            return repr(value)
+        name = f"v_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _compare(self, node: Compare) -> str:
+        left, right = self.write(node.left), self.write(node.right)
+        if node.operator == "!=":
+            return f"_ne({left}, {right})"
+        if node.operator != "=":
+            return f"({left} {node.operator} {right})"
+        if isinstance(node.left, Column) and isinstance(node.right, Column | Parameter):
+            return f"({left} == {right} is not None)"
+        return f"_eq({left}, {right})"
+
+
+def condition(node: Expression, functions: Functions, binary: bool) -> Condition:
+    """Return a condition as a function of (a, b, k) that never raises."""
+    writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
+    body = writer.condition(node)
+    quick: Condition = function_of(f"def made(a, b, k):\n    return {body}", writer.names)
+    slow = careful(node, functions, binary)
+
+    def holds(a: Row | None, b: Row, k: Sequence[Any]) -> bool:
+        try:
+            return quick(a, b, k)
+        except ATOM_ERRORS:
+            return slow(a, b, k)
+
+    return holds
+
+
+def entry_scan(
+    literals: Sequence[Expression], functions: Functions, binary: bool, slots: Sequence[int]
+) -> EntryScan:
+    """Return a function of (entries, a, b) to the targets whose literals all hold.
+
+    An entry is (constants of ``slots`` in order..., target).
+    """
+    position = {slot: place for place, slot in enumerate(slots)}
+    writer = Writer(functions, binary, lambda slot: f"e[{position[slot]}]")
+    test = " and ".join(writer.condition(literal) for literal in literals)
+    if not test:
+        return lambda entries, a, b: [entry[-1] for entry in entries]
+    body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"
+    quick: EntryScan = function_of(body, writer.names)
+    slow = _all_careful(literals, functions, binary, position)
+
+    def scan(entries: Sequence[Any], a: Row | None, b: Row) -> list[Any]:
+        try:
+            return quick(entries, a, b)
+        except ATOM_ERRORS:
+            return [entry[-1] for entry in entries if slow(a, b, entry)]
+
+    return scan
+
+
+def instance_scan(literals: Sequence[Expression], functions: Functions) -> InstanceScan:
+    """Return a function of (instances, b, k) to those that end before b begins and hold.
+
+    An instance is a pair whose first item is its row.
+    """
+    writer = Writer(functions, True, lambda slot: f"k[{slot}]")
+    test = "".join(f" and {writer.condition(literal)}" for literal in literals)
+    body = (
+        "def made(instances, b, k):\n"
+        "    start = b[0]\n"
+        f"    return [i for i in instances if (a := i[0])[1] < start{test}]"
+    )
+    quick: InstanceScan = function_of(body, writer.names)
+    slow = _all_careful(literals, functions, True, None)
+
+    def scan(instances: Sequence[Any], b: Row, k: Sequence[Any]) -> list[Any]:
+        try:
+            return quick(instances, b, k)
+        except ATOM_ERRORS:
+            return [i for i in instances if i[0][1] < b[0] and slow(i[0], b, k)]
+
+    return scan
+
+
+def row_maker(
+    columns: Sequence[Expression], functions: Functions, times: str, binary: bool
+) -> RowMaker:
+    """Return a function of (a, b, k) to the row of ``times`` and the values of the columns.
+
+    ``times`` is the source of the first three items.  A column that fails is null.
+    """
+    writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
+    values = "".join(f"{_value(writer, column)}, " for column in columns)
+    quick: RowMaker = function_of(
+        f"def made(a, b, k):\n    return ({times}, {values})", writer.names
+    )
+    head: RowMaker = function_of(f"def made(a, b, k):\n    return ({times})", {})
+    single = [
+        function_of(f"def made(a, b, k):\n    return {_value(writer, column)}", writer.names)
+        for column in columns
+    ]
+
+    def make(a: Row | None, b: Row, k: Sequence[Any]) -> Row:
+        try:
+            return quick(a, b, k)
+        except ATOM_ERRORS:
+            return (*head(a, b, k), *(_attempt(value, a, b, k) for value in single))
+
+    return make
+
+
+def careful(node: Expression, functions: Functions, binary: bool) -> Condition:
+    """Return a condition evaluated atom by atom: an atom that fails is false."""
+    return by_atoms(node, lambda: Writer(functions, binary, lambda slot: f"k[{slot}]"), "a, b, k")
+
+
+def by_atoms(
+    node: Expression, writer_of: Callable[[], Writer], arguments: str
+) -> Callable[..., bool]:
+    """Return a condition of some arguments, evaluated atom by atom: one that fails is false."""
+    match node:
+        case And(items):
+            parts = [by_atoms(item, writer_of, arguments) for item in items]
+            return lambda *given: all(part(*given) for part in parts)
+        case Or(items):
+            parts = [by_atoms(item, writer_of, arguments) for item in items]
+            return lambda *given: any(part(*given) for part in parts)
+        case Not(item):
+            inner = by_atoms(item, writer_of, arguments)
+            return lambda *given: not inner(*given)
+        case _:
+            writer = writer_of()
+            body = f"def made({arguments}):\n    return {writer.condition(node)}"
+            atom = function_of(body, writer.names)
+            return lambda *given: _attempt(atom, *given) is True
+
+
+def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Sequence[Any]], Row]:
+    """Return a function from a query's literals to the values of constant expressions.
+
+    One that fails is null.
+    """
+    indexes = [node.index for node in nodes if isinstance(node, Parameter)]
+    if len(indexes) == len(nodes):
+        start, stop = (indexes[0], indexes[-1] + 1) if indexes else (0, 0)
+        if indexes == list(range(start, stop)):
+            return lambda p: tuple(p[start:stop])
+        return lambda p: tuple([p[index] for index in indexes])
+    writer = Writer(functions, False, lambda slot: f"k[{slot}]")
+    single = [
+        function_of(f"def made(a, b, k):\n    return {_value(writer, node)}", writer.names)
+        for node in nodes
+    ]
+    return lambda p: tuple([_attempt(value, None, (), p) for value in single])
+
+
+def _value(writer: Writer, node: Expression) -> str:
+    if isinstance(node, Compare | And | Or | Not | Every):
+        return writer.condition(node)
+    if any(isinstance(part, Missing) for part in walk(node)):
+        return "None"
+    return writer.write(node)
+
+
+def _all_careful(
+    literals: Sequence[Expression],
+    functions: Functions,
+    binary: bool,
+    position: Mapping[int, int] | None,
+) -> Condition:
+    """Return the careful conjunction; ``position`` says where an entry has each constant."""
+    whole = careful(And(tuple(literals)), functions, binary)
+    if position is None:
+        return whole
+    size = max(position, default=-1) + 1
+    places = [position.get(slot) for slot in range(size)]
+
+    def from_entry(a: Row | None, b: Row, entry: Sequence[Any]) -> bool:
+        return whole(a, b, [None if place is None else entry[place] for place in places])
+
+    return from_entry
+
+
+def _attempt(function: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return function(*given)
+    except ATOM_ERRORS:
+        return None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return left is not None and right is not None and bool(left == right)
+
+
+def _unequal(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return False
+    return bool(left != right and left == left and right == right)
+
+
+def function_of(source: str, names: Mapping[str, Any]) -> Any:
+    """Return the function `made` that a source defines."""
+    scope: dict[str, Any] = dict(names)
+    exec(compile(source, "<expression>", "exec"), scope)
+    return scope["made"]

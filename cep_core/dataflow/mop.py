@@ -1,0 +1,238 @@
+"""Multi-operators: what a plan is made of (Hong 2009, section 5.2.2).
+
+A logical operator of a query is `Wanted` from the plan; it becomes an `Operator`: a slot of some
+m-op's output channel.  An m-op implements many operators; its meaning is theirs, one by one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from cep_core.dataflow.channels import Channel, Port, without_slot
+from cep_core.dataflow.clock import BEGINNING, END, Lane
+from cep_core.events import Row
+
+State: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
+Number: TypeAlias = Callable[["Operator"], int]
+
+
+class Wanted(NamedTuple):
+    """A logical operator with its inputs: equal ones mean the same.
+
+    ``kind`` is the name of the algebra's node in lower case; ``definition`` is its meaning.  An
+    ordered operator has a ``lane`` (else None).  ``since`` is the arrival number from which it sees
+    rows, if that is part of its meaning (else None).  A join has a ``window``.  ``width`` is the
+    number of values of its rows.
+    """
+
+    kind: str
+    definition: Hashable
+    inputs: tuple[Operator, ...]
+    lane: Lane | None = None
+    since: int | None = None
+    window: int | None = None
+    width: int = 0
+
+
+class Operator:
+    """A logical operator in the plan, and the stream that it puts out: a slot of a channel.
+
+    ``simple`` says that its rows are single events; ``joined`` that a join lies below; ``number``
+    is what is written down of it says by which it is meant (0: nothing is).
+    """
+
+    __slots__ = (
+        "channel",
+        "depth",
+        "joined",
+        "lateness",
+        "mop",
+        "number",
+        "simple",
+        "slot",
+        "uses",
+        "wanted",
+    )
+
+    def __init__(
+        self, wanted: Wanted, channel: Channel, slot: int, mop: MOp | None, lateness: int = 0
+    ) -> None:
+        self.wanted = wanted
+        self.channel = channel
+        self.slot = slot
+        self.mop = mop
+        self.uses = 0
+        self.number = 0
+        inputs = wanted.inputs
+        self.depth: int = 1 + max((one.depth for one in inputs), default=-1)
+        single = mop is None or mop.single
+        self.simple: bool = single and all(one.simple for one in inputs)
+        self.lateness: int = lateness
+        for one in inputs:
+            self.lateness = max(self.lateness, one.lateness)
+        if wanted.lane is not None:
+            self.lateness = wanted.lane.lateness
+        joins = mop is not None and mop.joins
+        self.joined: bool = joins or any(one.joined for one in inputs)
+
+
+class MOp(ABC):
+    """A multi-operator: a label, its operators by output slot, and its depth in the plan."""
+
+    kind: ClassVar[str] = ""
+    single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
+    joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
+    journals: ClassVar[bool] = False  # whether it tells the plan's journal what it keeps
+    lane: Lane | None = None
+    _output: Channel
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        self.number = number
+        self.depth = 1 + max(one.depth for one in first.inputs)
+        self.operators: dict[Operator, None] = {}
+
+    @property
+    def label(self) -> str:
+        """The name of the m-op in plans and messages."""
+        return f"{self.kind}#{self.number}"
+
+    def takes(self, wanted: Wanted) -> bool:
+        """Return True if the m-op can implement one more operator of its key."""
+        return True
+
+    @abstractmethod
+    def add(self, wanted: Wanted) -> Operator:
+        """Implement one more operator."""
+
+    @abstractmethod
+    def remove(self, operator: Operator) -> None:
+        """Remove an operator, and all state that only it needed."""
+
+    def channels(self) -> Iterable[Channel]:
+        """Return the output channels."""
+        return (self._output,)
+
+    def instances(self) -> int:
+        """Count the rows that the m-op keeps."""
+        return 0
+
+    def entries(self) -> int:
+        """Count the entries of its indexes."""
+        return 0
+
+    def kept(self) -> Iterable[Any]:
+        """Return the kept objects: the m-op journals them, or its state is compared."""
+        return ()
+
+    def saved(self, kept: Any, number: Number) -> list[Any]:
+        """Return the row of a thing that is kept, the numbers of its operators, and its side."""
+        raise AssertionError(f"{self.label} keeps nothing")
+
+    def dump(self, number: Number) -> State:
+        """Return all that the m-op keeps, as it is saved."""
+        return [self.saved(one, number) for one in self.kept()]
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        """Load a saved row for some of the operators."""
+        raise AssertionError(f"{self.label} keeps nothing")
+
+    def indexes(self) -> str:
+        """Describe what the indexes of the m-op answer."""
+        return ""
+
+    def waiting_ports(self) -> tuple[Port, ...]:
+        """Return the ports that rows of monotone streams wait for, by input."""
+        return ()
+
+
+class OrderedMOp(MOp):
+    """An m-op whose rows come epoch by epoch, in a lane."""
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        assert first.lane is not None
+        self.lane = self._lane = first.lane
+        self._since = BEGINNING if first.since is None else first.since
+        self._touched = False  # whether it finishes when the epoch ends
+        self._armed = False  # whether it will look for rows that are too old
+
+    def finish(self, now: int) -> None:
+        """Delete and install instances at the end of an epoch."""
+        self._touched = False
+
+    def evict(self, watermark: int) -> None:
+        """Drop what no row from the watermark on can meet."""
+        self._armed = False
+
+    def _touch(self) -> None:
+        """Finish when the epoch ends."""
+        if not self._touched:
+            self._touched = True
+            self._lane.touch(self)
+
+    def _arm(self, now: int, window: int) -> None:
+        """Evict when rows may be too old that are half of all, if there is a window."""
+        if not self._armed and window < END:
+            self._armed = True
+            self._lane.evict_at(now + max(1, window // 2), self)
+
+
+class SoleMOp(MOp):
+    """An m-op of one operator, with a wire for each input that it takes rows from."""
+
+    def __init__(self, first: Wanted, number: int, *, ordered: bool = True) -> None:
+        super().__init__(first, number)
+        self._output = Channel(self, ordered)
+        self._wires: list[Wire] = []
+
+    def takes(self, wanted: Wanted) -> bool:
+        return not self.operators
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        self.operators[operator] = None
+        for wire, source in zip(self._wires, wanted.inputs, strict=False):
+            wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._output.release(operator.slot)
+        for wire, source in zip(self._wires, operator.wanted.inputs, strict=False):
+            wire.disconnect(source)
+
+
+class Wire:
+    """The connection of an m-op's input port with channels, by slot; waiting rows included."""
+
+    __slots__ = ("_lane", "_ports", "port")
+
+    def __init__(self, port: Port, lane: Lane | None) -> None:
+        self.port = port
+        self._lane = lane
+        self._ports: dict[Channel, Port] = {}
+
+    def connect(self, source: Operator) -> None:
+        """Connect a stream."""
+        channel = source.channel
+        if channel not in self._ports:
+            lane = self._lane
+            self._ports[channel] = self.port if lane is None else lane.before(channel, self.port)
+        port = self._ports[channel]
+        channel.connect(port, source.slot)
+        if self._lane is not None and self._lane.connected is not None:
+            self._lane.connected.append((port, source.slot))
+
+    def disconnect(self, source: Operator) -> None:
+        """Disconnect a stream, and drop its waiting rows."""
+        slot = source.slot
+        port = self._ports[source.channel]
+        source.channel.disconnect(port, slot)
+        if port is not self.port and self._lane is not None:
+            self._lane.forget(self.port, slot, lambda members: without_slot(members, slot))
+
+    def ports(self) -> Iterator[tuple[Channel, Port]]:
+        """Yield the channels with the ports that listen to them."""
+        yield from self._ports.items()

@@ -1,0 +1,208 @@
+"""The predicate index: which of many predicates hold for a row, without trying them all.
+
+A disjunct with static equalities lies in a hash table over all their columns; one with static
+inequalities only, in a sorted list of one of its constants; any other is tried.  What the index
+does not answer is tested by one compiled scan for all entries of the same kind.  Nulls and NaN
+enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index), 5.2.4 (s_σ).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cep_core.dataflow.predicates import Definition, Disjunct, Part, Range, is_proper, values_of
+from cep_core.events import TYPES, VALUES, Row
+
+Target = TypeVar("Target")
+_FEW = 8  # up to so many predicates are tried one by one: an index would cost more than it saves
+_NOTHING: frozenset[int] = frozenset()
+
+
+class _Place(NamedTuple):
+    """The position of a disjunct's entry in the index."""
+
+    part: Part
+    entry: tuple[Any, ...]
+    columns: tuple[int, ...] = ()
+    key: Any = None
+    range: Range | None = None
+
+
+class _Sorted(NamedTuple):
+    """Entries of one part by the constant of one inequality, ascending."""
+
+    values: list[Any]
+    entries: list[tuple[Any, ...]]
+
+
+class PredicateIndex(Generic[Target]):
+    """Targets by definition; `find` returns those whose predicate holds, each once."""
+
+    __slots__ = ("_few", "_ranges", "_rest", "_several", "_tables", "definitions")
+
+    def __init__(self) -> None:
+        self.definitions: dict[Target, Definition] = {}
+        self._few: dict[Part, list[tuple[Any, ...]]] | None = {}
+        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
+        self._ranges: dict[tuple[int, str, Part], _Sorted] = {}
+        self._rest: dict[Part, list[tuple[Any, ...]]] = {}
+        self._several = 0  # predicates of more than one disjunct: their target may come twice
+
+    def __len__(self) -> int:
+        return len(self.definitions)
+
+    def add(self, definition: Definition, target: Target) -> None:
+        """Enter a target; amortised constant time, but for a sorted list's insertion.
+
+        If it fails the index is as it was.
+        """
+        if self._few is not None and len(self.definitions) >= _FEW:
+            self._spread()
+        places = self._places(definition, target, self._few is not None)
+        self._enter(places)
+        self.definitions[target] = definition
+        self._several += len(definition.shape.disjuncts) > 1
+
+    def remove(self, target: Target) -> None:
+        """Remove a target."""
+        definition = self.definitions.pop(target)
+        self._several -= len(definition.shape.disjuncts) > 1
+        for place in self._places(definition, target, self._few is not None):
+            self._drop(place)
+
+    def find(self, a: Row | None, b: Row) -> list[Target]:
+        """Return the targets whose predicate holds for (a, b), in no particular order."""
+        found: list[Target] = []
+        if self._few is not None:
+            for part, entries in self._few.items():
+                found += part.scan(entries, a, b)
+        else:
+            for value_of, table in self._tables.values():
+                bucket = table.get(value_of(b))
+                if bucket is not None:
+                    for part, entries in bucket:
+                        found += part.scan(entries, a, b)
+            for (column, operator, part), held in self._ranges.items():
+                value = b[column + VALUES]
+                if value is not None and value == value:
+                    found += part.scan(_satisfied(held, operator, value), a, b)
+            for part, entries in self._rest.items():
+                found += part.scan(entries, a, b)
+        return list(dict.fromkeys(found)) if self._several else found
+
+    def _spread(self) -> None:
+        """Turn from trying a few to looking them up."""
+        places = [
+            place
+            for target, definition in self.definitions.items()
+            for place in self._places(definition, target, False)
+        ]
+        self._few = None
+        self._enter(places)
+
+    def _enter(self, places: Iterable[_Place]) -> None:
+        for place in places:
+            if place.range is not None:
+                name = (place.range.column, place.range.operator, place.part)
+                held = self._ranges.setdefault(name, _Sorted([], []))
+                at = bisect_right(held.values, place.key)
+                held.values.insert(at, place.key)
+                held.entries.insert(at, place.entry)
+            else:
+                self._entries(place).append(place.entry)
+
+    def _drop(self, place: _Place) -> None:
+        if place.range is not None:
+            name = (place.range.column, place.range.operator, place.part)
+            held = self._ranges[name]
+            at = held.entries.index(place.entry, bisect_left(held.values, place.key))
+            del held.values[at], held.entries[at]
+            if not held.values:
+                del self._ranges[name]
+            return
+        self._entries(place).remove(place.entry)
+        self._tidy(place)
+
+    def _entries(self, place: _Place) -> list[tuple[Any, ...]]:
+        """Return the list that holds a place's entry, made if there is none."""
+        if self._few is not None:
+            return self._few.setdefault(place.part, [])
+        if not place.columns:
+            return self._rest.setdefault(place.part, [])
+        if place.columns not in self._tables:
+            self._tables[place.columns] = (values_of(place.columns), {})
+        bucket = self._tables[place.columns][1].setdefault(place.key, [])
+        for part, entries in bucket:
+            if part is place.part:
+                return entries  # type: ignore[no-any-return]  # buckets are untyped lists
+        bucket.append((place.part, []))
+        return bucket[-1][1]  # type: ignore[no-any-return]  # as above
+
+    def _tidy(self, place: _Place) -> None:
+        """Drop containers that have become empty."""
+        for held in (self._few, self._rest):
+            if held is not None and not held.get(place.part, True):
+                del held[place.part]
+        if self._few is None and place.columns:
+            table = self._tables[place.columns][1]
+            table[place.key] = [pair for pair in table[place.key] if pair[1]]
+            if not table[place.key]:
+                del table[place.key]
+            if not table:
+                del self._tables[place.columns]
+
+    def _places(self, definition: Definition, target: Target, few: bool) -> list[_Place]:
+        """Return where each disjunct belongs; nothing for one that can never hold.
+
+        Whatever has to be compiled is compiled here: what follows only changes tables.
+        """
+        return list(_placed(definition, target, few))
+
+
+def _placed(definition: Definition, target: object, few: bool) -> Iterator[_Place]:
+    """Yield where each disjunct belongs."""
+    shape, constants = definition
+    for number, disjunct in enumerate(shape.disjuncts):
+        chosen = disjunct.ranges[0] if disjunct.ranges else None
+        if disjunct.equalities and not few:
+            yield from _hashed(definition, number, disjunct, target)
+        elif chosen is not None and not few and type(constants[chosen.slot]) in TYPES:
+            part = shape.part(number, frozenset({chosen.literal}))
+            key = constants[chosen.slot]
+            if is_proper(key, False):
+                yield _Place(part, _entry(part, constants, target), (), key, chosen)
+        else:
+            part = shape.part(number, _NOTHING)
+            yield _Place(part, _entry(part, constants, target))
+
+
+def _hashed(
+    definition: Definition, number: int, disjunct: Disjunct, target: object
+) -> Iterator[_Place]:
+    """Yield the place of a disjunct with equalities."""
+    shape, constants = definition
+    columns = tuple(column for column, _, _ in disjunct.equalities)
+    part = shape.part(number, frozenset(literal for _, _, literal in disjunct.equalities))
+    values = tuple(constants[slot] for _, slot, _ in disjunct.equalities)
+    if is_proper(values, True):
+        key = values if len(columns) > 1 else values[0]
+        yield _Place(part, _entry(part, constants, target), columns, key)
+
+
+def _entry(part: Part, constants: tuple[Any, ...], target: object) -> tuple[Any, ...]:
+    return (*[constants[slot] for slot in part.slots], target)
+
+
+def _satisfied(held: _Sorted, operator: str, value: Any) -> list[tuple[Any, ...]]:
+    """Return the entries whose constant c satisfies `value operator c`."""
+    match operator:
+        case ">":
+            return held.entries[: bisect_left(held.values, value)]
+        case ">=":
+            return held.entries[: bisect_right(held.values, value)]
+        case "<":
+            return held.entries[bisect_right(held.values, value) :]
+        case _:
+            return held.entries[bisect_left(held.values, value) :]

@@ -1,0 +1,1 @@
+"""CEL, Cayuga's event language."""

@@ -1,0 +1,479 @@
+"""CEL, Cayuga's event language (Hong 2009, section 4.2.2), with windows, joins and instants.
+
+    query   := [SELECT items] FROM stream [GROUP BY names] [WINDOW w | AT INSTANT] [PUBLISH name]
+    stream  := operand { NEXT [{p}] operand | FOLD{p, q, aggregates} operand
+                       | JOIN{p, w} operand | UNION operand }          left to right
+    operand := name | FILTER{p} operand | ( stream ) | ( query )
+
+What is inside braces is read after the second operand, whose attributes it may name; so parsing,
+resolving names and building the algebra are one pass.  Literals become parameters: the result
+serves all queries of the same shape (`cep_core.languages.tokens`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from cep_core import algebra
+from cep_core.algebra import Node
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, Parameter, type_of
+from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream, near_miss
+from cep_core.events import Schema
+from cep_core.languages.aggregates import Calls, Refused
+from cep_core.languages.formula import Reader, Scope, formula
+from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated
+from cep_core.languages.tokens import Token, tokens
+from cep_core.rewrite.pattern import Pattern
+
+_OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
+_ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
+_NOT_HERE = "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)"
+KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
+
+
+class Catalog(Protocol):
+    """The streams that a query may read."""
+
+    def schema(self, name: str) -> Schema | None:
+        """Return a stream's schema, None if there is no such stream."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all streams."""
+
+    def rate(self, name: str) -> float | None:
+        """Return the rate of a stream in events a second, None if it is unknown."""
+
+
+def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
+    """Return the schema of a stream; raises AlgebraError if there is no such stream."""
+    schema = catalog.schema(name)
+    if schema is None:
+        raise AlgebraError(
+            f"there is no {what} {name}",
+            hint=near_miss(name, catalog.names()),
+            span=span,
+            kind=UnknownStream,
+        )
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query as algebra, its literals as parameters.
+
+    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.  ``notes``
+    are lines for explanations: what the query was rewritten from; ``pattern`` is what a query of
+    EQL was rewritten to.
+    """
+
+    node: Node
+    publishes: str | None
+    inner: tuple[tuple[str, Node], ...]
+    reads: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    pattern: Pattern | None = None
+
+
+def prepare(
+    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
+) -> Prepared:
+    """Return a query as algebra; raises QueryError with the place of what is wrong."""
+    reader = Reader(text, tokens(text, ticks_per_second))
+    parser = _Parser(reader, catalog, functions)
+    try:
+        return parser.whole()
+    except AlgebraError as error:
+        raise QueryError.of(error, text) from None
+
+
+@dataclass(slots=True)
+class _Parser:
+    reader: Reader
+    catalog: Catalog
+    functions: Mapping[str, Function]
+    inner: list[tuple[str, Node]] = field(default_factory=list)
+    reads: dict[str, None] = field(default_factory=dict)
+    published: list[Token] = field(default_factory=list)
+
+    def whole(self) -> Prepared:
+        """Read the text."""
+        if not self.reader.is_word("SELECT", "FROM"):
+            raise self.reader.expected("SELECT or FROM")
+        node, publishes = self._query()
+        self.reader.take_sign(";")
+        if self.reader.token.kind != "end":
+            raise self.reader.expected("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
+        for place, token in enumerate(self.published):
+            if token.text in self.reads:
+                message = f"the query publishes {token.text} and reads it"
+                raise AlgebraError(message, span=token.span)
+            if token.text in [other.text for other in self.published[:place]]:
+                raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
+        return Prepared(node, publishes, tuple(self.inner), tuple(self.reads))
+
+    # -- queries ---------------------------------------------------------------------------
+
+    def _query(self) -> tuple[Node, str | None]:
+        """Read a query; the items of SELECT once the stream is known."""
+        reader = self.reader
+        items: list[Reader] = []
+        start = reader.token.span
+        if reader.take_word("SELECT"):
+            items = list(self._parts("FROM"))
+        if not reader.take_word("FROM"):
+            raise reader.expected("FROM")
+        source = self._stream()
+        groups = self._groups()
+        node = self._selected(source, items, groups, start)
+        publishes = None
+        if reader.take_word("PUBLISH"):
+            token = self._name("the name of a stream")
+            self.published.append(token)
+            publishes = token.text
+        return node, publishes
+
+    def _groups(self) -> list[Token] | None:
+        """Read GROUP BY; None without it."""
+        if not self.reader.take_word("GROUP"):
+            return None
+        if not self.reader.take_word("BY"):
+            raise self.reader.expected("BY")
+        names = [self._name("an attribute")]
+        while self.reader.take_sign(","):
+            self.reader.require_few(len(names) + 1)
+            names.append(self._name("an attribute"))
+        return names
+
+    def _selected(
+        self, source: Node, items: list[Reader], groups: list[Token] | None, span: Span
+    ) -> Node:
+        reader = self.reader
+        window: Expression | None = None
+        at_instant = False
+        if reader.take_word("WINDOW"):
+            if reader.token.kind != "literal" or not isinstance(reader.token.value, int):
+                raise reader.expected("a duration, such as 5 s,")
+            token = reader.next()
+            reader.require_ticks(token, "AT INSTANT aggregates rows that end together")
+            window = Parameter(token.literal, int, span=token.span)
+        elif reader.take_word("AT"):
+            if not reader.take_word("INSTANT"):
+                raise reader.expected("INSTANT")
+            at_instant = True
+        if window is not None or at_instant:
+            return self._aggregated(source, items, groups or [], window, span)
+        if groups is not None:
+            raise reader.expected("WINDOW or AT INSTANT (GROUP BY needs one)")
+        return self._projected(source, items)
+
+    def _projected(self, source: Node, items: list[Reader]) -> Node:
+        if not items:
+            return source
+        scope = OneStream(source.schema, decorated=False)
+        columns: list[tuple[str, Expression]] = []
+        places: list[Span] = []
+        for item in items:
+            start = item.token.span
+            if item.take_sign("*"):
+                columns += [(n, Column(2, place)) for place, n in enumerate(source.schema.names)]
+                self._ended(item, "a comma or FROM")
+            else:
+                columns.append(self._item(item, scope))
+            places += [Span(start.start, item.token.span.start)] * (len(columns) - len(places))
+        return self._project(source, columns, _repeated(columns, places))
+
+    def _project(
+        self, source: Node, columns: list[tuple[str, Expression]], repeated: Span | None
+    ) -> Node:
+        """Return a projection, unless it changes nothing."""
+        same = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
+        if columns == same:
+            return source
+        return algebra.project(source, columns, self.functions, repeated)
+
+    def _item(self, item: Reader, scope: Scope) -> tuple[str, Expression]:
+        """Read `expression [AS name]`."""
+        first = item.token
+        expression = formula(item, scope, Refused(self.functions))
+        plain = item.at == 1 and first.kind == "name"
+        if item.take_word("AS"):
+            name = self._name("a name", item).text
+        elif plain:
+            name = first.text
+        else:
+            raise item.expected("AS name (an expression needs one)")
+        self._ended(item, "a comma or FROM")
+        return name, expression
+
+    def _aggregated(
+        self,
+        source: Node,
+        items: list[Reader],
+        groups: list[Token],
+        window: Expression | None,
+        span: Span,
+    ) -> Node:
+        scope = OneStream(source.schema, decorated=False)
+        group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
+        calls = Calls(scope, len(group_by))
+        grouped = Grouped(source.schema, group_by)
+        columns = [self._aggregate_item(item, grouped, calls) for item in items]
+        places = [Span(i.tokens[0].span.start, i.token.span.start) for i in items]
+        repeated = _repeated(columns, places)
+        found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
+        if not found:
+            raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
+        if window is None:
+            node: Node = algebra.instance_aggregate(source, group_by, found, self.functions, span)
+        else:
+            node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
+        return self._renamed(node, columns, repeated)
+
+    def _renamed(
+        self, node: Node, columns: list[tuple[str, Expression]], repeated: Span | None
+    ) -> Node:
+        """Return an aggregation under the names of SELECT; a projection only where it differs."""
+        in_place = [Column(2, place) for place in range(len(node.schema))]
+        if [column for _, column in columns] != in_place:
+            return algebra.project(node, columns, self.functions, repeated)
+        names = tuple(name for name, _ in columns)
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise AlgebraError(
+                f"the result would have the attribute {twice[0]} twice",
+                hint="rename one of them with AS",
+                span=repeated,
+                kind=SchemaFault,
+            )
+        return replace(node, schema=Schema(names, node.schema.types))
+
+    def _aggregate_item(
+        self, item: Reader, grouped: Grouped, calls: Calls
+    ) -> tuple[str, Expression]:
+        """Read an item of aggregates, grouped attributes, and what is computed of them."""
+        first = item.token
+        if item.is_sign("*"):
+            raise item.expected("an aggregate or an attribute of GROUP BY")
+        expression = formula(item, grouped, calls)
+        if item.take_word("AS"):
+            name = self._name("a name", item).text
+        elif first.kind == "name" and isinstance(expression, Column):
+            inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
+            name = "_".join([first.word, *inside]) if item.at > 1 else first.text
+        else:
+            raise item.expected("AS name (an expression needs one)")
+        self._ended(item, "a comma or FROM")
+        return name, expression
+
+    # -- streams ---------------------------------------------------------------------------
+
+    def _stream(self) -> Node:
+        reader = self.reader
+        node = self._operand()
+        while reader.is_word(*_OPERATORS):
+            operator = reader.next()
+            reader.deeper()
+            match operator.word:
+                case "NEXT":
+                    braces = self._braces() if reader.is_sign("{") else []
+                    node = self._next(node, braces, self._operand(), operator)
+                case "FOLD":
+                    braces = self._braces()
+                    node = self._fold(node, braces, self._operand(), operator)
+                case "JOIN":
+                    braces = self._braces()
+                    node = self._join(node, braces, self._operand(), operator)
+                case _:
+                    node = algebra.union(node, self._operand(), operator.span)
+        return node
+
+    def _operand(self) -> Node:
+        reader = self.reader
+        token = reader.token
+        if reader.take_word("FILTER"):
+            return self._filter()
+        if reader.take_sign("("):
+            reader.deeper()
+            node = self._parenthesised()
+            reader.expect_sign(")")
+            return node
+        if token.kind != "name" or token.word in KEYWORDS:
+            hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
+            raise reader.expected("a stream, FILTER or '('", hint)
+        reader.next()
+        schema = known_schema(self.catalog, "stream", token.text, token.span)
+        self.reads[token.text] = None
+        return algebra.stream(token.text, schema)
+
+    def _parenthesised(self) -> Node:
+        if not self.reader.is_word("SELECT", "FROM"):
+            return self._stream()
+        node, publishes = self._query()
+        if publishes is not None:
+            self.inner.append((publishes, node))
+        return node
+
+    def _filter(self) -> Node:
+        reader = self.reader
+        braces = self._braces()
+        reader.deeper()
+        source = self._operand()
+        (part,) = self._exactly(braces, 1, "FILTER{predicate}")
+        predicate = self._predicate(part, OneStream(source.schema))
+        return algebra.select(source, predicate, self.functions)
+
+    def _next(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        predicate: Expression = TRUE
+        if braces:
+            (part,) = self._exactly(braces, 1, "NEXT{predicate}")
+            predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
+        return algebra.sequence(left, right, predicate, self.functions, operator.span)
+
+    def _join(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
+        predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
+        token = window.token
+        if token.kind != "literal" or not isinstance(token.value, int):
+            raise window.expected("a window, such as 5 s,")
+        window.next()
+        self._ended(window, "'}'")
+        span = Parameter(token.literal, int, span=token.span)
+        return algebra.window_join(left, right, predicate, span, self.functions, operator.span)
+
+    def _fold(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        if len(braces) < 2:
+            form = "FOLD{which event is next, how long it goes on, aggregates}"
+            raise self.reader.fault("FOLD has at least two parts", operator.span, hint=form)
+        parts = [part for part in braces[2:] if part.token.kind != "end"]
+        names = tuple(_given_name(part, self.reader.text) for part in parts)
+        for token in names:
+            if token.text in right.schema.names:
+                raise AlgebraError(
+                    f"the second stream has an attribute {token.text}, too",
+                    hint="give the aggregate another name",
+                    span=token.span,
+                    kind=SchemaFault,
+                )
+        scope, expressions = self._folded(left.schema, right.schema, names, parts, operator.span)
+        wanted, going = (self._predicate(part, scope) for part in braces[:2])
+        kinds = scope.layout.types[len(scope.layout) - len(names) :]
+        texts = [token.text for token in names]
+        aggregates = list(zip(texts, expressions, kinds, strict=True))
+        return algebra.iterate(
+            left, right, wanted, going, aggregates, self.functions, operator.span
+        )
+
+    def _folded(
+        self,
+        left: Schema,
+        right: Schema,
+        names: tuple[Token, ...],
+        parts: list[Reader],
+        span: Span,
+    ) -> tuple[Iterations, list[Expression]]:
+        """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
+        texts = tuple(token.text for token in names)
+        own: list[type | None] = [
+            left.types[left.names.index(text)] if text in left.names else None for text in texts
+        ]
+        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in own], span)
+        scope = Iterations(left, right, texts, layout)
+        expressions = [self._aggregate_of(part, scope) for part in parts]
+        kinds = own
+        for _ in names:  # what begins as null has the type of what it becomes, once that is known
+            types = {1: (*left.types, *right.types, *kinds), 2: right.types}
+            found = [type_of(one, types, self.functions) for one in expressions]
+            before, kinds = (
+                kinds,
+                [kind or computed for kind, computed in zip(own, found, strict=True)],
+            )
+            if kinds == before:
+                break
+        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in kinds], span)
+        return replace(scope, layout=layout), expressions
+
+    def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
+        expression = formula(part, scope, Refused(self.functions, _NOT_HERE))
+        if not part.take_word("AS"):
+            raise part.expected("AS name")
+        self._name("a name", part)
+        self._ended(part, "a comma or '}'")
+        return expression
+
+    # -- pieces ----------------------------------------------------------------------------
+
+    def _predicate(self, part: Reader, scope: Scope) -> Expression:
+        if part.token.kind == "end":
+            return TRUE
+        predicate = formula(part, scope, Refused(self.functions, _NOT_HERE))
+        self._ended(part, "AND, OR, a comma or '}'")
+        return predicate
+
+    def _braces(self) -> list[Reader]:
+        """Skip braces; return their parts, to be parsed later."""
+        self.reader.expect_sign("{")
+        parts = list(self._parts("}"))
+        self.reader.expect_sign("}")
+        return parts
+
+    def _parts(self, last: str) -> Iterator[Reader]:
+        """Yield what commas separate up to FROM or a brace, which is not taken."""
+        reader = self.reader
+        all_tokens = reader.tokens
+        start = at = reader.at
+        inside = 0  # parentheses
+        parts = 0
+        while True:
+            token = all_tokens[at]
+            text = token.text
+            if text == "(":
+                inside += 1
+            elif text == ")":
+                inside -= 1
+            elif (
+                (inside == 0 and (text == "," or last in (text, token.word)))
+                or text in ("{", "}")
+                or token.kind == "end"
+            ):
+                ended = token._replace(kind="end", word="")
+                yield Reader(reader.text, [*all_tokens[start:at], ended])
+                parts += 1
+                if text != ",":
+                    reader.at = at
+                    return
+                start = at + 1
+                reader.at = start
+                reader.require_few(parts + 1)
+            at += 1
+
+    def _exactly(self, parts: list[Reader], count: int, form: str) -> list[Reader]:
+        if len(parts) != count:
+            token = parts[min(len(parts), count + 1) - 1].tokens[-1]
+            raise self.reader.fault(
+                f"{form} has {count} part{'s' * (count != 1)}, not {len(parts)}", token.span
+            )
+        return parts
+
+    def _ended(self, part: Reader, what: str) -> None:
+        if part.token.kind != "end":
+            raise part.expected(what)
+
+    def _name(self, what: str, reader: Reader | None = None) -> Token:
+        reader = reader or self.reader
+        if reader.token.kind != "name" or reader.token.word in KEYWORDS:
+            raise reader.expected(what)
+        return reader.next()
+
+
+def _repeated(columns: Iterable[tuple[str, Expression]], places: Iterable[Span]) -> Span | None:
+    return repeated((name, place) for (name, _), place in zip(columns, places, strict=True))
+
+
+def _given_name(part: Reader, text: str) -> Token:
+    """Return the name at the end of `expression AS name`."""
+    if len(part.tokens) < 4 or part.tokens[-3].word != "AS":
+        last = part.tokens[-1]
+        raise QueryError("an aggregate of FOLD ends with AS and a name", text, last.span)
+    return part.tokens[-2]

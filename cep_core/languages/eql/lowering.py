@@ -1,0 +1,508 @@
+"""Patterns of EQL as algebra.
+
+=================  ==============================================================================
+core operator      algebra
+=================  ==============================================================================
+E with a filter    Select
+E1|E2              Union of projections to what is read of either
+E1;E2 with φ, θ    Successor with φ, below a Select with θ: what fails θ has been consumed
+E+ with φ, θ       Union of the first events with Repeat, which filters by φ and goes on by θ
+(E1;E2) \\ E3       guards of the Successor; of the Repeat for (E+) \\ E3
+E \\ E3             Unless, if E is detected in one moment
+E@time             Absence of what ends it, as a moment
+=================  ==============================================================================
+
+A time constraint (a, z) OCCURS WITHIN t, where z is the last event, can be a filter as well as a
+test: once it fails it fails for whatever comes later.  So it bounds the life of instances (the time
+operator of section 3.5, which cancels them), also of those below that wait for what comes before z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeAlias, assert_never
+
+from cep_core import algebra
+from cep_core.algebra import Guard, Node
+from cep_core.algebra.expressions import (
+    FALSE,
+    TRUE,
+    Arithmetic,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Expression,
+    Function,
+    Or,
+    Time,
+)
+from cep_core.errors import AlgebraError
+from cep_core.events import Schema
+from cep_core.languages.eql.parts import (
+    OWN_BEGIN,
+    OWN_END,
+    Part,
+    Piece,
+    across,
+    all_stored,
+    bound,
+    conjunction,
+    joined,
+    now,
+    older,
+    rank_of,
+    shifted,
+    within,
+)
+from cep_core.languages.eql.runs import (
+    at_first,
+    at_step,
+    beginning,
+    following,
+    is_collected,
+    layout_of_run,
+    own_time,
+    run_of,
+)
+from cep_core.languages.eql.unions import (
+    are_alike,
+    collected,
+    history_label,
+    items_of,
+    kind_of,
+    label_of,
+    layout_of,
+    optional_of,
+    partly_iterated,
+    value_of,
+)
+from cep_core.rewrite.limits import Limit, Limits, limits_of
+from cep_core.rewrite.pattern import (
+    After,
+    Condition,
+    Either,
+    Except,
+    Next,
+    Pattern,
+    Plus,
+    Ref,
+    Source,
+    aliases_of,
+    iterated,
+    sources_of,
+)
+
+Refs: TypeAlias = frozenset[Ref]
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """The demand on a part: the references read above it, its history, its time limits."""
+
+    reads: Refs
+    history: bool = False
+    limits: Limits = ()
+
+    def also(self, reads: Iterable[Ref], history: bool | None = None) -> Above:
+        """Return the same with more references, without limits."""
+        return Above(self.reads.union(reads), self.history if history is None else history)
+
+
+class Lowering:
+    """Turns a pattern over known streams into algebra."""
+
+    def __init__(self, schemas: Mapping[str, Schema], functions: Mapping[str, Function]) -> None:
+        self._schemas = schemas
+        self._functions = functions
+        self._hidden = count()
+
+    def part(self, pattern: Pattern, above: Above) -> Part:
+        """Return a pattern as algebra, with what is read above it."""
+        match pattern:
+            case Source():
+                return self._source(pattern)
+            case Next():
+                return self._next(pattern, above, ())
+            case Either():
+                return self._either(pattern, above)
+            case Plus():
+                return self._plus(pattern, above, ())
+            case Except():
+                return self._except(pattern, above, ())
+            case After():
+                return self._after(pattern, above, ())
+            case _:
+                assert_never(pattern)
+
+    # -- one event, one moment -------------------------------------------------------------
+
+    def _source(self, pattern: Source) -> Part:
+        schema = self._schemas[pattern.stream]
+        alias = pattern.alias
+        node: Node = algebra.stream(pattern.stream, schema)
+        values: dict[Ref, Expression] = {
+            Ref("field", alias, name, kind): Column(2, place)
+            for place, (name, kind) in enumerate(zip(schema.names, schema.types, strict=True))
+        }
+        values |= {Ref("begin", alias): OWN_BEGIN, Ref("end", alias): OWN_END}
+        labels = tuple(f"{alias}.{name}" for name in schema.names)
+        history = (Piece(OWN_END), Piece(OWN_BEGIN))
+        part = Part(node, values, history, labels, frozenset((alias,)))
+        return self._tested(part, pattern.filters)
+
+    def _tested(self, part: Part, conditions: Sequence[Condition]) -> Part:
+        """Return the rows of a part that satisfy conditions over its own events."""
+        found = conjunction(bound(tuple(conditions), now(part)))
+        if found == TRUE:
+            return part
+        return replace(part, node=algebra.select(part.node, found, self._functions))
+
+    def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> Part:
+        """Return the moment so long after a pattern; a guard keeps it from coming."""
+        reads = [_reads(other.tests) for other in others]
+        part = self.part(pattern.inner, above.also(frozenset().union(*reads), False))
+        guard = self._one_of([self._guard(part, other) for other in others])
+        if guard is None:
+            # Of a stream, not of the part, which would then be there twice at each @ of a chain.
+            first = next(sources_of(pattern.inner)).stream
+            never = algebra.stream(first, self._schemas[first])
+            guard = Guard(algebra.select(never, FALSE, self._functions), FALSE)
+        part = self._with_times(part, above)
+        ends = guard.source, guard.predicate
+        node = algebra.timer(part.node, *ends, pattern.time, self._functions)
+        return replace(part, node=node, history=(Piece(OWN_END), Piece(OWN_BEGIN)))
+
+    def _with_times(self, part: Part, above: Above) -> Part:
+        """Return a part whose own times are columns if they are read, for a row of other times."""
+        read = {part.values[ref] for ref in all_stored(above.reads, part) if ref in part.values}
+        times = [own for own in (OWN_BEGIN, OWN_END) if own in read]
+        width = len(part.node.schema)
+        put: dict[Expression, Expression] = {
+            own: Column(2, width + place) for place, own in enumerate(times)
+        }
+        values = {
+            ref: put.get(value, value)
+            for ref, value in part.values.items()
+            if value in put or value not in (OWN_BEGIN, OWN_END)
+        }
+        if not times:
+            return replace(part, values=values)
+        columns: list[Expression] = [*(Column(2, place) for place in range(width)), *times]
+        labels = [*part.labels, *(self._label() for _ in times)]
+        named = list(zip(labels, columns, strict=True))
+        node = algebra.project(part.node, named, self._functions)
+        return replace(part, node=node, values=values, labels=node.schema.names)
+
+    def _one_of(self, guards: Sequence[Guard]) -> Guard | None:
+        """Return guards as one, over the union of their rows with the number of the guard."""
+        if len(guards) < 2:
+            return guards[0] if guards else None
+        kinds = [kind for guard in guards for kind in guard.source.schema.types]
+        labels = [self._label() for _ in range(len(kinds) + 1)]
+        united: Node | None = None
+        holding: list[Expression] = []
+        offset = 0
+        for number, guard in enumerate(guards):
+            width = len(guard.source.schema)
+            values: list[Expression] = [Constant(None)] * len(kinds)
+            values[offset : offset + width] = [Column(2, place) for place in range(width)]
+            columns = list(zip(labels, [*values, Constant(number)], strict=True))
+            node = algebra.project(guard.source, columns, self._functions, nulls=[*kinds, int])
+            united = node if united is None else algebra.union(united, node)
+            is_own = Compare("=", Column(2, len(kinds)), Constant(number))
+            holding.append(conjunction((is_own, shifted(guard.predicate, offset))))
+            offset += width
+        assert united is not None
+        return Guard(united, Or(tuple(holding)))
+
+    # -- union -----------------------------------------------------------------------------
+
+    def _either(self, pattern: Either, above: Above) -> Part:
+        """Return a union: its alternatives are projected to one schema, once each."""
+        leaves = list(_leaves(pattern))
+        single = is_single(pattern)
+        reads = above.reads | _reads_of_either(pattern)
+        present = {Ref("begin", ref.alias) for ref in reads if ref.kind in ("prev", "all")}
+        partly = partly_iterated((aliases_of(leaf), iterated(leaf)) for leaf in leaves)
+        asked = above.also(reads | present, above.history and not single)
+        below = asked.also(collected(reads, partly))
+        parts = [self.part(leaf, below) for leaf in leaves]
+        history = asked.history
+        if not history and are_alike(parts, asked.reads):
+            by_alike = dict(zip(map(id, leaves), [part.node for part in parts], strict=True))
+            return self._united(pattern, by_alike, parts[0])
+        layout = layout_of(asked.reads, parts)
+        aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
+        labels = [*map(label_of, layout), *([history_label(aliases)] if history else [])]
+        nodes = [self._aligned(part, layout, labels, history) for part in parts]
+        pieces = (Piece(OWN_END), Piece(OWN_BEGIN))
+        values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
+        made = Part(
+            *(nodes[0], values, pieces, tuple(labels), aliases),
+            iterated=frozenset().union(*(one.iterated for one in parts)),
+            optional=optional_of(parts),
+            mixed=partly.union(*(one.mixed for one in parts)),
+        )
+        if history:
+            made = replace(made, history=(Piece(Column(2, len(layout)), True),))
+        by_leaf = dict(zip(map(id, leaves), nodes, strict=True))
+        return self._united(pattern, by_leaf, made)
+
+    def _united(self, pattern: Pattern, nodes: Mapping[int, Node], part: Part) -> Part:
+        """Return the unions of a tree, each with its tests."""
+        if not isinstance(pattern, Either):
+            return replace(part, node=nodes[id(pattern)])
+        left = self._united(pattern.left, nodes, part)
+        right = self._united(pattern.right, nodes, part)
+        node = algebra.union(left.node, right.node, pattern.span)
+        return self._tested(replace(part, node=node), pattern.tests)
+
+    def _aligned(self, part: Part, layout: list[Ref], labels: list[str], history: bool) -> Node:
+        """Return an alternative under the schema of all."""
+        values = [value_of(ref, part) for ref in layout]
+        kinds: list[type] = [kind_of(ref) for ref in layout]
+        if history:
+            values.append(joined(part.history))
+            kinds.append(tuple)
+        columns = list(zip(labels, values, strict=True))
+        return algebra.project(part.node, columns, self._functions, nulls=kinds)
+
+    # -- next ------------------------------------------------------------------------------
+
+    def _next(self, pattern: Next, above: Above, others: tuple[Except, ...]) -> Part:
+        own, filters, tests = limits_of(pattern)
+        limits = (*own, *above.limits)
+        reads = _reads((*filters, *tests)).union(*(_reads(other.tests) for other in others))
+        begins = {Ref("begin", limit.alias) for limit in limits if limit.alias}
+        below = above.also(reads | begins)
+        left = self.part(pattern.left, replace(below, limits=limits))
+        inside = [one for one in limits if one.alias is None or one.alias in left.aliases]
+        composite = not is_single(pattern.right)
+        asked = replace(below, history=below.history or composite)
+        within_it = tuple(Limit(None, limit.times) for limit in inside)
+        right = self.part(pattern.right, replace(asked, limits=within_it))
+        predicate = bound(filters, across(left, right))
+        predicate += tuple(_lasting(left, limit) for limit in inside)
+        made, kept = self._paired(left, right, above.also(_reads(tests)))
+        node: Node = algebra.successor(
+            *(left.node, right.node, conjunction(predicate), rank_of(right.history), kept),
+            [self._guard(left, other) for other in others],
+            functions=self._functions,
+            span=pattern.span,
+            names=made.labels,
+        )
+        found = conjunction(bound(tests, within(left, right, made)))
+        if found != TRUE:
+            node = algebra.select(node, found, self._functions)
+        return replace(made, node=node)
+
+    def _paired(
+        self, left: Part, right: Part, above: Above
+    ) -> tuple[Part, list[tuple[str, Expression]]]:
+        """Return where values stand in pairs, and the times that have to be kept for that."""
+        ends = _needs(left, above, OWN_END, "end")
+        begins = _needs(right, above, OWN_BEGIN, "begin")
+        kept: list[tuple[str, Expression]] = []
+        by = len(left.node.schema)
+        width = by + len(right.node.schema)
+        places: dict[Expression, Expression] = {}
+        for wanted, own in ((ends, Time(1, "end")), (begins, Time(2, "begin"))):
+            if wanted:
+                places[own] = Column(2, width + len(kept))
+                kept.append((self._label(), own))
+
+        def of_left(value: Expression) -> Expression | None:
+            return places.get(Time(1, "end")) if value == OWN_END else value
+
+        def of_right(value: Expression) -> Expression | None:
+            return places.get(OWN_BEGIN) if value == OWN_BEGIN else shifted(value, by)
+
+        values: dict[Ref, Expression] = {}
+        for part, put in ((left, of_left), (right, of_right)):
+            for ref, value in part.values.items():
+                found = put(value)
+                if found is not None:
+                    values[ref] = found
+        history: list[Piece] = []
+        if above.history:
+            for part, put in ((right, of_right), (left, of_left)):
+                for piece in part.history:
+                    found = put(piece.expression)
+                    assert found is not None
+                    history.append(piece._replace(expression=found))
+        labels = (*left.labels, *right.labels, *(label for label, _ in kept))
+        made = Part(
+            *(left.node, values, tuple(history), labels, left.aliases | right.aliases),
+            iterated=left.iterated | right.iterated,
+            optional=left.optional | right.optional,
+            mixed=left.mixed | right.mixed,
+        )
+        return made, kept
+
+    # -- exception -------------------------------------------------------------------------
+
+    def _except(self, pattern: Except, above: Above, others: tuple[Except, ...]) -> Part:
+        others = (pattern, *others)
+        inner = pattern.inner
+        match inner:
+            case Except():
+                return self._except(inner, above, others)
+            case Next(left):
+                for other in others:
+                    _require_past(other, left, inner)
+                return self._next(inner, above, others)
+            case Plus():
+                return self._plus(inner, above, others)
+            case After():
+                return self._after(inner, above, others)
+            case Either(left, right):
+                split = replace(inner, left=_under(left, others), right=_under(right, others))
+                return self._either(split, above)
+            case Source():
+                reads = _reads([test for other in others for test in other.tests])
+                return self._unless(self.part(inner, above.also(reads)), others)
+            case _:
+                assert_never(inner)
+
+    def _unless(self, part: Part, others: Sequence[Except]) -> Part:
+        """Return the rows that no row of an exception ends together with."""
+        for other in others:
+            guard = self._guard(part, other)
+            node = algebra.unless(part.node, guard.source, guard.predicate, self._functions)
+            part = replace(part, node=node)
+        return part
+
+    def _guard(self, part: Part, other: Except) -> Guard:
+        """Return the guard that ends the detection of a waiting part."""
+        ending = self.part(other.other, Above(_reads(other.tests)))
+        predicate = conjunction(bound(other.tests, across(part, ending)))
+        return Guard(ending.node, predicate)
+
+    # -- iteration -------------------------------------------------------------------------
+
+    def _plus(self, pattern: Plus, above: Above, others: tuple[Except, ...]) -> Part:
+        inner = pattern.inner
+        conditions = (*pattern.filters, *pattern.tests)
+        reads = _reads(conditions).union(*(_reads(other.tests) for other in others))
+        begins = {Ref("begin", limit.alias) for limit in above.limits if limit.alias}
+        asked = above.reads | reads | begins
+        composite = not is_single(inner)
+        nested = tuple(limit for limit in above.limits if limit.alias is None)
+        items = {items_of(ref) for ref in asked if ref.kind != "items"}
+        part = self.part(inner, Above(asked | items, above.history or composite, nested))
+        layout = [ref for ref in layout_of_run(asked, part) if own_time(ref, part) is None]
+        run = run_of(part, layout, above.history)
+        first = conjunction(bound(conditions, at_first(part)))
+        events = part.node if first == TRUE else algebra.select(part.node, first, self._functions)
+        begun: Node = algebra.project(
+            events,
+            list(zip(run.labels, beginning(part, layout, above.history), strict=True)),
+            self._functions,
+            nulls=[
+                *(tuple if is_collected(ref, part) else ref.of for ref in layout),
+                *([tuple] if above.history else []),
+            ],
+        )
+        limits = [_lasting(run, one) for one in above.limits if _is_known(one, part)]
+        filters = (*bound(pattern.filters, at_step(run, part)), *limits)
+        run = replace(run, node=begun)
+        going: Node = algebra.repeat(
+            *(self._unless(run, others).node, part.node, conjunction(filters)),
+            conjunction(bound(pattern.tests, at_step(run, part))),
+            following(part, layout, above.history),
+            rank_of(part.history),
+            [self._guard(run, other) for other in others],
+            self._functions,
+            pattern.span,
+        )
+        return replace(run, node=algebra.union(self._unless(run, others).node, going))
+
+    def _label(self) -> str:
+        return f"#{next(self._hidden)}"
+
+
+# -- patterns ------------------------------------------------------------------------------
+
+
+def is_single(pattern: Pattern) -> bool:
+    """Return True if each row of a pattern is one event, with two timestamps."""
+    match pattern:
+        case Source():
+            return True
+        case Either(left, right):
+            return is_single(left) and is_single(right)
+        case Except(inner):
+            return is_single(inner)
+        case After():
+            return True  # a moment has two timestamps, too
+        case Next() | Plus():
+            return False
+        case _:
+            assert_never(pattern)
+
+
+def _leaves(pattern: Pattern) -> Iterator[Pattern]:
+    """Yield the alternatives of a tree of unions."""
+    if isinstance(pattern, Either):
+        yield from _leaves(pattern.left)
+        yield from _leaves(pattern.right)
+    else:
+        yield pattern
+
+
+def _reads(conditions: Iterable[Condition]) -> Refs:
+    return frozenset().union(*(one.read for one in conditions))
+
+
+def _reads_of_either(pattern: Pattern) -> Refs:
+    if not isinstance(pattern, Either):
+        return frozenset()
+    below = _reads_of_either(pattern.left) | _reads_of_either(pattern.right)
+    return _reads(pattern.tests) | below
+
+
+def _under(pattern: Pattern, others: Sequence[Except]) -> Pattern:
+    """Return an alternative under the exceptions that concern it, the first the innermost."""
+    for other in others:
+        known = aliases_of(pattern) | aliases_of(other.other)
+        if all(test.aliases <= known for test in other.tests):
+            pattern = replace(other, inner=pattern)
+    return pattern
+
+
+def _require_past(other: Except, left: Pattern, inner: Next) -> None:
+    """Raise AlgebraError if what ends a detection is compared with what has not occurred yet."""
+    later = aliases_of(inner) - aliases_of(left)
+    for test in other.tests:
+        for alias in sorted(test.aliases & later):
+            raise AlgebraError(
+                f"{alias} has not occurred yet when this ends the detection",
+                hint="compare with what stands before the last ;",
+                span=test.expression.span or other.span,
+            )
+
+
+def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
+    """Return True if a part's own time has to be kept when it is joined."""
+    stored = all_stored(above.reads, part)
+    if any(ref.kind == kind and part.values.get(ref) == own for ref in stored):
+        return True
+    return above.history and any(piece.expression == own for piece in part.history)
+
+
+def _is_known(limit: Limit, part: Part) -> bool:
+    return limit.alias is None or limit.alias in part.aliases
+
+
+def _lasting(part: Part, limit: Limit) -> Expression:
+    """Return the condition that what waits as a part has not waited too long."""
+    passed: Expression = Duration()
+    if limit.alias is not None:
+        begin = part.values[Ref("begin", limit.alias)]
+        if begin != OWN_BEGIN:
+            passed = Arithmetic("-", Time(2, "end"), older(begin))
+    found = tuple([Compare("<=", passed, time) for time in limit.times])
+    return found[0] if len(found) == 1 else Or(found)

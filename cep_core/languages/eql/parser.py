@@ -1,0 +1,461 @@
+"""The text of an EQL query as a pattern with conditions; the grammar is that of `eql`.
+
+While a condition is read, Column(2, n) is reference n; what SELECT lists is read when the pattern
+is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cep_core.algebra.expressions import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Expression,
+    Function,
+    Parameter,
+    require_condition,
+    type_of,
+    walk,
+)
+from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.events import Schema
+from cep_core.languages.cel.cel import Catalog, known_schema
+from cep_core.languages.eql.placement import lifted, placed
+from cep_core.languages.formula import Reader, formula
+from cep_core.languages.tokens import Token, lexis
+from cep_core.rewrite.pattern import (
+    After,
+    Condition,
+    Either,
+    Except,
+    Next,
+    Pattern,
+    Plus,
+    Ref,
+    Source,
+    aliases_of,
+    parts_of,
+    sources_of,
+)
+
+KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
+    *("CONTAINS", "AND", "OR", "NOT", "TRUE", "FALSE", "NULL"),
+)
+LEXIS = lexis(".|\\@")
+_ENDS = "the end of the query, ; | \\ + @ WHERE or PUBLISH"
+
+
+class Selected(NamedTuple):
+    """An item of SELECT: its name, and the expression over references."""
+
+    name: str
+    condition: Condition
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """A query as it is written: what is selected of which pattern; None selects everything."""
+
+    selection: tuple[Selected, ...] | None
+    pattern: Pattern
+    publishes: str | None
+    reads: tuple[str, ...]
+    schemas: Mapping[str, Schema]
+
+
+@dataclass(slots=True)
+class Parser:
+    reader: Reader
+    catalog: Catalog
+    functions: Mapping[str, Function]
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    reads: dict[str, None] = field(default_factory=dict)
+    refs: dict[Ref, int] = field(default_factory=dict)
+    streams: dict[str, str] = field(default_factory=dict)  # by alias
+
+    def whole(self) -> EventQuery:
+        """Read the text."""
+        reader = self.reader
+        if not reader.take_word("SELECT"):
+            raise reader.expected("SELECT")
+        items = self._items()
+        pattern = self._either()
+        filters: list[Condition] = []
+        tests: list[Condition] = []
+        for source in sources_of(pattern):
+            self.streams[source.alias] = source.stream
+        if not (reader.is_word("WHERE", "PUBLISH") or reader.token.kind == "end"):
+            raise reader.expected(_ENDS, _alias_hint(reader))
+        self._require_distinct(pattern)
+        if reader.take_word("WHERE"):
+            self._qualifications(pattern, filters, tests)
+        publishes = None
+        if reader.take_word("PUBLISH"):
+            token = self._name("the name of a stream")
+            publishes = token.text
+            if publishes in self.reads:
+                message = f"the query publishes {publishes} and reads it"
+                raise AlgebraError(message, span=token.span)
+        reader.take_sign(";")
+        if reader.token.kind != "end":
+            raise reader.expected("the end of the query")
+        selection = self._selection(items, pattern)
+        whole = placed(lifted(pattern), tuple(filters), tuple(tests))
+        return EventQuery(selection, whole, publishes, tuple(self.reads), self.schemas)
+
+    # -- SELECT ----------------------------------------------------------------------------
+
+    def _items(self) -> list[Reader]:
+        """Skip the items up to FROM; they are parsed when the pattern is known."""
+        reader = self.reader
+        found: list[Reader] = []
+        start, inside = reader.at, 0
+        while True:
+            token = reader.token
+            inside += (token.text == "(") - (token.text == ")")
+            ends = token.word == "FROM" or token.kind == "end"
+            if ends or (token.text == "," and not inside):
+                last = token._replace(kind="end", word="")
+                found.append(Reader(reader.text, [*reader.tokens[start : reader.at], last]))
+                start = reader.at + 1
+                reader.require_few(len(found))
+            if ends:
+                break
+            reader.next()
+        if not reader.take_word("FROM"):
+            raise reader.expected("FROM")
+        return found
+
+    def _selection(self, items: list[Reader], pattern: Pattern) -> tuple[Selected, ...] | None:
+        if len(items) == 1 and items[0].take_sign("*"):
+            self._ended(items[0], "FROM")
+            return None
+        known = aliases_of(pattern)
+        return tuple(self._item(item, known) for item in items)
+
+    def _item(self, item: Reader, known: frozenset[str]) -> Selected:
+        start = item.token
+        if item.is_sign("*"):
+            raise item.expected("an attribute (* stands alone)")
+        expression = self._formula(item)
+        read = {self._ref(part) for part in walk(expression) if isinstance(part, Column)}
+        for ref in read:
+            if ref.kind == "prev":
+                message = "PREV belongs into conditions"
+                raise AlgebraError(message, hint="select id.f or ALL(id.f)", span=start.span)
+            if ref.kind == "all" and not isinstance(expression, Column):
+                raise AlgebraError("ALL(id.f) is selected as it is", span=start.span)
+            if ref.alias not in known:
+                raise AlgebraError(
+                    f"{ref.alias} only ends the detection: it is no part of the result",
+                    span=start.span,
+                )
+        if item.take_word("AS"):
+            name = self._name("a name", item).text
+        elif isinstance(expression, Column):
+            ref = self._ref(expression)
+            name = f"{ref.alias}_{ref.attribute}" if len(self.streams) > 1 else ref.attribute
+        else:
+            raise item.expected("AS name (an expression needs one)")
+        span = Span(start.start, item.token.start)
+        self._ended(item, "a comma or FROM")
+        type_of(expression, self._types(), self.functions)
+        return Selected(name, Condition(expression, tuple(self.refs)), span)
+
+    # -- FROM ------------------------------------------------------------------------------
+
+    def _either(self) -> Pattern:
+        pattern = self._except()
+        while self.reader.is_sign("|"):
+            sign = self._operator()
+            pattern = Either(pattern, self._except(), span=sign.span)
+        return pattern
+
+    def _except(self) -> Pattern:
+        pattern = self._next()
+        while self.reader.is_sign("\\"):
+            sign = self._operator()
+            pattern = Except(pattern, self._next(), span=sign.span)
+        return pattern
+
+    def _next(self) -> Pattern:
+        pattern = self._postfix()
+        while self.reader.is_sign(";"):
+            sign = self._operator()
+            pattern = Next(pattern, self._postfix(), span=sign.span)
+        return pattern
+
+    def _postfix(self) -> Pattern:
+        reader = self.reader
+        pattern = self._operand()
+        while reader.is_sign("+", "@"):
+            sign = self._operator()
+            if sign.text == "@":
+                token = reader.token
+                time = self._duration(reader)
+                reader.require_ticks(token, "leave @ out for the moment itself")
+                pattern = After(pattern, time, span=sign.span)
+            elif _has_plus(pattern):
+                raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)
+            else:
+                pattern = Plus(pattern, span=sign.span)
+        return pattern
+
+    def _operand(self) -> Pattern:
+        reader = self.reader
+        if reader.take_sign("("):
+            reader.deeper()
+            pattern = self._either()
+            if not reader.is_sign(")"):
+                raise reader.expected("')' or ; | \\ + @", _alias_hint(reader))
+            reader.next()
+            return pattern
+        token = reader.token
+        if token.kind != "name" or token.word in KEYWORDS:
+            raise reader.expected("a stream or '('")
+        reader.next()
+        schema = known_schema(self.catalog, "stream", token.text, token.span)
+        self.reads[token.text] = None
+        self.schemas[token.text] = schema
+        name = token
+        if reader.token.kind == "name" and reader.token.word not in KEYWORDS:
+            name = reader.next()
+        self.streams[name.text] = token.text
+        return Source(token.text, name.text, span=Span(token.start, name.end))
+
+    def _operator(self) -> Token:
+        self.reader.deeper()
+        return self.reader.next()
+
+    def _require_distinct(self, pattern: Pattern) -> None:
+        """Raise AlgebraError if an alias is there twice, unless in alternatives that are alike."""
+        known: dict[str, str] = {}
+        parts = parts_of(pattern)
+        for number, part in enumerate(parts):
+            for source in sources_of(part):
+                schema = self.schemas[source.stream]
+                other = known.get(source.alias)
+                alike = isinstance(pattern, Either) and other is not None
+                if other is not None and not (alike and schema == self.schemas[other]):
+                    hint = f"give each its own alias: {source.stream} {source.alias}{number + 1}"
+                    if alike:
+                        hint = "alternatives of one alias have the same attributes"
+                    message = f"there are two {source.alias} in the pattern"
+                    raise AlgebraError(message, hint=hint, span=source.span)
+            known |= {source.alias: source.stream for source in sources_of(part)}
+        for part in parts:
+            self._require_distinct(part)
+
+    # -- WHERE -----------------------------------------------------------------------------
+
+    def _qualifications(
+        self, pattern: Pattern, filters: list[Condition], tests: list[Condition]
+    ) -> None:
+        reader = self.reader
+        while True:
+            if reader.take_word("FILTER"):
+                reader.expect_sign("(", " after FILTER")
+                reader.deeper()
+                into, found = filters, self._condition(pattern)
+                reader.expect_sign(")")
+            else:
+                into, found = tests, self._condition(pattern)
+            into += [Condition(one, tuple(self.refs)) for one in _conjuncts(found)]
+            if not reader.take_sign(","):
+                break
+        if not (reader.is_word("PUBLISH") or reader.is_sign(";") or reader.token.kind == "end"):
+            raise reader.expected("a comma, AND, OR, PUBLISH or the end of the query")
+
+    def _condition(self, pattern: Pattern) -> Expression:
+        found = formula(self.reader, self, None, lambda reader: self._own(reader, pattern))
+        require_condition(found, self._types(), self.functions)
+        return found
+
+    def _formula(self, reader: Reader) -> Expression:
+        return formula(reader, self, None, lambda reader: self._own(reader, None))
+
+    def _own(self, reader: Reader, pattern: Pattern | None) -> Expression | None:
+        """Read what only EQL has: fields of an id, aggregate fields, time constraints."""
+        token, *after = reader.tokens[reader.at : reader.at + 6]
+        signs = [one.text for one in after]
+        if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:
+            return self._time_constraint(reader, pattern)
+        if token.word in ("PREV", "ALL") and signs[:1] == ["("]:
+            return self._contains(reader, self._aggregate(reader))
+        if token.kind == "name" and signs[:1] == ["."]:
+            return self._contains(reader, self._field(reader))
+        known = token.kind == "name" and token.word not in KEYWORDS and signs[:1] != ["("]
+        if known and after and after[0].word == "CONTAINS":
+            reader.next()
+            return self._contains(reader, self.resolve(None, token.text, token.span))
+        return None
+
+    def _aggregate(self, reader: Reader) -> Expression:
+        """Read PREV(id.f) or ALL(id.f)."""
+        word = reader.next()
+        reader.expect_sign("(")
+        place = self._field(reader)
+        end = reader.expect_sign(")")
+        ref = self._ref(place)._replace(kind="prev" if word.word == "PREV" else "all")
+        return self._column(ref, Span(word.start, end.end))
+
+    def _field(self, reader: Reader) -> Column:
+        """Read id.f."""
+        name = reader.token
+        if name.kind != "name" or name.word in KEYWORDS:
+            raise reader.expected("an id and its attribute, id.f,")
+        reader.next()
+        if name.text not in self.streams:
+            raise AlgebraError(
+                f"there is no {name.text} in the pattern",
+                hint=near_miss(name.text, self.streams),
+                span=name.span,
+                kind=UnknownName,
+            )
+        reader.expect_sign(".", f" and an attribute of {name.text}")
+        attribute = reader.token
+        if attribute.kind != "name":
+            raise reader.expected(f"an attribute of {name.text}")
+        reader.next()
+        span = Span(name.start, attribute.end)
+        return self._attribute(name.text, attribute.text, span)
+
+    def _attribute(self, alias: str, name: str, span: Span) -> Column:
+        schema = self.schemas[self.streams[alias]]
+        if name not in schema.names:
+            hint = near_miss(name, schema.names)
+            message = f"{alias} has no attribute {name}"
+            raise AlgebraError(message, hint=hint, span=span, kind=UnknownName)
+        kind = schema.types[schema.names.index(name)]
+        return self._column(Ref("field", alias, name, kind), span)
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return the attribute of a name without an id: of the only stream that has it."""
+        if decorator is not None:
+            message = "EQL has no decorators: write id.f"
+            raise AlgebraError(message, hint=f"ids are {', '.join(self.streams)}", span=span)
+        having = [
+            alias for alias, stream in self.streams.items() if name in self.schemas[stream].names
+        ]
+        if len(having) == 1:
+            return self._attribute(having[0], name, span)
+        if having:
+            hint = "write " + " or ".join(f"{alias}.{name}" for alias in having[:3])
+            raise AlgebraError(f"several streams have an attribute {name}", hint=hint, span=span)
+        names = {one for stream in self.streams.values() for one in self.schemas[stream].names}
+        if name in self.streams:
+            near: str | None = f"write {name}.f for one of its attributes"
+        else:
+            near = near_miss(name, sorted(names))
+        raise AlgebraError(f"there is no attribute {name}", hint=near, span=span, kind=UnknownName)
+
+    def _contains(self, reader: Reader, place: Expression) -> Expression:
+        """Read CONTAINS string, if it follows a field."""
+        if not reader.take_word("CONTAINS"):
+            return place
+        token = reader.token
+        if token.kind != "literal" or not isinstance(token.value, str):
+            raise reader.expected("a string")
+        reader.next()
+        part = Parameter(token.literal, str, span=token.span)
+        start = place.span.start if place.span else token.start
+        return Call("contains", (place, part), span=Span(start, token.end))
+
+    def _time_constraint(self, reader: Reader, pattern: Pattern | None) -> Expression:
+        """Read (id, id) OCCURS WITHIN duration."""
+        start = reader.next()
+        first = self._id(reader)
+        reader.next()
+        second = self._id(reader)
+        reader.next()
+        if pattern is None or not reader.take_word("OCCURS"):
+            raise reader.expected("OCCURS WITHIN and a duration")
+        if not reader.take_word("WITHIN"):
+            raise reader.expected("WITHIN and a duration")
+        time = self._duration(reader)
+        span = Span(start.start, reader.tokens[reader.at - 1].end)
+        pairs = [(first, second), (second, first)]
+        if first == second or _is_before(pattern, first, second):
+            pairs = pairs[:1]
+        elif _is_before(pattern, second, first):
+            pairs = pairs[1:]
+        parts = [self._apart(begin, end, time, span) for begin, end in pairs]
+        return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
+
+    def _duration(self, reader: Reader) -> Parameter:
+        token = reader.token
+        if token.kind != "literal" or type(token.value) is not int or token.text.isdigit():
+            raise reader.expected("a duration, such as 5 min,")
+        reader.next()
+        return Parameter(token.literal, int, span=token.span)
+
+    def _apart(self, begin: str, end: str, time: Expression, span: Span) -> Expression:
+        """Return that one event ends at most so long after another begins."""
+        times = (self._column(Ref("end", end), span), self._column(Ref("begin", begin), span))
+        return Compare("<=", Arithmetic("-", *times, span=span), time, span=span)
+
+    def _id(self, reader: Reader) -> str:
+        token = reader.token
+        if token.text not in self.streams:
+            raise AlgebraError(
+                f"there is no {token.text} in the pattern",
+                hint=near_miss(token.text, self.streams),
+                span=token.span,
+                kind=UnknownName,
+            )
+        reader.next()
+        return token.text
+
+    # -- pieces ----------------------------------------------------------------------------
+
+    def _column(self, ref: Ref, span: Span) -> Column:
+        """Return the placeholder of a reference whose column is not known yet."""
+        return Column(2, self.refs.setdefault(ref, len(self.refs)), span=span)
+
+    def _ref(self, column: Expression) -> Ref:
+        assert isinstance(column, Column)
+        return list(self.refs)[column.index]
+
+    def _types(self) -> dict[int, tuple[type, ...]]:
+        return {2: tuple(ref.of for ref in self.refs)}
+
+    def _ended(self, part: Reader, what: str) -> None:
+        if part.token.kind != "end":
+            raise part.expected(what)
+
+    def _name(self, what: str, reader: Reader | None = None) -> Token:
+        reader = reader or self.reader
+        if reader.token.kind != "name" or reader.token.word in KEYWORDS:
+            raise reader.expected(what)
+        return reader.next()
+
+
+def _alias_hint(reader: Reader) -> str | None:
+    return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
+
+
+def _conjuncts(node: Expression) -> list[Expression]:
+    if isinstance(node, And):
+        return [part for item in node.items for part in _conjuncts(item)]
+    return [node]
+
+
+def _has_plus(pattern: Pattern) -> bool:
+    return isinstance(pattern, Plus) or any(map(_has_plus, parts_of(pattern)))
+
+
+def _is_before(pattern: Pattern, first: str, second: str) -> bool:
+    """Return True if an event of one alias ends before one of another begins."""
+    if isinstance(pattern, Next):
+        left, right = aliases_of(pattern.left), aliases_of(pattern.right)
+        if first in left and second in right:
+            return True
+    return any(_is_before(part, first, second) for part in parts_of(pattern))

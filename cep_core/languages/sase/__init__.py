@@ -1,0 +1,1 @@
+"""SASE, complex event queries over typed events."""

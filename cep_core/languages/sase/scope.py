@@ -1,0 +1,326 @@
+"""The variables of a SASE query, and what their attributes stand for.
+
+While a condition is read, Column(2, j) is the j-th *reference*: an attribute of a variable, or of
+the rows of a run.  A predicate on an attribute that an event lacks is true (Wu, Diao and Rizvi
+2006, section 2.2.2): where only some types of an ANY lack it, the atom holds for these as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cep_core.algebra import Node, Role
+from cep_core.algebra.expressions import (
+    TRUE,
+    And,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Missing,
+    Not,
+    Or,
+    is_ordered,
+    walk,
+)
+from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
+from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+
+TAG = "#type"  # the attribute that says of which type of an ANY an event is
+_INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
+INDEXES = r"\[\s*(?:\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # of a variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """A component of the pattern.
+
+    ``lacking`` has the attributes that only some types have, with the numbers of the others.
+    """
+
+    name: str
+    position: int
+    node: Node
+    lacking: dict[str, tuple[int, ...]]
+    negated: bool
+    repeated: bool
+    span: Span
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of its attributes."""
+        return tuple(name for name in self.node.schema.names if name != TAG)
+
+    def has(self, attribute: str) -> bool:
+        """Return True if one of its types has an attribute."""
+        return attribute in self.node.schema.names
+
+    def type_of(self, attribute: str) -> type:
+        """Return the type of an attribute."""
+        return self.node.schema.types[self.node.schema.names.index(attribute)]
+
+
+class Reference(NamedTuple):
+    """An attribute of a variable, in a role; without an attribute the rows of a run."""
+
+    variable: Variable
+    role: Role
+    attribute: str | None
+    before: bool = False
+
+    @property
+    def place(self) -> int | None:
+        """The position of the attribute."""
+        if self.attribute is None:
+            return None
+        return self.variable.node.schema.names.index(self.attribute)
+
+    @property
+    def each(self) -> bool:
+        """True if it has a value for each event of a run."""
+        return self.before or self.role in ("current", "previous")
+
+    @property
+    def text(self) -> str:
+        """The reference as it is written."""
+        name, role = self.variable.name, self.role
+        attribute = f".{self.attribute}" if self.attribute is not None else ""
+        if role in RUN_AGGREGATES:
+            return f"{role}({name}[{'..i-1' if self.before else ''}]{attribute})"
+        index = {role: text for text, role in _INDEXES.items()}.get(role)
+        if role in ("start", "first_end", "end"):
+            return f"{name}.#{role}"
+        return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
+
+
+@dataclass(slots=True)
+class Variables:
+    """The variables of a query, and the references that its conditions make."""
+
+    all: Sequence[Variable]
+    references: list[Reference] = field(default_factory=list)
+    # equalities with the rows of a run that have an attribute, and when there is none
+    _vacuous: list[tuple[Expression, Expression]] = field(default_factory=list)
+
+    def positive(self) -> list[Variable]:
+        """Return the components that have to occur."""
+        return [one for one in self.all if not one.negated]
+
+    def column(self, reference: Reference, span: Span | None = None) -> Column:
+        """Return the column of a reference."""
+        if reference not in self.references:
+            self.references.append(reference)
+        return Column(2, self.references.index(reference), span=span)
+
+    def named(self, name: str) -> Variable | None:
+        """Return the variable of a name."""
+        return next((one for one in self.all if one.name == name), None)
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Resolve an attribute that is written without a variable."""
+        if decorator is not None:
+            raise AlgebraError(
+                f"${decorator}. has no meaning in SASE",
+                hint="write the variable before the attribute, such as x.id",
+                span=span,
+            )
+        having = [one for one in self.positive() if one.has(name)]
+        if len(having) > 1:
+            ways = " or ".join(f"{one.name}.{name}" for one in having)
+            raise AlgebraError(
+                f"several components have an attribute {name}", hint=f"write {ways}", span=span
+            )
+        if not having:
+            if self.named(name) is not None:
+                raise AlgebraError(
+                    f"{name} is a variable, not an attribute",
+                    hint=f"write {name}.attribute",
+                    span=span,
+                )
+            raise self._negated(name, span) or self.unknown(name, self.positive(), span)
+        return self.attribute(having[0], None, name, span)
+
+    def _negated(self, name: str, span: Span) -> AlgebraError | None:
+        """Return the error for an attribute that only negated components have, if some have it."""
+        having = [one.name for one in self.all if one.negated and one.has(name)]
+        if not having:
+            return None
+        several = f"{', '.join(having[:-1])} and {having[-1]}, which are" if having[1:] else ""
+        whose = several or f"{having[0]}, which is"
+        return AlgebraError(
+            f"{name} is an attribute of {whose} negated: it is read by the variable only",
+            hint="write " + " or ".join(f"{one}.{name}" for one in having),
+            span=span,
+        )
+
+    def attribute(self, variable: Variable, index: str | None, name: str, span: Span) -> Expression:
+        """Resolve an attribute of a variable; ``index`` is the text in brackets."""
+        if not variable.has(name):
+            if not any(one.has(name) for one in self.all):
+                raise self.unknown(name, [variable], span)
+            return Missing(span=span)
+        role = self._role(variable, index, name, span)
+        return self.column(Reference(variable, role, name), span)
+
+    def aggregate(
+        self, function: str, variable: Variable, index: str, name: str | None, span: Span
+    ) -> Expression:
+        """Return an aggregate over a run."""
+        before = index.startswith("..")
+        if not variable.repeated or index not in ("", "..i-1"):
+            whole = f"{variable.name}[]" if variable.repeated else "b[] of a component B+ b[]"
+            raise AlgebraError(
+                f"{function} takes a whole run, such as {whole}, or what is before, [..i-1]",
+                span=span,
+            )
+        if name is None and function != "COUNT":
+            raise AlgebraError(
+                f"{function} takes an attribute of {variable.name}[]",
+                hint=f"write {function}({variable.name}[].attribute)",
+                span=span,
+            )
+        if name is not None and not variable.has(name):
+            raise self.unknown(name, [variable], span)
+        if name is not None:
+            aggregate_type(function, variable.type_of(name), span)
+        role: Role = function  # type: ignore[assignment]  # one of RUN_AGGREGATES
+        return self.column(Reference(variable, role, name, before), span)
+
+    def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
+        """Return [attr], or [attr = value]: equal values of all components, negated or not."""
+        having = [one for one in self.all if one.has(name)]
+        if not having:
+            raise self.unknown(name, self.all, span)
+        items: list[Expression] = []
+        if value is not None:
+            items = [Compare("=", self._each(one, name, span), value, span=span) for one in having]
+        else:
+            first = next((v for v in having if not v.negated and name not in v.lacking), None)
+            for one in having:
+                items += self._alike(one, first, name, having, span)
+        return items[0] if len(items) == 1 else And(tuple(items), span=span)
+
+    def _alike(
+        self,
+        one: Variable,
+        first: Variable | None,
+        name: str,
+        having: Sequence[Variable],
+        span: Span,
+    ) -> list[Expression]:
+        """Return that a component agrees with the first one whose types all have an attribute.
+
+        That one and those before it, or all if there is none, agree with whatever is before them.
+        """
+        if first is not None and (one.negated or first.position < one.position):
+            return [self._equal(first, one, name, span)]
+        others = [
+            other
+            for other in having
+            if not other.negated and (one.negated or other.position < one.position)
+        ]
+        items = [self._equal(other, one, name, span) for other in others]
+        return [self._equal(one, one, name, span), *items] if one.repeated else items
+
+    def _equal(self, base: Variable, one: Variable, name: str, span: Span) -> Expression:
+        """Return that two components agree in an attribute, or the rows of one run.
+
+        A run of which some rows lack it is represented by the least of those that have it: all of
+        them are equal.
+        """
+        each = self._each(one, name, span)
+        if not base.repeated or name not in base.lacking:
+            role: Role = "first" if base.repeated else "value"
+            return Compare("=", self.column(Reference(base, role, name), span), each, span=span)
+        if not is_ordered(base.type_of(name)):
+            raise AlgebraError(
+                f"[{name}] compares runs in which events lack {name}, and its values have no order",
+                hint=f"leave out of {base.name} the types without it",
+                span=base.span,
+            )
+        before = one is base
+        least = self.column(Reference(base, "MIN", name, before), span)
+        count = self.column(Reference(base, "COUNT", name, before), span)
+        equal = Compare("=", least, each, span=span)
+        self._vacuous.append((equal, Compare("=", count, Constant(0))))
+        return And((Compare("=", each, each, span=span), equal), span=span) if before else equal
+
+    def lenient(self, node: Expression, positive: bool = True) -> Expression:
+        """Return a condition, or its opposite, in which atoms on lacking attributes are true.
+
+        So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
+        """
+        match node:
+            case And(items) | Or(items):
+                kind = And if isinstance(node, And) is positive else Or
+                return kind(tuple([self.lenient(one, positive) for one in items]), span=node.span)
+            case Not(item):
+                return self.lenient(item, not positive)
+            case _:
+                return self._lenient(node, positive)
+
+    def _lenient(self, atom: Expression, positive: bool) -> Expression:
+        parts = list(walk(atom))
+        if any(isinstance(part, Missing) for part in parts):
+            return TRUE
+        found: dict[tuple[int, int], Expression] = {}
+        for part in parts:
+            if isinstance(part, Column):
+                for test in self._lacks(self.references[part.index]):
+                    found.setdefault((test[0].index, test[1]), _is(*test))
+        vacuous = [count for equal, count in self._vacuous if equal is atom]
+        made = atom if positive else Not(atom, span=atom.span)
+        return Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
+
+    def unknown(self, name: str, variables: Iterable[Variable], span: Span) -> AlgebraError:
+        """Return the error for an attribute that nobody has."""
+        known = {attribute: None for one in variables for attribute in one.attributes}
+        return AlgebraError(
+            f"there is no attribute {name}",
+            hint=near_miss(name, known),
+            span=span,
+            kind=UnknownName,
+        )
+
+    def _each(self, variable: Variable, name: str, span: Span) -> Column:
+        role: Role = "current" if variable.repeated else "value"
+        return self.column(Reference(variable, role, name), span)
+
+    def _lacks(self, reference: Reference) -> list[tuple[Column, int]]:
+        """Return (tag, number) of the types that lack an attribute."""
+        variable, role, attribute, before = reference
+        if attribute is None or role in RUN_AGGREGATES:
+            return []
+        tag = Reference(variable, role, TAG, before)
+        return [(self.column(tag), number) for number in variable.lacking.get(attribute, ())]
+
+    def _role(self, variable: Variable, index: str | None, name: str, span: Span) -> Role:
+        if not variable.repeated:
+            if index is None:
+                return "value"
+            raise AlgebraError(
+                f"{variable.name} is one event, not a run",
+                hint=f"write {variable.name}.{name}, or + after its type",
+                span=span,
+            )
+        if index is None or index not in _INDEXES:
+            ways = ", ".join(f"{variable.name}[{one}].{name}" for one in _INDEXES)
+            what = "is a run" if index is None else f"has no event [{index}] by name"
+            raise AlgebraError(
+                f"{variable.name} {what}",
+                hint=f"write one of {ways}, or an aggregate such as MAX({variable.name}[].{name})",
+                span=span,
+            )
+        return _INDEXES[index]
+
+
+def index_of(text: str) -> str:
+    """Return the text inside brackets, without spaces, in lower case."""
+    return re.sub(r"\s+", "", text)[1:-1].lower()
+
+
+def _is(column: Column, number: int) -> Expression:
+    return Compare("=", column, Constant(number))

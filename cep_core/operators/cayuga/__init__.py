@@ -1,0 +1,1 @@
+"""M-ops of Cayuga's algebra."""

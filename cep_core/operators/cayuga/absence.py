@@ -1,0 +1,207 @@
+"""Absence: left rows that no right row answers in time; with `otherwise`, answering pairs as well.
+
+A right row b answers an instance a iff a.t1 < b.t0, b.t1 - a.t1 <= T and the predicate holds.  An
+unanswered instance is emitted when the epoch of its deadline a.t1 + T has all its rows.  Its
+interval is [a.t0, a.t1 + T], the whole time that was observed.
+
+It extends the algebra of Hong 2009, and has two relatives.
+
+- SASE's negated end (Wu, Diao and Rizvi 2006) is WITHIN(SEQ(A, !B), T).  There the window begins
+  with the first row of the left sequence and its last tick is t0 + T - 1.  Here T counts from the
+  end of the left row, and a row at exactly T answers.
+- NEXT's exception E1 \\ E2 (Schultz-Møller, Migliavacca and Pietzuch 2009) fails a pattern when
+  E2 occurs, but has no end of its own.  Its time operator E1@T has one: it is an absence whose
+  result is the moment of the deadline.
+
+It is a state as `;` is: candidates come from its AN-index and AI-index.  What differs is that each
+instance has a deadline, also one that nothing can answer.  A new deadline sets a timer for the
+tick before; there the m-op asks to be flushed in the epoch of the deadline.  So it takes its turn
+by depth: after the aggregates (and absences) that its right rows come from, before those that its
+own rows go to.  An m-op without a deadline in an epoch does nothing in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from cep_core.dataflow.channels import members_of, slots_of, without_slot
+from cep_core.dataflow.mop import Number, Operator, Wanted
+from cep_core.dataflow.predicates import Definition
+from cep_core.events import Row
+from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.cayuga.state import Instance, State
+
+
+class Expectation(NamedTuple):
+    """The definition of an absence: what answers, for how many ticks, whether pairs are put out.
+
+    Of a ``moment`` what is put out begins at the deadline.
+    """
+
+    filter: Definition
+    window: int
+    otherwise: bool
+    moment: bool = False
+
+
+class Due(NamedTuple):
+    """The instances of one deadline, by identity."""
+
+    open: dict[int, Instance]
+    answered: dict[int, Instance]  # kept for further pairs
+
+
+class Absence(State):
+    """Absences of one definition, over streams of one left channel and one right stream.
+
+    With `otherwise` it puts out pairs; that of an instance without answer has a right row of nulls.
+    """
+
+    kind = "absence"
+
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        definition = cast(Expectation, first.definition)
+        left, right = first.inputs
+        width = left.wanted.width if definition.otherwise else None
+        super().__init__(first, number, definition.filter, width, index)
+        self._bounds = []  # instances leave at their deadlines, not when they are dead
+        self._window = definition.window
+        self._otherwise = definition.otherwise
+        self._moment = definition.moment
+        self._nulls = (None,) * right.wanted.width
+        self._due: dict[int, Due] = {}
+        self._over: list[Instance] = []  # their deadline is the current epoch
+
+    # -- the plan --------------------------------------------------------------------------
+
+    def takes(self, wanted: Wanted) -> bool:
+        return super().takes(wanted) and wanted.inputs[1] is self.active.right
+
+    def _forget(self, slot: int) -> None:
+        kept = list(self._all())
+        self._groups.clear()
+        self._count = 0
+        for due in self._due.values():
+            due.open.clear()
+            due.answered.clear()
+        for instance, answered in kept:
+            row, members = instance
+            left = without_slot(members, slot)
+            if left == members:
+                self._take(instance, answered)
+                continue
+            self._lane.journal.drop((instance,))
+            if left is not None:
+                self._take((row, left), answered)
+
+    def instances(self) -> int:
+        return sum(len(due.open) + len(due.answered) for due in self._due.values())
+
+    @property
+    def keeps(self) -> int:
+        return self._window
+
+    def kept(self) -> Iterator[Instance]:
+        for instance, _ in self._all():
+            yield instance
+
+    def saved(self, kept: Instance, number: Number) -> list[Any]:
+        due = self._due[kept[0][1] + self._window]
+        return [*super().saved(kept, number), int(id(kept) in due.answered)]
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        had = self._count
+        members = members_of(sorted(operator.slot for operator in operators))
+        self._take((row, members), bool(side))
+        if self._count and not had:
+            self.wake()
+
+    def indexes(self) -> str:
+        """Describe what the indexes answer."""
+        leave = f"instances leave after {self._window} ticks"
+        return "; ".join(part for part in (super().indexes(), leave) if part)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def match(self, row: Row) -> None:
+        for instance in self._meet(row):
+            self._answer(instance)
+            if self._otherwise:
+                self._output.emit_pair(instance[0], row, instance[1])
+
+    def install(self, instance: Instance) -> None:
+        deadline = instance[0][1] + self._window
+        if deadline not in self._due:
+            self._due[deadline] = Due({}, {})
+            self._lane.expect(deadline, self)  # or `finish` prepares, at the end of the epoch
+        self._due[deadline].open[id(instance)] = instance
+        self._lane.journal.keep(self, instance)
+        super().install(instance)
+
+    def fire(self, deadline: int) -> None:
+        """Schedule `finish` for the end of the epoch."""
+        self._touch()
+
+    def awaiting(self, time: int) -> Iterator[Operator]:
+        for deadline in (time, time + 1):  # for the one after it something is prepared
+            due = self._due.get(deadline)
+            for _, members in due.open.values() if due is not None else ():
+                for slot in slots_of(members):
+                    yield self._owners[slot]
+
+    def flush(self, now: int) -> None:
+        """Emit the instances that nobody has answered until their deadline."""
+        due = self._due.pop(now, None)
+        if due is None:
+            return
+        over = [*due.open.values(), *due.answered.values()]
+        self._lane.journal.drop(over)
+        self._over += over
+        self.fire(now)
+        for row, members in due.open.values():
+            begin = now if self._moment else row[0]
+            if self._otherwise:
+                self._output.emit_pair(row, (now, now, row[2], *self._nulls), members)
+            else:
+                self._output.emit((begin, now, *row[2:]), members)
+
+    def finish(self, now: int) -> None:
+        """Delete and install instances; prepare for a deadline at the next tick."""
+        if self._otherwise:
+            self._met.clear()  # what is answered stays until its deadline
+        for instance in self._over:
+            key = None if self._left_key is None else self._left_key(instance[0])
+            if key in self._groups:
+                met = self._met.setdefault(key, set())
+                if met is not None:
+                    met.add(id(instance))
+        self._over.clear()
+        super().finish(now)
+        if now + 1 in self._due:
+            self._lane.prepare(now + 1, self)
+
+    def _all(self) -> Iterator[tuple[Instance, bool]]:
+        """Yield the instances with whether they are answered, by deadline."""
+        for due in self._due.values():
+            for instance in due.open.values():
+                yield instance, False
+            for instance in due.answered.values():
+                yield instance, True
+
+    def _take(self, instance: Instance, answered: bool) -> None:
+        self.install(instance)
+        if answered:
+            self._answer(instance)
+
+    def _answer(self, instance: Instance) -> None:
+        """Mark an instance as answered; it may have been before."""
+        due = self._due[instance[0][1] + self._window]
+        found = due.open.pop(id(instance), None)
+        if found is None:
+            return
+        journal = self._lane.journal
+        journal.drop((found,))
+        if self._otherwise:
+            due.answered[id(instance)] = found
+            journal.keep(self, found)

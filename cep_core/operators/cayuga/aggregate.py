@@ -1,0 +1,334 @@
+"""Aggregates: over the rows of an instant (β), or of a sliding window (α).
+
+Both see a whole epoch before they emit anything.  Rows of one group that belong to the same
+streams form a *fragment*, which is aggregated once.  A stream's result combines its fragments;
+streams with the same fragments get one row (rule c_α: shared fragment aggregation, Hong 2009,
+section 5.3.3).  All aggregates on a channel that begin at the same arrival are one m-op and
+consume its rows together (rule s_α).  Their rows do not identify their input rows, so only equal
+registrations share them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.clock import END
+from cep_core.dataflow.journal import Unwritten
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, State, Wanted, Wire
+from cep_core.dataflow.predicates import Columns
+from cep_core.events import VALUES, Row
+from cep_core.operators.cayuga.accumulators import Accumulator, Best, Total, accumulator, result
+
+_NAN = float("nan")  # one object: equal to itself as a key
+
+
+class Aggregation(NamedTuple):
+    """The definition of an aggregate: ``inputs`` computes argument and `by` of each function.
+
+    ``window`` is None for an instant.
+    """
+
+    group_by: tuple[int, ...]
+    functions: tuple[str, ...]
+    counts_rows: tuple[bool, ...]
+    inputs: Columns
+    window: int | None
+
+
+class Fragment:
+    """Rows of one group and the same streams: (number, row, inputs), oldest first."""
+
+    __slots__ = ("accumulators", "operators", "rows")
+
+    def __init__(self, definition: Aggregation, operators: list[Operator]) -> None:
+        self.operators = operators
+        self.rows: deque[tuple[int, Row, Row]] = deque()
+        self.accumulators: list[Accumulator] = [accumulator(f) for f in definition.functions]
+
+    def saved(self, kept: tuple[int, Row, Row], number: Number) -> list[Any]:
+        """Return a row as it is in a snapshot."""
+        return [kept[1], [number(operator) for operator in self.operators]]
+
+    def enter(self, number: int, row: Row, inputs: Row) -> None:
+        """Consume a row."""
+        self.rows.append((number, row, inputs))
+        for place, held in enumerate(self.accumulators):
+            argument, by = inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1]
+            if isinstance(held, Total):
+                held.enter(argument)
+            else:
+                held.enter(number, by, argument)
+
+    def leave(self) -> None:
+        """Remove the oldest row."""
+        number, _, inputs = self.rows.popleft()
+        for place, held in enumerate(self.accumulators):
+            if isinstance(held, Best):
+                held.leave(number)
+            else:
+                held.leave(inputs[VALUES + 2 * place])
+
+
+class Group(NamedTuple):
+    """A group's values and its fragments by membership."""
+
+    values: Row
+    fragments: dict[Members, Fragment]
+
+
+class Share:
+    """One definition: its groups, and the channel of its results."""
+
+    def __init__(self, definition: Aggregation, channel: Channel, journal: Unwritten) -> None:
+        self.definition = definition
+        self.channel = channel
+        self.slots: dict[int, Operator] = {}
+        # an instant's rows are gone when its epoch is
+        self._journal = journal if definition.window is not None else Unwritten()
+        self.groups: dict[Row, Group] = {}
+        self.arrived: list[tuple[Row, Members]] = []
+        self._number = 0
+
+    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Group, Members]]:
+        """Consume rows; return them with their groups and the streams of this definition."""
+        taken = []
+        for row, members in rows:
+            slots = [slot for slot in slots_of(members) if slot in self.slots]
+            if slots:
+                own = members_of(slots)
+                taken.append((row, self.put(row, own), own))
+        return taken
+
+    def put(self, row: Row, members: Members) -> Group:
+        """Consume a row."""
+        definition = self.definition
+        inputs = definition.inputs.shape.make(None, row, definition.inputs.constants)
+        values = tuple([row[VALUES + column] for column in definition.group_by])
+        key = tuple([_NAN if value != value else value for value in values])
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(values, {})
+        fragment = group.fragments.get(members)
+        if fragment is None:
+            operators = [self.slots[slot] for slot in slots_of(members)]
+            fragment = group.fragments[members] = Fragment(definition, operators)
+        self._number += 1
+        fragment.enter(self._number, row, inputs)
+        self._journal.keep(fragment, fragment.rows[-1])
+        return group
+
+    def forget(self, group: Group, until: int) -> None:
+        """Remove a group's rows with t1 up to a time."""
+        for members, fragment in list(group.fragments.items()):
+            while fragment.rows and fragment.rows[0][1][1] <= until:
+                self._journal.drop((fragment.rows[0],))
+                fragment.leave()
+            if not fragment.rows:
+                del group.fragments[members]
+
+    def clear(self) -> list[Group]:
+        """Remove all rows; return the groups that had them."""
+        groups = list(self.groups.values())
+        self.groups.clear()
+        for group in groups:
+            for fragment in group.fragments.values():
+                self._journal.drop(fragment.rows)
+        return groups
+
+    def results(self, now: int, group: Group) -> Iterator[tuple[Row, set[int]]]:
+        """Yield a group's results with the streams that have them."""
+        definition = self.definition
+        for slots, fragments in blocks(group.fragments):
+            values = [
+                result(function, counts, [fragment.accumulators[place] for fragment in fragments])
+                for place, (function, counts) in enumerate(
+                    zip(definition.functions, definition.counts_rows, strict=True)
+                )
+            ]
+            first = min(fragment.rows[0][1][2] for fragment in fragments)
+            yield (now, now, first, *group.values, *values), slots
+
+
+def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
+    """Return sets of streams with the fragments that they share: a partition, refined by each."""
+    parts: list[tuple[set[int], list[Fragment]]] = []
+    for members, fragment in fragments.items():
+        fresh = set(slots_of(members))
+        refined: list[tuple[set[int], list[Fragment]]] = []
+        for slots, held in parts:
+            inside, outside = slots & fresh, slots - fresh
+            fresh -= inside
+            if inside:
+                refined.append((inside, [*held, fragment]))
+            if outside:
+                refined.append((outside, held))
+        if fresh:
+            refined.append((fresh, [fragment]))
+        parts = refined
+    return parts
+
+
+class Aggregate(OrderedMOp):
+    """Aggregates of all definitions that share one key; each definition has a channel."""
+
+    kind = "aggregate"
+    journals = True
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        self._port = Port(self, self.receive)
+        self._wire = Wire(self._port, self._lane)
+        self._readers: dict[int, int] = {}
+        self._shares: dict[Aggregation, Share] = {}
+        self._arrived: list[tuple[Row, Members]] = []
+
+    def takes(self, wanted: Wanted) -> bool:
+        share = self._shares.get(cast(Aggregation, wanted.definition))
+        return share is None or wanted.inputs[0].slot not in share.slots
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        definition = cast(Aggregation, wanted.definition)
+        if definition not in self._shares:
+            self._shares[definition] = Share(definition, Channel(self, True), self._lane.journal)
+        share = self._shares[definition]
+        operator = Operator(wanted, share.channel, source.slot, self)
+        self.operators[operator] = None
+        share.slots[source.slot] = operator
+        share.channel.occupy()
+        self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
+        if self._readers[source.slot] == 1:
+            self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        slot = operator.slot
+        share = self._shares[cast(Aggregation, operator.wanted.definition)]
+        del self.operators[operator]
+        del share.slots[slot]
+        share.channel.vacate()
+        if share.slots:
+            self._rebuild(share, slot)
+        else:
+            share.clear()
+            del self._shares[share.definition]
+        self._readers[slot] -= 1
+        if not self._readers[slot]:
+            del self._readers[slot]
+            self._wire.disconnect(operator.wanted.inputs[0])
+        if not self.operators:
+            self._lane.drop(self)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a row of the epoch."""
+        if row[2] >= self._since:
+            if not self._arrived:
+                self._lane.flush_later(self)
+            self._arrived.append((row, members))
+
+    def flush(self, now: int) -> None:
+        """Emit the results of the epoch."""
+        arrived, self._arrived = self._arrived, []
+        for share in self._shares.values():
+            if share.definition.window is None:
+                self._instant(share, now, arrived)
+            else:
+                self._slide(share, now, arrived, share.definition.window)
+
+    def evict(self, watermark: int) -> None:
+        """Drop rows that are older than their window."""
+        super().evict(watermark)
+        oldest = END
+        for share in self._shares.values():
+            window = share.definition.window
+            if window is None:
+                continue
+            for key, group in list(share.groups.items()):
+                share.forget(group, watermark - window)
+                if not group.fragments:
+                    del share.groups[key]
+                for fragment in group.fragments.values():
+                    oldest = min(oldest, fragment.rows[0][1][1] + window)
+        if oldest < END:
+            self._evict_after(oldest)
+
+    def channels(self) -> Iterator[Channel]:
+        for share in self._shares.values():
+            yield share.channel
+
+    def instances(self) -> int:
+        return sum(
+            len(fragment.rows)
+            for share in self._shares.values()
+            for group in share.groups.values()
+            for fragment in group.fragments.values()
+        )
+
+    def entries(self) -> int:
+        return sum(len(share.groups) for share in self._shares.values())
+
+    def dump(self, number: Number) -> State:
+        kept: State = []
+        for share in self._shares.values():
+            for group in share.groups.values():
+                for fragment in group.fragments.values():
+                    kept += [fragment.saved(one, number) for one in fragment.rows]
+        return sorted(kept, key=lambda one: one[0][1])
+
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return (self._port,)
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        by_share: dict[Share, list[int]] = {}
+        for operator in operators:
+            share = self._shares[cast(Aggregation, operator.wanted.definition)]
+            by_share.setdefault(share, []).append(operator.slot)
+        for share, slots in by_share.items():
+            share.put(row, members_of(sorted(slots)))
+            if share.definition.window is not None:
+                self._evict_after(row[1] + share.definition.window)
+
+    def _instant(self, share: Share, now: int, arrived: list[tuple[Row, Members]]) -> None:
+        try:
+            share.enter(arrived)
+        finally:  # no epoch begins with rows of another
+            groups = share.clear()
+        for group in groups:
+            for row, slots in share.results(now, group):
+                share.channel.emit(row, members_of(sorted(slots)))
+
+    def _slide(
+        self, share: Share, now: int, arrived: list[tuple[Row, Members]], window: int
+    ) -> None:
+        taken = share.enter(arrived)
+        done: dict[int, list[tuple[Row, set[int]]]] = {}
+        for _, group, members in taken:
+            if id(group) not in done:
+                share.forget(group, now - window)
+                done[id(group)] = list(share.results(now, group))
+            for row, slots in done[id(group)]:
+                own = slots.intersection(slots_of(members))
+                if own:
+                    share.channel.emit(row, members_of(sorted(own)))
+        if taken:
+            self._evict_after(now + window)
+
+    def _evict_after(self, time: int) -> None:
+        if not self._armed:
+            self._armed = True
+            self._lane.evict_at(time, self)
+
+    def _rebuild(self, share: Share, slot: int) -> None:
+        """Remove a stream from a definition's fragments."""
+        for group in share.clear():
+            rows = [
+                (number, row, left)
+                for members, fragment in group.fragments.items()
+                for number, row, _ in fragment.rows
+                if (left := without_slot(members, slot)) is not None
+            ]
+            for _, row, left in sorted(rows, key=lambda one: one[0]):
+                share.put(row, left)

@@ -1,0 +1,224 @@
+"""WindowJoin (⋈): pairs of rows at most a window apart, as soon as the later one arrives.
+
+It is monotone: rows are not put in order first, so a late row still meets the kept rows.
+A newcomer n and an earlier arrival o pair iff M(n) <= o.t1 + T + L (L: the larger lateness of both
+streams).  Rows of an ordered operator arrive when their epoch is closed, at t1 + L.  Joins of the
+same predicate share the kept rows and the probing: each pair is tested once and emitted for the
+operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
+
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.clock import Clock
+from cep_core.dataflow.journal import Unwritten
+from cep_core.dataflow.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.dataflow.predicates import Definition, is_proper, values_of
+from cep_core.events import VALUES, Row
+
+_LEFT, _RIGHT = 0, 1
+
+
+class KeptRow(NamedTuple):
+    """A row that is kept, the streams that it belongs to, and their side."""
+
+    row: Row
+    members: Members
+    side: int
+
+
+class WindowJoin(MOp):
+    """Joins of one predicate over streams of two channels, each with its window."""
+
+    kind = "window_join"
+    joins = True
+    journals = True
+
+    def __init__(
+        self, first: Wanted, number: int, clock: Clock, lateness: int, journal: Unwritten
+    ) -> None:
+        super().__init__(first, number)
+        self._journal = journal
+        definition = cast(Definition, first.definition)
+        self._clock = clock
+        self._lateness = lateness
+        self._constants = definition.constants
+        shape = definition.shape
+        self._holds = shape.holds
+        self._keys: list[Callable[[Row], Any]] = []
+        self._several = False
+        if len(shape.disjuncts) == 1 and shape.disjuncts[0].joins:
+            joins = shape.disjuncts[0].joins
+            self._keys = [values_of([j[side] for j in joins]) for side in (_LEFT, _RIGHT)]
+            self._several = len(joins) > 1
+        self._output = Channel(self, False)
+        self._wires = [
+            Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), None),
+            Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), None),
+        ]
+        self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
+        self._kept: list[dict[Any, list[KeptRow]]] = [{}, {}]
+        self._window = -1  # the largest
+        self._windows: dict[int, int] = {}  # how many operators have each
+        self._by_left: dict[int, dict[Operator, None]] = {}
+        self._next_eviction: int | None = None
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        self.operators[operator] = None
+        for side, source in enumerate(wanted.inputs):
+            readers = self._readers[side].setdefault(source.slot, {})
+            if not readers:
+                self._wires[side].connect(source)
+            readers[operator] = None
+        self._by_left.setdefault(wanted.inputs[0].slot, {})[operator] = None
+        window = wanted.window or 0
+        self._windows[window] = self._windows.get(window, 0) + 1
+        self._window = max(self._window, window)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._output.release(operator.slot)
+        left = operator.wanted.inputs[0].slot
+        del self._by_left[left][operator]
+        if not self._by_left[left]:
+            del self._by_left[left]
+        for side, source in enumerate(operator.wanted.inputs):
+            readers = self._readers[side][source.slot]
+            del readers[operator]
+            if not readers:
+                del self._readers[side][source.slot]
+                self._wires[side].disconnect(source)
+                self._forget(side, source.slot)
+            elif all(0 < operator.number < one.number for one in readers):
+                self._write_again(side, source.slot)
+        window = operator.wanted.window or 0
+        self._windows[window] -= 1
+        if not self._windows[window]:
+            del self._windows[window]
+            self._window = max(self._windows, default=-1)
+
+    def instances(self) -> int:
+        return sum(len(rows) for kept in self._kept for rows in kept.values())
+
+    def entries(self) -> int:
+        return sum(map(len, self._kept))
+
+    def kept(self) -> Iterator[KeptRow]:
+        return (one for kept in self._kept for rows in kept.values() for one in rows)
+
+    def saved(self, kept: KeptRow, number: Number) -> list[Any]:
+        """Return a row as it is written: each of its streams is named by its first reader.
+
+        So the rows are not written again when another join of the same streams comes.
+        """
+        row, members, side = kept
+        readers = self._readers[side]
+        named = [min(map(number, readers[slot])) for slot in slots_of(members) if slot in readers]
+        return [row, sorted(named), side]
+
+    def _write_again(self, side: int, slot: int) -> None:
+        """Journal the rows of a stream again after its first reader has left."""
+        for rows in self._kept[side].values():
+            for one in rows:
+                if slot in slots_of(one.members):
+                    self._journal.drop((one,))
+                    self._journal.keep(self, one)
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        slots = sorted({operator.wanted.inputs[side].slot for operator in operators})
+        self._keep(side, row, members_of(slots))
+
+    def _arrive(self, side: int, row: Row, members: Members) -> None:
+        if self._clock.replaying:
+            return
+        closing = self._clock.closing
+        now = self._clock.now if closing is None else closing
+        self._evict(now)
+        key = self._key(side, row)
+        if self._keys and not is_proper(key, self._several):
+            return
+        for other, theirs, _ in self._kept[1 - side].get(key, ()):
+            apart = abs(row[1] - other[1])
+            if apart <= self._window and now <= other[1] + self._window + self._lateness:
+                self._meet(side, row, members, other, theirs, apart, now)
+        self._keep(side, row, members)
+
+    def _meet(
+        self,
+        side: int,
+        row: Row,
+        members: Members,
+        other: Row,
+        theirs: Members,
+        apart: int,
+        now: int,
+    ) -> None:
+        """Emit a pair that holds for the operators whose window has it."""
+        a, b, left, right = (
+            (row, other, members, theirs) if side == _LEFT else (other, row, theirs, members)
+        )
+        reach = now - other[1] - self._lateness
+        slots = self._takers(left, right, max(apart, reach), a[:VALUES] == b[:VALUES])
+        if slots and self._holds(a, b, self._constants):
+            times = (min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]))
+            self._output.emit((*times, *a[VALUES:], *b[VALUES:]), members_of(sorted(slots)))
+
+    def _takers(self, left: Members, right: Members, apart: int, same: bool) -> list[int]:
+        """Return the slots of the operators that take a pair; an event does not meet itself."""
+        reading = set(slots_of(right))
+        found = []
+        for slot in slots_of(left):
+            for operator in self._by_left.get(slot, ()):
+                one, other = operator.wanted.inputs
+                fits = other.slot in reading and apart <= cast(int, operator.wanted.window)
+                if fits and not (same and one.simple and other.simple):
+                    found.append(operator.slot)
+        return found
+
+    def _key(self, side: int, row: Row) -> Any:
+        return self._keys[side](row) if self._keys else None
+
+    def _keep(self, side: int, row: Row, members: Members) -> None:
+        kept = KeptRow(row, members, side)
+        self._kept[side].setdefault(self._key(side, row), []).append(kept)
+        self._journal.keep(self, kept)
+        if self._next_eviction is None:
+            self._next_eviction = row[1] + self._window + self._lateness
+
+    def _evict(self, now: int) -> None:
+        """Drop rows that no newcomer can meet; not sooner than it pays."""
+        if self._next_eviction is None or now <= self._next_eviction:
+            return
+        reach = self._window + self._lateness
+        for kept in self._kept:
+            for key, rows in list(kept.items()):
+                left = [one for one in rows if now <= one.row[1] + reach]
+                if len(left) < len(rows):
+                    self._journal.drop([one for one in rows if now > one.row[1] + reach])
+                if left:
+                    kept[key] = left
+                else:
+                    del kept[key]
+        self._next_eviction = now + reach // 2 if self.instances() else None
+
+    def _forget(self, side: int, slot: int) -> None:
+        for key, rows in list(self._kept[side].items()):
+            left = []
+            for one in rows:
+                fewer = without_slot(one.members, slot)
+                if fewer == one.members:
+                    left.append(one)
+                    continue
+                self._journal.drop((one,))
+                if fewer is not None:
+                    left.append(one._replace(members=fewer))
+                    self._journal.keep(self, left[-1])
+            if left:
+                self._kept[side][key] = left
+            else:
+                del self._kept[side][key]

@@ -1,0 +1,191 @@
+"""Select (σ): predicates over a channel in one index.
+
+Above a base stream it is the index of a publish/subscribe system.  Above a state it is Cayuga's
+FR-index (Hong 2009, sections 4.5.4 and 5.4.3): pairs of instance and row are tested before their
+concatenation is built.  Each stream of the input has an index of its own.  A definition that half
+of the input's streams share is *broad*: it is evaluated once for a row, not for each of its
+streams (rule c_σ, section 5.4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, paired, slots_of
+from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
+from cep_core.dataflow.predicate_index import PredicateIndex
+from cep_core.dataflow.predicates import Definition
+from cep_core.events import Row
+
+_MOST_COUNTED = 1024  # beyond so many streams definitions are not watched for becoming broad
+_LEAST_BROAD = 4
+
+
+class Select(MOp):
+    """Selections that read one channel.  ``shared``: their streams share the output channel."""
+
+    kind = "select"
+    single = True
+
+    def __init__(
+        self,
+        first: Wanted,
+        number: int,
+        shared: bool,
+        over_pairs: Callable[[Definition, int], Definition],
+    ) -> None:
+        super().__init__(first, number)
+        self._input = first.inputs[0].channel
+        self._shared = shared
+        self._over_pairs = over_pairs
+        self._wire = Wire(Port(self, self.receive, self.receive_pair), None)
+        self._output = Channel(self, self._input.ordered)
+        self._by_slot: dict[int, PredicateIndex[Any]] = {}
+        self._broad: PredicateIndex[Definition] = PredicateIndex()
+        self._streams: dict[Definition, dict[int, int]] = {}  # output slots by input slot
+        self._readers: dict[int, int] = {}  # operators by input slot
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        channel = self._output if self._shared else Channel(self, self._input.ordered)
+        operator = Operator(wanted, channel, channel.slot(), self)
+        try:
+            self._enter(operator, self._definition(operator), source.slot)
+        except Exception:
+            channel.release(operator.slot)
+            raise
+        self.operators[operator] = None
+        self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
+        if self._readers[source.slot] == 1:
+            self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        source = operator.wanted.inputs[0]
+        definition = self._definition(operator)
+        del self.operators[operator]
+        self._forget(operator, definition, source.slot)
+        operator.channel.release(operator.slot)
+        self._readers[source.slot] -= 1
+        if not self._readers[source.slot]:
+            del self._readers[source.slot]
+            self._wire.disconnect(source)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a row."""
+        found = self._find(None, row, members)
+        if found:
+            self._emit(row, found)
+
+    def receive_pair(self, a: Row, b: Row, members: Members) -> None:
+        """Consume an instance with the row that matched it."""
+        found = self._find(a, b, members)
+        if found:
+            self._emit(paired(a, b), found)
+
+    def channels(self) -> Iterator[Channel]:
+        if self._shared:
+            yield self._output
+        else:
+            yield from (operator.channel for operator in self.operators)
+
+    def entries(self) -> int:
+        return sum(map(len, self._by_slot.values())) + len(self._broad)
+
+    def broad(self) -> int:
+        """Count the definitions that are evaluated once for all their streams."""
+        return len(self._broad)
+
+    def _emit(self, row: Row, found: list[Any]) -> None:
+        if not self._shared:
+            for channel in found:
+                channel.emit(row, 1)
+        elif len(found) == 1:
+            slot = found[0]
+            self._output.emit(row, 1 << slot if slot < 64 else (slot,))
+        else:
+            found.sort()
+            self._output.emit(row, members_of(found))
+
+    def _find(self, a: Row | None, b: Row, members: Members) -> list[Any]:
+        """Return the output slots (or channels) of the selections that hold."""
+        found: list[Any] = []
+        for slot in slots_of(members):
+            index = self._by_slot.get(slot)
+            if index is not None:
+                found += index.find(a, b)
+        if len(self._broad):
+            for definition in self._broad.find(a, b):
+                streams = self._streams[definition]
+                found += [streams[slot] for slot in slots_of(members) if slot in streams]
+        return found
+
+    def _index(self, slot: int) -> PredicateIndex[Any]:
+        index = self._by_slot.get(slot)
+        if index is None:
+            index = self._by_slot[slot] = PredicateIndex()
+        return index
+
+    def _definition(self, operator: Operator) -> Definition:
+        definition = cast(Definition, operator.wanted.definition)
+        if self._input.width is None:
+            return definition
+        return self._over_pairs(definition, self._input.width)
+
+    def _enter(self, operator: Operator, definition: Definition, source: int) -> None:
+        """Add a selection to an index; if it cannot be compiled nothing has changed."""
+        try:
+            if not self._shared:
+                self._index(source).add(definition, operator.channel)
+            elif not self._is_broad(definition, source, operator.slot):
+                self._index(source).add(definition, operator.slot)
+        except Exception:
+            streams = self._streams.get(definition, {})
+            if streams.get(source) == operator.slot:
+                del streams[source]
+            if not streams:
+                self._streams.pop(definition, None)
+            if source in self._by_slot and not len(self._by_slot[source]):
+                del self._by_slot[source]
+            raise
+
+    def _is_broad(self, definition: Definition, source: int, target: int) -> bool:
+        """Count a stream of a definition; return True if the definition is broad now."""
+        if self._input.live > _MOST_COUNTED or self._input.live == 1:
+            return False
+        streams = self._streams.setdefault(definition, {})
+        if source in streams:
+            return False  # the same selection twice, unmerged
+        streams[source] = target
+        if definition in self._broad.definitions:
+            return True
+        if len(streams) < _LEAST_BROAD or 2 * len(streams) < self._input.live:
+            return False
+        self._broad.add(definition, definition)
+        for slot, out in streams.items():
+            if slot != source:
+                self._drop(slot, out)
+        return True
+
+    def _forget(self, operator: Operator, definition: Definition, source: int) -> None:
+        if not self._shared:
+            self._drop(source, operator.channel)
+            return
+        streams = self._streams.get(definition, {})
+        if streams.get(source) != operator.slot:
+            self._drop(source, operator.slot)
+            return
+        del streams[source]
+        if definition not in self._broad.definitions:
+            self._drop(source, operator.slot)
+        elif not streams:
+            self._broad.remove(definition)
+        if not streams:
+            del self._streams[definition]
+
+    def _drop(self, source: int, target: object) -> None:
+        index = self._by_slot[source]
+        index.remove(target)
+        if not len(index):
+            del self._by_slot[source]

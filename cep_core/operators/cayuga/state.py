@@ -1,0 +1,341 @@
+"""States: what `;` and `μ` have in common, the instances that wait for a right row.
+
+An automaton's state with its instances is such an m-op (Hong 2009, section 5.4.2).  Its instances
+are pairs (row, membership).  They lie in the AI-index, a hash on the dynamic equalities of the
+filter predicate.  The state itself lies in the AN-index of its right stream while it has instances
+(section 4.5.3).  Streams of the left channel with the same predicate and right stream share one
+state; each row is one instance for all of them (rules c_; and c_μ, section 5.4.4).  The watermark
+evicts instances whose duration bound has passed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from cep_core.algebra.text import counted
+from cep_core.dataflow import code
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.clock import END
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.predicates import Definition, Disjunct, is_proper, values_of
+from cep_core.events import Row
+from cep_core.operators.cayuga.active import ActiveIndex
+
+Instance = tuple[Row, Members]
+
+
+class State(OrderedMOp):
+    """Instances of one filter predicate; `match` gets each right row that may concern them."""
+
+    journals = True
+
+    def __init__(
+        self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
+    ) -> None:
+        super().__init__(first, number)
+        right = first.inputs[1]
+        self.depth = right.depth + 1
+        self.active = index
+        self.place = index.place(filter)
+        self._constants = filter.constants
+        self._output = Channel(self, True, width)
+        self._left = Wire(Port(self, self.receive), self._lane)
+        self._owners: dict[int, Operator] = {}  # by slot
+        self._groups: dict[Any, list[Instance]] = {}
+        self._count = 0
+        self._pending: list[Instance] = []
+        self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
+        self._read(filter, index)
+        self._eviction: int | None = None  # when dead instances are looked for
+
+    # -- the plan --------------------------------------------------------------------------
+
+    def takes(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._owners
+
+    def add(self, wanted: Wanted) -> Operator:
+        left, right, *_ = wanted.inputs
+        operator = Operator(wanted, self._output, left.slot, self)
+        self.operators[operator] = None
+        self._owners[left.slot] = operator
+        self._output.occupy()
+        self._left.connect(left)
+        self.active.attend(self, right)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        slot = operator.slot
+        del self.operators[operator]
+        del self._owners[slot]
+        self._output.vacate()
+        self._left.disconnect(operator.wanted.inputs[0])
+        self._forget(slot)
+        if not self._count:
+            self.rest()
+        if not self.operators:
+            self.active.leave(self)
+            self._lane.drop(self)
+
+    def wake(self) -> None:
+        """Subscribe to the right stream: there are instances now."""
+        self.active.activate(self)
+
+    def rest(self) -> None:
+        """Unsubscribe from the right stream: no instance is left."""
+        self.active.deactivate(self)
+
+    def instances(self) -> int:
+        return self._count
+
+    def entries(self) -> int:
+        return len(self._groups) + (1 if self._count else 0)
+
+    @property
+    def keeps(self) -> int | None:
+        """For how many ticks an instance is kept at most, None if nothing but a row ends that."""
+        return min((bound for _, bound in self._bounds), default=None)
+
+    def kept(self) -> Iterator[Instance]:
+        """Yield the instances, oldest first within their group."""
+        for group in self._groups.values():
+            yield from group
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a left row: it becomes an instance when the epoch ends."""
+        if row[2] >= self._since:
+            self._pend(row, members)
+
+    @abstractmethod
+    def match(self, row: Row) -> None:
+        """Match a right row with the instances."""
+
+    def finish(self, now: int) -> None:
+        """Delete the instances that were met, install the new ones."""
+        super().finish(now)
+        had, journal = self._count, self._lane.journal
+        pending, self._pending = self._pending, []
+        for key, met in self._met.items():
+            group = self._groups[key]
+            kept = [] if met is None else [one for one in group if id(one) not in met]
+            journal.drop(group if met is None else [one for one in group if id(one) in met])
+            self._count -= len(group) - len(kept)
+            if kept:
+                self._groups[key] = kept
+            else:
+                del self._groups[key]
+        self._met.clear()
+        for instance in pending:
+            self.install(instance)
+        if self._count and not had:
+            self.wake()
+        elif had and not self._count:
+            self.rest()
+
+    def install(self, instance: Instance) -> None:
+        """Keep an instance, unless nothing can ever meet it."""
+        row = instance[0]
+        if self._worthy is not None and not self._worthy(row, row, self._constants):
+            return
+        last = self._last_of(row)
+        if last is None:
+            return
+        key = None
+        if self._left_key is not None:
+            key = self._left_key(row)
+            if not is_proper(key, self._several):
+                return
+        group = self._groups.get(key)
+        if group is None:
+            self._groups[key] = [instance]
+        else:
+            group.append(instance)
+        self._count += 1
+        self._lane.journal.keep(self, instance)
+        if self._bounds and self._eviction is None:
+            self._evict_after(last)
+
+    def evict(self, watermark: int) -> None:
+        """Drop instances that no row from the watermark on can meet: their time has passed."""
+        nearest = END
+        self._eviction = None
+        had = self._count
+        for key, group in list(self._groups.items()):
+            kept, dead = [], []
+            for instance in group:
+                last = self._last_of(instance[0])
+                if last is not None and last >= watermark:
+                    kept.append(instance)
+                    nearest = min(nearest, last)
+                else:
+                    dead.append(instance)
+            if dead:
+                self._lane.journal.drop(dead)
+                self._count -= len(group) - len(kept)
+                if kept:
+                    self._groups[key] = kept
+                else:
+                    del self._groups[key]
+        if had and not self._count:
+            self.rest()
+        if self._count:
+            self._evict_after(nearest)
+
+    def saved(self, kept: Instance, number: Number) -> list[Any]:
+        row, members = kept
+        return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
+
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return (self._left.port,)
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        had = self._count
+        self.install((row, members_of(sorted(operator.slot for operator in operators))))
+        if self._count and not had:
+            self.wake()
+
+    def _forget(self, slot: int) -> None:
+        """Remove a stream from the instances."""
+        journal = self._lane.journal
+        for key, group in list(self._groups.items()):
+            kept = []
+            for instance in group:
+                left = without_slot(instance[1], slot)
+                if left == instance[1]:
+                    kept.append(instance)
+                    continue
+                journal.drop((instance,))
+                if left is not None:
+                    kept.append((instance[0], left))
+                    journal.keep(self, kept[-1])
+            self._count -= len(group) - len(kept)
+            if kept:
+                self._groups[key] = kept
+            else:
+                del self._groups[key]
+
+    def _pend(self, row: Row, members: Members) -> None:
+        self._pending.append((row, members))
+        self._touch()
+
+    def _meet(self, row: Row) -> list[Instance]:
+        """Return the instances that a right row meets, and note that they are met."""
+        if row[2] < self._since:
+            return []
+        if self._guard is not None and not self._guard(None, row, self._constants):
+            return []
+        key = None if self._right_key is None else self._right_key(row)
+        group = self._groups.get(key)
+        if group is None:
+            return []
+        found: list[Instance] = self._scan(group, row, self._constants)
+        self._note(key, found)
+        return found
+
+    def _note(self, key: Any, found: list[Instance]) -> None:
+        """Mark instances of a group as met: they are deleted when the epoch ends."""
+        if not found:
+            return
+        if len(found) == len(self._groups[key]):
+            self._met[key] = None
+        else:
+            met = self._met.setdefault(key, set())
+            if met is not None:
+                met.update(map(id, found))
+        self._touch()
+
+    def _evict_after(self, time: int) -> None:
+        """Schedule an eviction after a time, delayed by half the bound to amortise its cost."""
+        assert self.keeps is not None
+        self._eviction = time + self.keeps // 2
+        self._lane.evict_at(self._eviction, self)
+
+    def indexes(self) -> str:
+        """Describe what the indexes answer."""
+        found = []
+        if self.place is not None:
+            count = counted(len(self.place.columns), "equality", "equalities")
+            found.append(f"AN-index on {count}")
+        if self._left_key is not None:
+            found.append("AI-index on dynamic equality")
+        if self._bounds:
+            found.append(f"instances are dropped after {self.keeps} ticks")
+        return "; ".join(found)
+
+    # -- the filter predicate --------------------------------------------------------------
+
+    def _read(self, filter: Definition, index: ActiveIndex) -> None:
+        """Split the filter into what the indexes answer and what is left to test."""
+        shape = filter.shape
+        self._guard: code.Condition | None = None
+        self._worthy: code.Condition | None = None
+        self._left_key: Callable[[Row], Any] | None = None
+        self._right_key: Callable[[Row], Any] | None = None
+        self._several = False
+        self._bounds: list[tuple[int, int]] = []  # (place in an instance, how long after it)
+        self._last_of = _last_of(self._bounds)
+        self.joined: tuple[int, ...] | None = None  # columns of the AI-index
+        self._bounds = _bounds_of(shape.disjuncts, self._constants)
+        self._last_of = _last_of(self._bounds)
+        joins = _joins_of(shape.disjuncts) if index.instance_index else []
+        if joins:
+            self.joined = tuple(left for left, _ in joins)
+            self._left_key = values_of(self.joined)
+            self._right_key = values_of([right for _, right in joins])
+            self._several = len(joins) > 1
+        if len(shape.disjuncts) != 1:
+            self._scan = shape.instances()
+            return
+        disjunct = shape.disjuncts[0]
+        answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
+        if index.instance_index:
+            answered |= {literal for _, _, literal in disjunct.joins}
+            reads = enumerate(disjunct.reads)
+            newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
+            older = frozenset(n for n, read in enumerate(disjunct.reads) if read == {1})
+            self._guard = shape.some(newer)
+            self._worthy = shape.some(older)
+            answered |= newer | older
+        self._scan = shape.instances(answered)
+
+
+def _bounds_of(disjuncts: Sequence[Disjunct], constants: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return (place, bound) of the places that every disjunct bounds: the longest of the bounds."""
+    found: list[dict[int, int]] = []
+    for disjunct in disjuncts:
+        own: dict[int, int] = {}
+        for place, slot in disjunct.bounds:
+            bound = constants[slot]
+            if is_proper(bound, False):
+                own[place] = max(0, min(bound, own.get(place, END)))
+        found.append(own)
+    first, *others = found or [{}]
+    shared = [place for place in first if all(place in other for other in others)]
+    return [(place, max(own[place] for own in found)) for place in shared]
+
+
+def _joins_of(disjuncts: Sequence[Disjunct]) -> list[tuple[int, int]]:
+    """Return the dynamic equalities that every disjunct asks for."""
+    found = [dict.fromkeys((left, right) for left, right, _ in one.joins) for one in disjuncts]
+    first, *others = found or [{}]
+    return [pair for pair in first if all(pair in other for other in others)]
+
+
+def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
+    """Return a function to the time until which an instance may be met; None: it never is."""
+    if not bounds:
+        return lambda row: END
+    if len(bounds) == 1 and bounds[0][0] == 0:
+        longest = bounds[0][1]
+        return lambda row: row[0] + longest
+
+    def last(row: Row) -> Any:
+        found = [(row[place], bound) for place, bound in bounds]
+        if any(begin is None for begin, _ in found):
+            return None
+        return min(begin + bound for begin, bound in found)
+
+    return last

@@ -1,0 +1,1 @@
+"""M-ops of NEXT CEP's patterns."""

@@ -1,0 +1,1 @@
+"""M-ops of sequence scans, as in SASE."""

@@ -1,0 +1,99 @@
+"""Pushing predicates down: what a sequence asks of one event is asked before the event is scanned.
+
+The selections that are made so lie on base streams, where all queries share a predicate index
+(Wu, Diao and Rizvi 2006, section 4.2: simple predicates are pushed to sequence scan).  Contiguity
+looks at the events between, whatever they are: there nothing is pushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cep_core.algebra import Component, Negation, Node, Project, Select, SequenceScan
+from cep_core.algebra.expressions import TRUE, And, Column, Expression, moved, walk
+from cep_core.algebra.patterns import conjuncts_of, parts_in
+
+
+def push_down(node: Node) -> Node:
+    """Return a query with the conditions of its sequences pushed down; the same if there is none.
+
+    Equivalences: SEQ(A, B){p(a) ∧ q} = SEQ(σ_p(A), B){q}, without contiguity, and the same for
+    what is negated.
+    """
+    match node:
+        case Project(source) | Select(source):
+            below = push_down(source)
+            return node if below is source else replace(node, source=below)
+        case SequenceScan():
+            return _scan(node)
+        case Negation():
+            return _negation(node)
+        case _:
+            return node
+
+
+def _scan(node: SequenceScan) -> SequenceScan:
+    if node.strategy in ("strict", "partition"):
+        return node
+    simple: dict[int, list[Expression]] = {}
+    rest: list[Expression] = []
+    for conjunct in conjuncts_of(node.predicate):
+        parts = parts_in(conjunct, node.parts)
+        components = {part.component for part in parts}
+        if len(components) == 1 and all(part.role in ("value", "current") for part in parts):
+            simple.setdefault(components.pop(), []).append(conjunct)
+        else:
+            rest.append(conjunct)
+    if not simple:
+        return node
+    places = {
+        (2, j): Column(2, part.index or 0)
+        for j, part in enumerate(node.parts)
+        if part.role in ("value", "current")
+    }
+    inputs: list[Node] = []
+    components_made: list[Component] = []
+    for number, component in enumerate(node.components):
+        source = _selected(node.inputs[component.input], simple.get(number, ()), places)
+        if source not in inputs:
+            inputs.append(source)
+        components_made.append(Component(inputs.index(source), component.repeated))
+    return replace(
+        node,
+        inputs=tuple(inputs),
+        components=tuple(components_made),
+        predicate=_all(rest),
+        partition=(None,) * len(inputs),
+    )
+
+
+def _negation(node: Negation) -> Negation:
+    source = push_down(node.source)
+    inputs, negatives = [], []
+    for below, one in zip(node.inputs, node.negatives, strict=True):
+        conjuncts = conjuncts_of(one.predicate)
+        simple = [part for part in conjuncts if _sides(part) == {2}]
+        rest = [part for part in conjuncts if _sides(part) != {2}]
+        inputs.append(_selected(below, simple, {}))
+        negatives.append(replace(one, predicate=_all(rest)))
+    if source is node.source and tuple(inputs) == node.inputs:
+        return node
+    return replace(node, source=source, inputs=tuple(inputs), negatives=tuple(negatives))
+
+
+def _sides(node: Expression) -> set[int]:
+    return {part.side for part in walk(node) if isinstance(part, Column)}
+
+
+def _selected(
+    source: Node, conjuncts: Iterable[Expression], places: Mapping[tuple[int, int], Expression]
+) -> Node:
+    predicate = _all([moved(one, places) for one in conjuncts])
+    return source if predicate == TRUE else Select(source, predicate, source.schema)
+
+
+def _all(conjuncts: Sequence[Expression]) -> Expression:
+    if not conjuncts:
+        return TRUE
+    return conjuncts[0] if len(conjuncts) == 1 else And(tuple(conjuncts), span=conjuncts[0].span)

@@ -1,0 +1,96 @@
+"""The m-rules: which operators share an m-op (Hong 2009, Table 5.1).
+
+A rule is a key function.  On insertion the rules are tried in order; the first key that is not
+None decides, and the operator joins the m-op that has this key.  Nothing is searched and nothing is
+planned again, so adding a query costs the same with a hundred thousand present.  Without a rule its
+operators share nothing: "Cayuga", "no FR-index", "no channels" are tuples of rules, not code paths.
+Another package adds rules to the tuple, and its m-ops' constructors as builders of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from cep_core.dataflow.mop import Wanted
+from cep_core.operators.sase.scan import sharing_key
+
+
+class Rule(NamedTuple):
+    """Operators with the same key share an m-op; with ``same``, they are one operator."""
+
+    name: str
+    about: str
+    key: Callable[[Wanted], Hashable | None]
+    same: bool = False
+
+
+def merge_expressions(wanted: Wanted) -> Hashable | None:
+    """Equal definitions over the same streams are one operator (s_;, s_μ: prefix merging)."""
+    return wanted
+
+
+def index_predicates(wanted: Wanted) -> Hashable | None:
+    """Selections that read one channel share a predicate index (s_σ; the FR-index)."""
+    if wanted.kind == "select":
+        return ("select", wanted.inputs[0].channel)
+    return None
+
+
+def share_aggregates(wanted: Wanted) -> Hashable | None:
+    """Aggregates over one channel take its rows in together (s_α)."""
+    if wanted.kind in ("instance_aggregate", "window_aggregate"):
+        return ("aggregate", wanted.inputs[0].channel, wanted.lane, wanted.since)
+    return None
+
+
+def share_joins(wanted: Wanted) -> Hashable | None:
+    """Joins with one predicate share what they keep, whatever their windows (s_⋈)."""
+    if wanted.kind == "window_join":
+        left, right = wanted.inputs
+        return ("join", left.channel, right.channel, wanted.definition)
+    return None
+
+
+def share_scans(wanted: Wanted) -> Hashable | None:
+    """Sequences over the same inputs share their stacks, whatever their windows (s_SSC).
+
+    So do those over selections of the same inputs, where they overlap (c_SEQ).
+    """
+    return sharing_key(wanted) if wanted.kind == "sequence_scan" else None
+
+
+def share_channels(wanted: Wanted) -> Hashable | None:
+    """Equal definitions over streams of one channel share an m-op (c_σ c_π c_α c_⋈ c_; c_μ).
+
+    Streams are in one channel if they are sharable and one m-op produces them (section 5.3.2).
+    """
+    first = wanted.inputs[0].channel
+    match wanted.kind:
+        case "sequence" | "iterate" | "absence" | "successor" | "repeat" | "negation":
+            return (wanted._replace(inputs=wanted.inputs[1:]), first)
+        case "window_join":
+            return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
+        case "union" | "unless" | "sequence_scan":
+            return None
+        case _:
+            return (wanted._replace(inputs=()), first)
+
+
+ALL_RULES: tuple[Rule, ...] = (
+    Rule(
+        "common_subexpressions",
+        "equal operators over the same streams are one (s_;, s_μ)",
+        merge_expressions,
+        same=True,
+    ),
+    Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
+    Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
+    Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
+    Rule("share_scans", "sequences over the same streams share a scan (s_SSC, c_SEQ)", share_scans),
+    Rule(
+        "share_channels",
+        "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",
+        share_channels,
+    ),
+)

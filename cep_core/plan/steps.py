@@ -1,0 +1,238 @@
+"""From a query's algebra to what the plan is asked for, once for each shape of queries.
+
+A `Step` is a logical operator without constants; `define` adds those of one query.  Registering a
+query of a known shape costs a walk over its steps: no parsing, no compilation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
+
+from cep_core import algebra
+from cep_core.algebra import Node, sources_of
+from cep_core.algebra.expressions import Column, Constant, Expression
+from cep_core.algebra.patterns import conjuncts_of
+from cep_core.dataflow.clock import END
+from cep_core.dataflow.predicates import Columns, Definition, Shapes, without_constants
+from cep_core.errors import CepError
+from cep_core.operators.cayuga.absence import Expectation
+from cep_core.operators.cayuga.aggregate import Aggregation
+from cep_core.operators.cayuga.iterate import Iteration
+from cep_core.operators.eql.succession import Repetition, Succession
+from cep_core.operators.sase.negation import Forbidden, Without
+from cep_core.operators.sase.pattern import Scan, pattern_of
+
+Literals: TypeAlias = Sequence[Any]
+Define: TypeAlias = Callable[[Literals], Hashable]
+Reference: TypeAlias = int | str  # an earlier step, or a stream by name
+# these forget parts of what they put out
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
+_ORDERED = ("sequence", "iterate", "successor", "repeat", "sequence_scan", *_ABSENT)
+
+
+_KINDS = {
+    kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Node)
+}
+
+
+class Step(NamedTuple):
+    """One logical operator of a shape."""
+
+    kind: str
+    inputs: tuple[Reference, ...]
+    define: Define
+    width: int  # values in its rows
+    window: Callable[[Literals], int] | None = None
+    guarded: bool = False  # its rows do not say which rows could have ended them
+
+    @property
+    def ordered(self) -> bool:
+        """True if the operator runs in a lane, epoch by epoch."""
+        return self.kind in _ORDERED
+
+    @property
+    def forgets(self) -> bool:
+        """True if its rows do not identify the input rows that they were made of."""
+        return self.guarded or self.kind in _ABSENT
+
+
+def steps_of(
+    node: Node, inner: Sequence[Node], shapes: Shapes
+) -> tuple[list[Step], list[Node], list[Reference]]:
+    """Return the steps of a query, lower ones first, and where it and its inner queries come out.
+
+    ``inner`` are parts of the node that are published, too; each of them is made once.  The nodes
+    that the steps stand for come along for explanations: steps keep none of them, so that very many
+    shapes stay small.
+    """
+    writer = _Writer(shapes, inner)
+    outputs = [writer.write(part) for part in (*inner, node)]
+    return writer.steps, writer.nodes, outputs
+
+
+def _nothing(literals: Literals) -> None:
+    """The definition of what has none."""
+
+
+class _Writer:
+    def __init__(self, shapes: Shapes, inner: Sequence[Node]) -> None:
+        self._shapes = shapes
+        self._inner = {id(node) for node in inner}
+        self._done: dict[int, Reference] = {}  # of inner queries, by identity
+        self.steps: list[Step] = []
+        self.nodes: list[Node] = []
+
+    def write(self, node: Node) -> Reference:
+        if id(node) in self._done:
+            return self._done[id(node)]
+        reference = self._write(node)
+        if id(node) in self._inner:
+            self._done[id(node)] = reference
+        return reference
+
+    def _write(self, node: Node) -> Reference:
+        if isinstance(node, algebra.Stream):
+            return node.name
+        inputs = tuple([self.write(source) for source in sources_of(node)])
+        window, guarded = None, False
+        match node:
+            case algebra.Select(_, predicate):
+                define: Define = self._predicate(predicate, False)
+                if self._shapes.of(predicate, False)[0].always:
+                    return inputs[0]
+            case algebra.Project(_, columns):
+                define = self._columns(columns, False)
+            case algebra.Union():
+                define = _nothing
+            case algebra.Sequence() | algebra.Unless():
+                define = self._predicate(node.predicate, True)
+            case algebra.Iterate():
+                define = self._iteration(node)
+            case algebra.InstanceAggregate():
+                define = self._aggregation(node, _nothing)
+            case algebra.WindowAggregate():
+                define = self._aggregation(node, self._window(node.window, 1))
+            case algebra.WindowJoin():
+                define = self._predicate(node.predicate, True)
+                window = self._window(node.window, 0)
+            case algebra.Absence():
+                define = self._expectation(node)
+            case algebra.Successor():
+                define, guarded = self._succession(node), bool(node.guards)
+            case algebra.Repeat():
+                define, guarded = self._repetition(node), bool(node.guards)
+            case algebra.SequenceScan():
+                define, window = self._scan(node), self._reach(node)
+            case algebra.Negation():
+                define = self._without(node)
+            case _:
+                assert_never(node)
+        self.steps.append(
+            Step(_KINDS[type(node)], inputs, define, len(node.schema), window, guarded)
+        )
+        self.nodes.append(node)
+        return len(self.steps) - 1
+
+    def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], Definition]:
+        shape, constants = self._shapes.of(node, binary)
+        return lambda p: Definition(shape, constants(p))
+
+    def _columns(self, nodes: Sequence[Expression], binary: bool) -> Callable[[Literals], Columns]:
+        shape, constants = self._shapes.columns(nodes, binary)
+        return lambda p: Columns(shape, constants(p))
+
+    def _iteration(self, node: algebra.Iterate) -> Define:
+        width, right = len(node.left.schema), node.right.schema
+        first: list[Expression] = [Column(2, i) for i in range(width)]
+        first += [Constant(None) if i is None else Column(2, i) for i in node.initial]
+        later: list[Expression] = [Column(1, i) for i in range(width)]
+        later += [Column(2, i) for i in range(len(right))]
+        later += node.aggregates
+        filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
+        begin, follow = self._columns(first, False), self._columns(later, True)
+        return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p))
+
+    def _aggregation(
+        self,
+        node: algebra.InstanceAggregate | algebra.WindowAggregate,
+        window: Callable[[Literals], int | None],
+    ) -> Define:
+        group_by, aggregates = node.group_by, node.aggregates
+        inputs: list[Expression] = []
+        for one in aggregates:
+            argument = one.argument if one.argument is not None else Constant(None)
+            inputs += [argument, one.by if one.by is not None else argument]
+        columns = self._columns(inputs, False)
+        functions = tuple(one.function for one in aggregates)
+        counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
+        return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
+
+    def _expectation(self, node: algebra.Absence) -> Define:
+        filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
+        otherwise, moment = node.otherwise, node.moment
+        return lambda p: Expectation(filter(p), window(p), otherwise, moment)
+
+    def _guards(
+        self, guards: Sequence[algebra.Guard]
+    ) -> Callable[[Literals], tuple[Definition, ...]]:
+        found = [self._predicate(guard.predicate, True) for guard in guards]
+        return lambda p: tuple([one(p) for one in found])
+
+    def _rank(self, rank: Expression | None) -> Callable[[Literals], Columns | None]:
+        return self._columns([rank], False) if rank is not None else _nothing
+
+    def _succession(self, node: algebra.Successor) -> Define:
+        filter, guards = self._predicate(node.predicate, True), self._guards(node.guards)
+        rank = self._rank(node.rank)
+        result = self._result(node) if node.kept else _nothing
+        return lambda p: Succession(filter(p), rank(p), result(p), guards(p))
+
+    def _result(self, node: algebra.Successor) -> Callable[[Literals], Columns | None]:
+        sides: list[Expression] = [Column(1, i) for i in range(len(node.left.schema))]
+        sides += [Column(2, i) for i in range(len(node.right.schema))]
+        return self._columns([*sides, *node.kept], True)
+
+    def _repetition(self, node: algebra.Repeat) -> Define:
+        filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
+        rank, guards = self._rank(node.rank), self._guards(node.guards)
+        columns = self._columns(node.columns, True)
+        return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
+
+    def _scan(self, node: algebra.SequenceScan) -> Define:
+        bare, found = without_constants(node.predicate)
+        conjuncts = tuple(conjuncts_of(bare))
+        outputs = len(node.schema)
+        rest = (node.components, node.parts, outputs, conjuncts, node.strategy, node.partition)
+        pattern = self._shapes.once(("pattern", *rest), lambda f: pattern_of(*rest, f))
+        constants = self._shapes.constants(found)
+        return lambda p: Scan(pattern, constants(p))
+
+    def _without(self, node: algebra.Negation) -> Define:
+        negatives = [
+            (self._predicate(one.predicate, True), one.after, one.before) for one in node.negatives
+        ]
+        window = self._reach(node)
+        return lambda p: Without(
+            tuple([Forbidden(filter(p), after, before) for filter, after, before in negatives]),
+            node.first,
+            window(p),
+        )
+
+    def _reach(self, node: algebra.SequenceScan | algebra.Negation) -> Callable[[Literals], int]:
+        if node.window is None:
+            return lambda p: END
+        return self._window(node.window, 1)
+
+    def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
+        found = self._shapes.constant(node)
+
+        def window(literals: Literals) -> int:
+            value = found(literals)
+            if not isinstance(value, int) or value < least:
+                unit = "tick" if least == 1 else "ticks"
+                raise CepError(f"a window has at least {least} {unit}, not {value}")
+            return value
+
+        return window

@@ -1,0 +1,1 @@
+"""Events in, matches out: streams, intake, queries, delivery."""

@@ -1,0 +1,84 @@
+"""The delivery of results: found rows are ordered and become matches.
+
+Matches are ordered by (t1, registration, values, t0), so they do not depend on how they were
+computed.  Rows come in groups of one query and time, and a group may be thousands: it is sorted and
+made into matches as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, groupby, islice, repeat
+from operator import eq, itemgetter
+from typing import Any, TypeAlias
+
+from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
+from cep_core.plan.fanout import Found
+from cep_core.runtime.queries import Query
+
+_ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
+_BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, None))
+_WHEN = itemgetter(0, 1)
+# what NamedTuple's own constructors do, without a call of Python for each
+_new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
+Pairs: TypeAlias = Iterator[tuple[str, Row]]
+
+
+def matches(found: list[Found], by_number: Mapping[int, Query]) -> list[Match]:
+    """Return found rows as ordered matches."""
+    found.sort(key=_WHEN)
+    made: list[Match] = []
+    for (_, number), group in groupby(found, key=_WHEN):
+        rows = list(chain.from_iterable([one.rows for one in group]))
+        query = by_number[number]
+        values = _sorted_by_values(rows, query.schema)
+        stream, name = query.publishes or query.name, query.name
+        times = map(_BEGIN, rows), map(_END, rows)
+        parts = zip(repeat(stream), values, *times, repeat(query.schema))
+        events = map(_new, repeat(Event), parts)
+        made.extend(map(_new, repeat(Match), zip(repeat(name), events)))
+    return made
+
+
+def _sorted_by_values(rows: list[Row], schema: Schema) -> list[tuple[Any, ...]]:
+    """Sort rows of one query and time, and return their values; nulls and NaN have their place.
+
+    Rows with equal values come in order of their t0.  A null that matters is met by sorting: two
+    rows that end up side by side have been compared.
+    """
+    if len(rows) > 1:
+        proper = _ALL_ORDERED.issuperset(schema.types) or all(
+            type(value) in TYPES and value == value for row in rows for value in row
+        )
+        if not proper:
+            _sort_carefully(rows)
+        else:
+            try:
+                rows.sort(key=_VALUES)
+            except TypeError:  # a null beside a value
+                _sort_carefully(rows)
+            else:
+                values = list(map(_VALUES, rows))
+                if not any(map(eq, values, islice(values, 1, None))):
+                    return values
+                rows.sort(key=_BEGIN)
+                rows.sort(key=_VALUES)
+    return list(map(_VALUES, rows))
+
+
+def _sort_carefully(rows: list[Row]) -> None:
+    rows.sort(key=_BEGIN)
+    rows.sort(key=_careful)
+
+
+def _careful(row: Row) -> list[tuple[Any, ...]]:
+    return [_order(value) for value in row[VALUES:]]
+
+
+def _order(value: Any) -> tuple[Any, ...]:
+    """Return a key that orders any values: null first, then by type."""
+    if value is None:
+        return (0,)
+    if isinstance(value, int | float):
+        return (1, value != value, value if value == value else 0)
+    return (2, type(value).__name__, value if isinstance(value, str) else written(value))

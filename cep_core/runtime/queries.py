@@ -1,0 +1,449 @@
+"""The queries: compiled once for each shape, planned, published to one another, removed.
+
+A query is planned in its *lane*: that of the largest lateness of the streams that it reads.  A
+published stream is its publisher's expression, planned again in the reader's lane and from the
+reader's registration; where neither makes a difference the plan finds the same operators.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from cep_core.algebra import Node
+from cep_core.algebra.expressions import Function
+from cep_core.algebra.wellformed import well_formed
+from cep_core.dataflow.channels import Channel
+from cep_core.dataflow.clock import Lane
+from cep_core.dataflow.mop import Operator
+from cep_core.errors import (
+    AlgebraError,
+    CepError,
+    NameTaken,
+    QueryError,
+    StreamInUse,
+    UnknownQuery,
+    near_miss,
+)
+from cep_core.events import Schema, shown
+from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
+from cep_core.plan.fanout import Fanout, Found, Reader
+from cep_core.plan.plan import Plan
+from cep_core.plan.planning import wanted
+from cep_core.plan.predicate_pushdown import push_down
+from cep_core.plan.steps import Reference, Step, steps_of
+from cep_core.runtime.streams import Streams
+
+MOST_LEVELS = 100  # of published streams that are read above one another
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Compiled:
+    """All queries of one shape: what they read, and the steps to plan."""
+
+    reads: tuple[str, ...]
+    inner: tuple[str, ...]  # the names that its sub-queries publish
+    steps: list[Step]
+    outputs: list[Reference]  # of the inner published queries, then of the query itself
+    schemas: list[Schema]
+
+    def published(self, publishes: str | None) -> list[str]:
+        """Return the streams that a query publishes, its inner ones first."""
+        return [*self.inner, *([publishes] if publishes else [])]
+
+
+KnownRates: TypeAlias = tuple[tuple[str, float], ...]  # of base streams, in order
+ShapeKey: TypeAlias = tuple[str, str, KnownRates]  # language, shape, and rates if it rewrites
+CompiledByShape: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
+
+
+@dataclass(slots=True)
+class Query:
+    """A registered query."""
+
+    name: str
+    number: int  # in order of registration
+    text: str | Node
+    language: str
+    compiled: Compiled
+    literals: tuple[Any, ...]
+    publishes: str | None
+    since: int
+    lane: Lane
+    held: list[Operator] = field(default_factory=list)
+    sources: list[Query] | None = None  # whose steps `held` are, if it reads published streams
+    root: Operator | None = None
+    names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
+    level: int = 0  # of published streams above one another
+    rates: KnownRates = ()  # that it was rewritten by
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its output."""
+        return self.compiled.schemas[-1]
+
+    @property
+    def published(self) -> list[str]:
+        """The streams that it publishes, its inner ones first."""
+        return self.compiled.published(self.publishes)
+
+
+class Queries:
+    """The queries of an engine, and the streams that they publish."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        streams: Streams,
+        functions: Mapping[str, Function],
+        ticks_per_second: int,
+        *,
+        exact: bool = False,
+    ) -> None:
+        self._exact = exact
+        self.by_name: dict[str, Query] = {}
+        self.by_number: dict[int, Query] = {}
+        self.publishers: dict[str, Query] = {}
+        self.found: list[Found] = []  # rows of outputs that nobody has fetched
+        self.next_number = 0
+        self._plan = plan
+        self._streams = streams
+        self._functions = functions
+        self._ticks_per_second = ticks_per_second
+        self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
+        self._compiled: CompiledByShape = WeakValueDictionary()
+        self._compiled_last: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
+        self._shapes_of: dict[str, CompiledByShape] = {}  # by the published stream read
+        self._fanouts: dict[Channel, Fanout] = {}
+        self._rates: dict[str, float] | None = {}  # by which a query is prepared; None: known now
+
+    # -- names -----------------------------------------------------------------------------
+
+    def schema(self, name: str) -> Schema | None:
+        """Return the schema of a base or published stream, None if there is none."""
+        if name in self._streams.by_name:
+            return self._streams.by_name[name].schema
+        publisher = self.publishers.get(name)
+        if publisher is None:
+            return None
+        return publisher.compiled.schemas[publisher.published.index(name)]
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all streams."""
+        yield from self._streams.by_name
+        yield from self.publishers
+
+    def rate(self, name: str) -> float | None:
+        """Return the rate by which a query is prepared, None if it is not known."""
+        return self._known_rate(name) if self._rates is None else self._rates.get(name)
+
+    def query(self, name: str) -> Query:
+        """Return a query by name."""
+        if not isinstance(name, str) or name not in self.by_name:
+            hint = near_miss(str(name), self.by_name)
+            raise UnknownQuery(f"there is no query {name}", hint=hint)
+        return self.by_name[name]
+
+    # -- adding and removing ---------------------------------------------------------------
+
+    def register(
+        self,
+        name: str,
+        text: str | Node,
+        language: str,
+        publish: str | None,
+        rates: KnownRates | None = None,
+    ) -> None:
+        """Add a query; it is rewritten by the rates, or by those that are known now."""
+        if not isinstance(name, str):
+            raise CepError(f"the name of a query is a str, not {shown(name)}")
+        if publish is not None:
+            require_name(publish, "the name of a stream")
+        if name in self.by_name:
+            raise NameTaken(f"there is a query {name} already", hint="unregister it first")
+        try:
+            if not isinstance(text, str):
+                text = well_formed(text, self._functions)
+            compiled, literals, publishes, by = self._compile(text, language, rates)
+            self._add(name, text, language, compiled, literals, publish or publishes, by)
+        except AlgebraError as error:
+            if not isinstance(text, str):
+                raise
+            raise QueryError.of(error, text) from None
+        except RecursionError:
+            fault = AlgebraError("the query is nested too deeply")
+            raise QueryError.of(fault, text) if isinstance(text, str) else fault from None
+
+    def unregister(self, name: str) -> None:
+        """Remove a query and all that only it needed."""
+        query = self.query(name)
+        for stream in query.published:
+            readers = sorted(self._readers.get(stream, set()) - {name})
+            if readers:
+                others = f" and {len(readers) - 1} more" if len(readers) > 1 else ""
+                raise StreamInUse(
+                    f"{name} publishes {stream}, which {readers[0]}{others} reads",
+                    hint="unregister the readers first",
+                )
+        self._unplan(query)
+        self.found[:] = [one for one in self.found if one.number != query.number]
+        del self.by_name[name], self.by_number[query.number]
+        for stream in query.published:
+            del self.publishers[stream]
+            for key in list(self._shapes_of.pop(stream, ())):
+                self._forget(key)
+        for stream in query.compiled.reads:
+            self._readers[stream].discard(name)
+            if not self._readers[stream]:
+                del self._readers[stream]
+
+    def forget_stream(self, name: str) -> None:
+        """Forget what was compiled for a base stream; raises StreamInUse while a query reads it."""
+        readers = sorted(self._readers.get(name, ()))
+        if readers:
+            raise StreamInUse(f"{readers[0]} reads the stream {name}")
+        for key, compiled in list(self._compiled.items()):
+            if name in compiled.reads:
+                self._forget(key)
+
+    def _forget(self, key: ShapeKey) -> None:
+        self._compiled.pop(key, None)
+        self._compiled_last.pop(key[:2], None)
+
+    # -- what a query became ---------------------------------------------------------------
+
+    def algebra(self, query: Query) -> tuple[Node, list[Node]]:
+        """Return a query's algebra, and the nodes of its steps; both are made anew."""
+        prepared = self.prepared(query)
+        inner = [node for _, node in prepared.inner]
+        node = self._pushed(prepared)
+        return prepared.node, steps_of(node, inner, self._plan.shapes)[1]
+
+    def prepared(self, query: Query) -> Prepared:
+        """Return a query as it was prepared, made anew."""
+        if isinstance(query.text, str):
+            return self._prepare(query.text, query.language, query.rates)
+        return prepare_node(query.text, self)
+
+    def steps(self, query: Query) -> list[tuple[Node, tuple[Any, ...], Operator]]:
+        """Return a query's operators, the lower ones first, with their nodes and literals."""
+        sources = query.sources or [query] * len(query.held)
+        nodes = {
+            source.name: cycle(self.algebra(source)[1])
+            for source in {id(one): one for one in sources}.values()
+        }
+        return [
+            (next(nodes[source.name]), source.literals, operator)
+            for source, operator in zip(sources, query.held, strict=True)
+        ]
+
+    def sharers(self, query: Query, seen: Callable[[str], bool] | None = None) -> Counter[Operator]:
+        """Count, for each operator of a query, the queries that share it; ``seen`` filters them."""
+        own = set(query.held)
+        others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
+        return Counter(op for other in others for op in own.intersection(other.held))
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _prepare(self, text: str, language: str, rates: KnownRates | None) -> Prepared:
+        """Return a text as algebra, rewritten by the rates, or by those that are known now."""
+        self._rates = None if rates is None else dict(rates)
+        front = LANGUAGES[language]
+        return front.prepare(text, self, self._ticks_per_second, self._functions)
+
+    def _compile(
+        self, query: str | Node, language: str, rates: KnownRates | None
+    ) -> tuple[Compiled, tuple[Any, ...], str | None, KnownRates]:
+        """Return the shape of a query, its literals, the name that it publishes, and the rates."""
+        if not isinstance(language, str) or language not in LANGUAGES:
+            hint = near_miss(str(language), LANGUAGES)
+            raise CepError(f"there is no language {language}", hint=hint)
+        if not isinstance(query, str):
+            return self._compiled_of(prepare_node(query, self)), (), None, ()
+        front = LANGUAGES[language]
+        shape, literals, publishes = front.split(query, self._ticks_per_second)
+        if not front.rewrites or not self._plan.options.rewriting:
+            rates = () if rates is None else rates
+        last = self._compiled_last.get((language, shape))
+        if last is not None:
+            rates = self._rates_of(last, rates)
+            compiled = self._compiled.get((language, shape, rates))
+            if compiled is not None:
+                return compiled, literals, publishes, rates
+        compiled = self._compiled_of(self._prepare(query, language, rates))
+        rates = self._rates_of(compiled, rates)
+        key = (language, shape, rates)
+        self._compiled[key] = self._compiled_last[language, shape] = compiled
+        for name in compiled.reads:
+            if name in self.publishers:
+                self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
+        return compiled, literals, publishes, rates
+
+    def _rates_of(self, compiled: Compiled, rates: KnownRates | None) -> KnownRates:
+        """Return the rates of the streams that a query reads: some, or those known now."""
+        if rates is not None:
+            return tuple([(name, rate) for name, rate in rates if name in compiled.reads])
+        found = [(name, self._known_rate(name)) for name in sorted(compiled.reads)]
+        return tuple([(name, rate) for name, rate in found if rate is not None])
+
+    def _known_rate(self, name: str) -> float | None:
+        if name not in self._streams.by_name:
+            return None
+        return self._streams.rates.rate(name, self._plan.clock.now)
+
+    def _compiled_of(self, prepared: Prepared) -> Compiled:
+        inner = [node for _, node in prepared.inner]
+        steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
+        schemas = [node.schema for node in (*inner, prepared.node)]
+        names = tuple(name for name, _ in prepared.inner)
+        return Compiled(prepared.reads, names, steps, outputs, schemas)
+
+    def _pushed(self, prepared: Prepared) -> Node:
+        """Return a query's algebra with its predicates pushed down, if the options say so."""
+        pushed = self._plan.options.scan_predicates and not prepared.inner
+        return push_down(prepared.node) if pushed else prepared.node
+
+    def _add(
+        self,
+        name: str,
+        text: str | Node,
+        language: str,
+        compiled: Compiled,
+        literals: tuple[Any, ...],
+        publishes: str | None,
+        rates: KnownRates,
+    ) -> None:
+        published = compiled.published(publishes)
+        for place, stream in enumerate(published):
+            if stream in self._streams.by_name or stream in self.publishers:
+                raise NameTaken(f"there is a stream {stream} already")
+            if stream in published[:place]:
+                raise NameTaken(f"{name} would publish {stream} twice")
+            if stream in compiled.reads:
+                raise CepError(f"{name} would read the stream {stream} that it publishes")
+        read = [self.publishers[one] for one in compiled.reads if one in self.publishers]
+        level = 1 + max((one.level for one in read), default=-1)
+        if level > MOST_LEVELS:
+            raise AlgebraError(
+                f"{name} reads {MOST_LEVELS} published streams above one another,"
+                " which is more than can be planned"
+            )
+        query = Query(
+            *(name, self.next_number, text, language, compiled, literals, publishes),
+            *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
+            sources=[] if read else None,
+            level=level,
+            rates=rates,
+        )
+        self._plan_query(query)
+        self.next_number += 1
+        self.by_name[name] = query
+        self.by_number[query.number] = query
+        for stream in query.published:
+            self.publishers[stream] = query
+        for stream in compiled.reads:
+            self._readers.setdefault(stream, set()).add(name)
+
+    def _lateness(self, compiled: Compiled) -> int:
+        """Return the largest lateness of the base streams that a query reads."""
+        found = 0
+        for name in compiled.reads:
+            if name in self._streams.by_name:
+                found = max(found, self._streams.by_name[name].lateness)
+            else:
+                found = max(found, self.publishers[name].lane.lateness)
+        return found
+
+    def _plan_query(self, query: Query) -> None:
+        lane = query.lane
+        lane.uses += 1
+        lane.connected = []
+        try:
+            outputs = self._insert(query, query, {})
+        except Exception:
+            for operator in reversed(query.held):
+                self._plan.release(operator)
+            self._plan.leave(lane)
+            raise
+        finally:
+            connected, lane.connected = lane.connected, None
+        root = query.root = outputs[-1]
+        root.uses += 1
+        fanout = self._fanouts.get(root.channel)
+        if fanout is None:
+            fanout = self._fanouts[root.channel] = Fanout(self._plan.clock, self.found)
+        fanout.add(root.channel, root.slot, Reader(query.number, query.since))
+        if connected and lane.lateness and self._streams.recent:
+            self._replay(lane, set(connected))
+
+    def _insert(
+        self, query: Query, owner: Query, read: dict[str, list[Operator]]
+    ) -> list[Operator]:
+        """Plan the steps of a query; they are the owner's, which publishes what the query reads.
+
+        ``read`` has the outputs of the publishers that this registration has planned.
+        """
+        compiled, literals = owner.compiled, owner.literals
+        made: list[Operator] = []
+        reading: dict[str, Operator] = {}
+
+        def resolve(reference: Reference) -> Operator:
+            if isinstance(reference, int):
+                return made[reference]
+            if reference not in reading:
+                reading[reference] = self._read(query, reference, read)
+            return reading[reference]
+
+        for step in compiled.steps:
+            inputs = tuple([resolve(reference) for reference in step.inputs])
+            asked = wanted(step, literals, inputs, query.lane, query.since, exact=self._exact)
+            operator = self._plan.insert(asked)
+            query.held.append(operator)
+            if query.sources is not None:
+                query.sources.append(owner)
+            made.append(operator)
+        return [resolve(reference) for reference in compiled.outputs]
+
+    def _read(self, query: Query, name: str, read: dict[str, list[Operator]]) -> Operator:
+        """Return the operator of a stream: of a published one, planned in the query's own lane."""
+        if name in self._streams.by_name:
+            return self._streams.by_name[name].operator
+        publisher = self.publishers[name]
+        if publisher.name not in read:
+            read[publisher.name] = self._insert(query, publisher, read)
+        operator = read[publisher.name][publisher.published.index(name)]
+        if operator.mop is not None:
+            query.names[operator] = name
+        return operator
+
+    def _unplan(self, query: Query) -> None:
+        root = query.root
+        assert root is not None
+        fanout = self._fanouts[root.channel]
+        fanout.remove(root.channel, root.slot, Reader(query.number, query.since))
+        if not len(fanout):
+            del self._fanouts[root.channel]
+        self._plan.release(root)
+        for operator in reversed(query.held):
+            self._plan.release(operator)
+        self._plan.leave(query.lane)
+
+    def _replay(self, lane: Lane, fresh: set[Any]) -> None:
+        """Show the rows of open epochs to what a registration has connected.
+
+        An operator that others share has seen them; a new one has to, for the same results.
+        """
+        self._plan.clock.replaying = True
+        for other in self._plan.lanes.values():
+            other.fresh = fresh if other is lane else set()
+        try:
+            for row, names in self._streams.recent:
+                self._streams.emit(row, names)
+        finally:
+            self._plan.clock.replaying = False
+            for other in self._plan.lanes.values():
+                other.fresh = None

@@ -1,0 +1,179 @@
+"""The base streams: declared by name, checked event by event, handed to the plan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from sys import float_info
+
+from cep_core.algebra.rates import Rates
+from cep_core.dataflow.channels import Channel, Members, Port, members_of
+from cep_core.dataflow.clock import END, farthest
+from cep_core.dataflow.mop import Operator
+from cep_core.errors import CepError, near_miss
+from cep_core.events import TYPES, Event, Row, Schema, is_hashable, shown
+from cep_core.languages import require_name
+from cep_core.plan.plan import Plan
+
+_LONGEST = 200  # characters of a name for which a similar one is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class BaseStream:
+    """A stream that events are pushed to."""
+
+    name: str
+    schema: Schema
+    lateness: int
+    label: str | None
+    operator: Operator
+    routes: Mapping[int, Sequence[Port]]  # who listens, by slot of its channel
+    slot: int
+    members: Members = 0  # of a row of this stream only
+    plain: tuple[type, ...] | None = None  # types of values that need no closer look
+
+
+class Streams:
+    """The base streams of an engine, and their rows of open epochs."""
+
+    def __init__(self, plan: Plan, ticks_per_second: int) -> None:
+        self._plan = plan
+        self.rates = Rates(ticks_per_second)
+        self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
+        self.by_name: dict[str, BaseStream] = {}
+        self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
+        self._labels: dict[str, BaseStream] = {}  # the first stream of each label
+        self.plain: dict[str, tuple[type, ...]] = {}  # by name, where there are such types
+        self._sources: dict[int, tuple[Channel, dict[int, str]]] = {}  # names by slot
+        self.widest = 0  # the largest lateness: how long rows may be open
+
+    def declare(
+        self,
+        name: str,
+        attributes: Mapping[str, type] | Schema,
+        lateness: int,
+        label: str | None,
+        rate: float | None = None,
+    ) -> None:
+        """Add a stream; those of one label share a channel and have to be alike."""
+        require_name(name, "the name of a stream")
+        if type(lateness) is not int or not 0 <= lateness < END:
+            raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
+        if label is not None and not isinstance(label, str):
+            raise CepError(f"the label of a channel is a str, not {shown(label)}")
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate <= float_info.max):
+            raise CepError(f"a rate is a number of events in a second, not {shown(rate)}")
+        schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
+        other = self._labels.get(label or "")
+        if other is not None and (other.schema, other.lateness) != (schema, lateness):
+            raise CepError(
+                f"{name} and {other.name} cannot share the channel {label}:"
+                " their attributes or latenesses differ"
+            )
+        operator = self._plan.source(name, len(schema), lateness, label)
+        plain = schema.types if set(schema.types) <= set(TYPES) else None
+        members = members_of([operator.slot])
+        heard = operator.channel.routes, operator.slot
+        stream = BaseStream(name, schema, lateness, label, operator, *heard, members, plain)
+        self.by_name[name] = stream
+        if plain is not None:
+            self.plain[name] = plain
+        names = self._sources.setdefault(id(operator.channel), (operator.channel, {}))[1]
+        names[operator.slot] = name
+        if label:
+            self._labels.setdefault(label, stream)
+        self.widest = max(self.widest, lateness)
+        if rate is not None:
+            self.rates.declared[name] = float(rate)
+
+    def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
+        """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
+        require_name(name, "the name of a stream")
+        heard = operator.channel.routes, operator.slot
+        self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
+
+    def heard(self) -> set[str]:
+        """Return the names of the base streams that somebody listens to."""
+        return {
+            names[slot]
+            for channel, names in self._sources.values()
+            for slot in channel.routes
+            if slot in names
+        }
+
+    def adopted(self) -> list[str]:
+        """Return the names of adopted streams."""
+        return [name for name, one in self.by_name.items() if one.operator.mop is not None]
+
+    def fault(self, event: Event, names: tuple[str, ...]) -> str | None:
+        """Return why an event cannot be taken in, or None."""
+        if not names:
+            return "it names no stream"
+        for name in names:
+            if not isinstance(name, str) or not is_hashable(name) or name not in self.by_name:
+                if type(name) is not str or len(name) > _LONGEST:
+                    return f"there is no stream {shown(name)}"
+                hint = near_miss(name, self.by_name)
+                return f"there is no stream {name}" + (f"; {hint}" if hint else "")
+        first = self.by_name[names[0]]
+        for name in names[1:]:
+            if first.label is None or self.by_name[name].label != first.label:
+                return f"{names[0]} and {name} are not labelled sharable"
+        if first.operator.mop is not None:
+            return f"{names[0]} is an adopted stream: nobody pushes events to it"
+        t1 = event.t0 if event.t1 is None else event.t1
+        if type(event.t0) is not int or type(t1) is not int:
+            return "its times are not integers"
+        if event.t0 > t1:
+            return f"its interval [{shown(event.t0)}, {shown(t1)}] is none"
+        if not -self.farthest <= event.t0 <= t1 <= self.farthest:
+            return (
+                f"its interval [{shown(event.t0)}, {shown(t1)}] is out of range: times of events"
+                f" are at most {self.farthest} ticks from the origin"
+            )
+        if not isinstance(event.values, tuple | list):
+            return "its values are no tuple"
+        return first.schema.fault(event.values)
+
+    def take(self, row: Row, names: tuple[str, ...]) -> None:
+        """Emit a row into the plan; keep it while its epoch may be open."""
+        self.rates.saw(names, row[1])
+        self.remember(row, names)
+        self.emit(row, names)
+
+    def remember(self, row: Row, names: tuple[str, ...]) -> None:
+        """Keep a row while its epoch may be open."""
+        if self.widest:
+            self.recent.append((row, names))
+
+    def emit(self, row: Row, names: tuple[str, ...]) -> None:
+        """Emit a row into the plan: once, if its streams share a channel."""
+        by_channel: dict[Channel, list[int]] = {}
+        for name in names:
+            operator = self.by_name[name].operator
+            by_channel.setdefault(operator.channel, []).append(operator.slot)
+        for channel, slots in by_channel.items():
+            channel.emit(row, members_of(sorted(slots)))
+
+    def forget(self, now: int) -> None:
+        """Drop kept rows whose epoch is closed everywhere when the clock is at ``now``."""
+        while self.recent and self.recent[0][0][1] < now - self.widest:
+            self.recent.popleft()
+
+
+def names_of(event: Event) -> tuple[str, ...]:
+    """Return the streams that an event names, each once; () if it names none."""
+    names = event.stream
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, tuple | list):
+        return ()
+    known = all(isinstance(name, str) for name in names)
+    return tuple(dict.fromkeys(names)) if known else tuple(names)
+
+
+def _schema(name: str, attributes: Mapping[str, type]) -> Schema:
+    if not isinstance(attributes, Mapping):
+        raise CepError(f"the attributes of {name} are a mapping of names to types")
+    return Schema(tuple(attributes), tuple(attributes.values()))

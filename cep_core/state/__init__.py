@@ -1,0 +1,1 @@
+"""State of the plan as log entries and snapshots."""

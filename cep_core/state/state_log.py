@@ -1,0 +1,371 @@
+"""The state log: what a plan keeps, as entries of which only those that change are written.
+
+An entry is a dict with one key: the operators that a query holds (``held``), how far the lanes have
+come (``lanes``), a row that an m-op keeps (``kept``), or a row that waits for its epoch
+(``waiting``).  A snapshot is the list of entries that an empty log would write.  The order of the
+entries' numbers is that in which rows came.  Entries name operators by numbers that stay, which
+the ``held`` entries define: slots and m-ops depend on the history of registrations, the operators
+of the live queries do not.
+
+States, aggregates, window joins and lanes journal what changes, so their entries cost what a batch
+touches.  The other m-ops that keep rows are compared with what they had kept, row by row, when
+their lane has passed an epoch; of these, too, only what is new is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from cep_core.dataflow.channels import members_of
+from cep_core.dataflow.clock import BEGINNING, Lane, Waiting
+from cep_core.dataflow.journal import Journal, Note
+from cep_core.dataflow.mop import MOp, Number, Operator
+from cep_core.errors import SnapshotError
+from cep_core.events import Row, shown
+from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.sase.scan import SequenceScan
+from cep_core.plan.pending_work import receivers
+from cep_core.plan.plan import Plan
+from cep_core.state.snapshot import Codec, Data
+
+Entry: TypeAlias = tuple[int, bytes]
+Reference: TypeAlias = int | str  # the number of an operator, or the name of a base stream
+
+
+class Held(NamedTuple):
+    """The operators that a query holds."""
+
+    holder: str
+    operators: tuple[Operator, ...]
+
+
+class Lanes:
+    """The thing whose entry says how far the lanes had come when it was written."""
+
+
+class Dumped(NamedTuple):
+    """A row of an m-op that is compared, as it was dumped."""
+
+    row: Row
+    rest: Sequence[Any]
+
+
+class LoadedRow(NamedTuple):
+    """A row that is read back: into what part of the plan, and for which operators."""
+
+    place: tuple[Any, ...]
+    row: Row
+    references: list[Reference]
+
+
+class StateWriter:
+    """Parts of a plan's state as entries, operators being named by ``number``."""
+
+    def __init__(self, plan: Plan, codec: Codec, number: Number) -> None:
+        self._plan = plan
+        self._codec = codec
+        self._number = number
+
+    def entries(self, held: Mapping[str, Sequence[Operator]]) -> Iterator[Data]:
+        """Yield all entries of the state, as an empty log would write them."""
+        for holder, operators in held.items():
+            yield self.held(holder, operators)
+        yield self.lanes()
+        for mop in self._plan.mops:
+            for row, *rest in mop.dump(self._number):
+                yield self.kept(row, rest)
+        for lane in self._plan.lanes.values():
+            yield from filter(None, [self.waiting(lane, one) for one in lane.waiting()])
+
+    def held(self, holder: str, operators: Iterable[Operator]) -> Data:
+        """Return the entry of the operators that a query holds."""
+        return {"held": [holder, list(map(self._number, operators))]}
+
+    def lanes(self) -> Data:
+        """Return the entry of how far the lanes have come: (lateness, closed)."""
+        return {"lanes": [[lane.lateness, lane.closed] for lane in self._plan.lanes.values()]}
+
+    def kept(self, row: Row, rest: Sequence[Any]) -> Data:
+        """Return the entry of a row that an m-op keeps."""
+        return {"kept": [self._codec.row(row), *rest]}
+
+    def waiting(self, lane: Lane, waiting: Waiting) -> Data:
+        """Return the entry of a row that waits for its epoch; None: it makes no difference."""
+        port, row, members = waiting
+        side = 0
+        if isinstance(port.mop, ActiveIndex):
+            right = port.mop.right
+            target: Data = right.wanted.definition if right.mop is None else self._number(right)
+        elif port not in port.mop.waiting_ports():
+            return None
+        else:
+            side = port.mop.waiting_ports().index(port)
+            target = list(map(self._number, receivers(port, members)))
+        return {"waiting": [lane.lateness, target, self._codec.row(row), side]}
+
+
+class StateReader:
+    """Reads entries into a plan of the same queries; ``held`` are their operators, by holder."""
+
+    def __init__(self, plan: Plan, held: Mapping[str, Sequence[Operator]]) -> None:
+        self.numbers: dict[Operator, int] = {}
+        self.bijective = True  # whether each number means one operator, and each operator has one
+        self._plan = plan
+        self._held = held
+        self._operators: dict[Reference, Operator] = dict(plan.sources.items())
+
+    def read(self, entries: Iterable[Data]) -> None:
+        """Load entries into the plan; ``held`` entries have to come first.
+
+        What several operators kept that are one now is kept once, if it is read together.
+        """
+        kept: list[LoadedRow] = []
+        waiting: list[LoadedRow] = []
+        for entry in entries:
+            match entry:
+                case {"held": [holder, numbers]}:
+                    self._read_held(holder, numbers)
+                case {"lanes": closed}:
+                    self._read_lanes(closed)
+                case {"kept": [values, numbers, *side]}:
+                    kept += self._kept(values, numbers, *side)
+                case {"waiting": data}:
+                    waiting += self._waiting(*data)
+                case _:
+                    raise SnapshotError(f"there is no entry {shown(entry)}")
+        for (mop, *rest), row, known in sorted(_together(kept), key=_loaded_before):
+            mop.load(row, self._named(known), *rest)
+        for (lane, port, side), row, known in _together(waiting):
+            operators = self._named(known)
+            sources = operators if side is None else [one.wanted.inputs[side] for one in operators]
+            lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
+
+    def _read_held(self, holder: str, numbers: Sequence[int]) -> None:
+        for operator, number in zip(self._held[holder], numbers, strict=True):
+            self.bijective &= self._operators.setdefault(number, operator) is operator
+            self.bijective &= self.numbers.setdefault(operator, number) == number
+
+    def _read_lanes(self, closed: Iterable[tuple[int, int]]) -> None:
+        for lateness, until in closed:
+            if lateness in self._plan.lanes:
+                self._plan.lanes[lateness].pass_to(until)
+
+    def _kept(
+        self, values: Sequence[Any], numbers: Iterable[int], *side: int
+    ) -> Iterator[LoadedRow]:
+        for mop, known in self._by_mop(numbers).items():
+            yield LoadedRow((mop, *side), tuple(values), known)
+
+    def _waiting(
+        self, lateness: int, target: list[int] | Reference, values: Sequence[Any], side: int
+    ) -> Iterator[LoadedRow]:
+        lane, row = self._plan.lane(lateness), tuple(values)
+        if isinstance(target, list):
+            for mop, known in self._by_mop(target).items():
+                yield LoadedRow((lane, mop.waiting_ports()[side], side), row, known)
+        else:
+            index = self._plan.active(self._operators[target], lane)
+            yield LoadedRow((lane, index.wire.port, None), row, [target])
+
+    def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[Reference]]:
+        found: dict[MOp, list[Reference]] = {}
+        for number in numbers:
+            mop = self._operators[number].mop
+            assert mop is not None
+            found.setdefault(mop, []).append(number)
+        return found
+
+    def _named(self, references: Iterable[Reference]) -> list[Operator]:
+        return list(dict.fromkeys(map(self._operators.__getitem__, references)))
+
+
+def _loaded_before(one: LoadedRow) -> int:
+    """Rows of scans are loaded last, by time: those of several stacks are not in order."""
+    return int(one.row[1]) if isinstance(one.place[0], SequenceScan) else BEGINNING
+
+
+def _together(rows: list[LoadedRow]) -> list[LoadedRow]:
+    """Return rows; what several operators or m-ops kept that are one now is there once.
+
+    Their references tell: a row that one operator kept twice has its reference twice.
+    """
+    if len(rows) < 2:
+        return rows
+    found: list[LoadedRow] = []
+    places: dict[Any, list[int]] = {}
+    for one in rows:
+        key = (one.place, *["NaN" if value != value else value for value in one.row])
+        for place in places.setdefault(key, []):
+            if set(found[place].references).isdisjoint(one.references):
+                found[place].references.extend(one.references)
+                break
+        else:
+            places[key].append(len(found))
+            found.append(one)
+    return found
+
+
+class StateLog:
+    """Which entries of a plan's state have come and gone since they were taken last."""
+
+    def __init__(self, plan: Plan, journal: Journal, codec: Codec) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._codec = codec
+        self._writer = StateWriter(plan, codec, _number)
+        self._held: dict[str, Held] = {}
+        self._lanes = Lanes()
+        self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
+        self._compared: dict[MOp, dict[Any, Dumped]] = {}
+        self._replanned = False  # since m-ops were compared
+        self._last = 0  # the number of an operator
+
+    # -- What the numbers of operators mean ------------------------------------------------
+
+    def hold(self, holder: str, operators: Iterable[Operator]) -> None:
+        """Number the operators of a query, so that entries can name them."""
+        held = Held(holder, tuple(operators))
+        if self._held.get(holder, Held(holder, ())) != held:
+            self.release(holder)
+        if held.operators and holder not in self._held:
+            self._held[holder] = held
+            self._journal.keep(self, held)
+            self._number_all(held)
+            self._replanned = True
+
+    def release(self, holder: str) -> None:
+        """Release the operators of a query, if it holds any; entries name them no more."""
+        if holder in self._held:
+            held = self._held.pop(holder)
+            self._journal.drop((held,))
+            self._replanned = True
+            for operator in held.operators:
+                if not operator.uses:
+                    self._rewrite(operator)
+
+    def _number_all(self, held: Held) -> None:
+        for operator in held.operators:
+            if not operator.number:
+                self._last += 1
+                operator.number = self._last
+                self._rewrite(operator)
+
+    def _rewrite(self, operator: Operator) -> None:
+        """Write again what waits for others as well: the operator has come or left.
+
+        A row that waits is written with all operators behind its port.
+        """
+        mop = operator.mop
+        if mop is None or all(one is operator for one in mop.operators):
+            return
+        if mop.lane is not None and mop.waiting_ports():
+            rows = [waiting for waiting in mop.lane.waiting() if waiting[0].mop is mop]
+            self._journal.drop(rows)
+            for waiting in rows:
+                self._journal.keep(mop.lane, waiting)
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    def take(self) -> tuple[list[Entry], list[int]]:
+        """Return the new entries, and the numbers of those that are gone."""
+        moved = any(map(self._has_changed, self._plan.lanes.values()))
+        self._compare()
+        self._changes = {lane: lane.changes for lane in self._plan.lanes.values()}
+        if moved or self._journal:
+            self._journal.drop((self._lanes,))
+            if self._held:
+                self._lanes = Lanes()
+                self._journal.keep(self, self._lanes)
+        fresh, gone = self._journal.take()
+        found = [(number, self._entry(kept)) for number, kept in fresh.items()]
+        return [(number, self._codec.packed(one)) for number, one in found if one], gone
+
+    def _has_changed(self, lane: Lane) -> bool:
+        return lane.changes != self._changes.get(lane, 0)
+
+    def _compare(self) -> None:
+        """Journal what has changed in the m-ops that do not do so themselves."""
+        replanned, self._replanned = self._replanned, False
+        if replanned:
+            for mop in self._compared.keys() - self._plan.mops.keys():
+                self._journal.drop(self._compared.pop(mop).values())
+        for mop in self._plan.mops:
+            if mop.journals or mop.lane is None:
+                continue
+            if replanned or self._has_changed(mop.lane):
+                self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
+
+    def _compared_with(self, before: dict[Any, Dumped], mop: MOp) -> dict[Any, Dumped]:
+        """Return the rows that an m-op keeps now; those equal to earlier rows are not new."""
+        found: dict[Any, Dumped] = {}
+        times: Counter[Any] = Counter()  # some m-ops keep a row twice
+        for row, numbers, *rest in mop.dump(_number):
+            same = (row, *numbers, *rest)
+            times[same] += 1
+            key = same, times[same]
+            saved = before.pop(key, None)
+            if saved is None:
+                saved = Dumped(row, [numbers, *rest])
+                self._journal.keep(self, saved)
+            found[key] = saved
+        self._journal.drop(before.values())
+        return found
+
+    def _entry(self, note: Note) -> Data:
+        """Return the entry of a kept object; None: it has none."""
+        keeper, thing = note
+        writer = self._writer
+        match thing:
+            case Held():
+                return writer.held(*thing)
+            case Lanes():
+                return writer.lanes()
+            case Dumped():
+                return writer.kept(*thing)
+            case _ if isinstance(keeper, Lane):
+                return writer.waiting(keeper, thing)
+            case _:
+                row, *rest = keeper.saved(thing, _number)
+                return writer.kept(row, rest)
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def restore(self, entries: Iterable[Entry]) -> None:
+        """Read back what was written of the same queries, by ascending number."""
+        known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
+        if known:
+            self._journal.begin_after(known[-1][0])
+        reader = StateReader(self._plan, {one.holder: one.operators for one in self._held.values()})
+        reader.read(data for _, data in known if "held" in data or "lanes" in data)
+        self._renumber(reader)
+        changed: list[Data] = []
+        for number, data in known:
+            if "held" in data and reader.bijective:
+                self._journal.adopt(number, self._held[data["held"][0]])
+            elif "lanes" in data:
+                self._journal.keep(self, self._lanes)
+                self._journal.adopt(number, self._lanes)
+            elif reader.bijective and "held" not in data:
+                self._journal.reading(number, partial(reader.read, [data]))
+            else:  # several operators may have become one: what all kept is looked at together
+                self._journal.forget(number)
+                changed += [data] if "held" not in data else []
+        reader.read(changed)
+        self._replanned = True
+
+    def _renumber(self, reader: StateReader) -> None:
+        """Restore the numbers of operators; ambiguous ones are numbered anew."""
+        self._last = max([self._last, *reader.numbers.values()])
+        for held in self._held.values():
+            for operator in held.operators:
+                operator.number = reader.numbers.get(operator, 0) if reader.bijective else 0
+        for held in self._held.values():
+            self._number_all(held)
+
+
+def _number(operator: Operator) -> int:
+    assert operator.number, "somebody holds it"
+    return operator.number

@@ -1,0 +1,1 @@
+"""Views of queries and the plan: automata, AIR, placement, explain."""

@@ -1,0 +1,289 @@
+"""AIR, the automaton intermediate representation: automata as XML (Hong 2009, section 4.4.3).
+
+Each state has its instances' schema, its input, its filter and rebind edges; each forward edge its
+predicate and schema map.  Conjuncts of a predicate that an index answers are flagged
+``indexed="yes"``; the flags are for readers and are computed anew when a document is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from cep_core.algebra.expressions import (
+    COMPARISONS,
+    OPERATORS,
+    TRUE,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Every,
+    Expression,
+    Item,
+    Items,
+    Latest,
+    Missing,
+    Negative,
+    Not,
+    Or,
+    Parameter,
+    Time,
+)
+from cep_core.errors import AlgebraError
+from cep_core.events import TYPES, Schema, shown, written
+from cep_core.views.automata import Automaton, Forward, Input, State, Unary
+
+_LARGEST = 10_000_000  # characters of a document
+_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # that XML keeps
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
+
+
+def to_xml(view: Automaton, literals: Sequence[Any] = ()) -> str:
+    """Return an automaton as an XML document; ``literals`` are the values of its parameters."""
+    root = Element("automaton", version="1")
+    for state in view.states:
+        _state(SubElement(root, "state", name=state.name), state, literals)
+    for edge in view.edges:
+        element = SubElement(root, "forward", {"from": edge.source, "to": edge.target})
+        _unary(element, edge.unary, literals)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def from_xml(text: str) -> Automaton:
+    """Return the automaton of a document; raises AlgebraError with what is wrong where."""
+    if len(text) > _LARGEST or "<!DOCTYPE" in text:
+        raise AlgebraError("an automaton is a document without DOCTYPE of at most 10 MB")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise AlgebraError(f"this is no XML document: {error}") from None
+    try:
+        states = tuple(_read_state(element) for element in root.findall("state"))
+        edges = tuple(_read_forward(element) for element in root.findall("forward"))
+    except (KeyError, ValueError, IndexError) as error:
+        raise AlgebraError(f"the automaton is not well-formed: {error}") from None
+    except RecursionError:
+        raise AlgebraError("the automaton's expressions are nested too deeply") from None
+    if not states:
+        raise AlgebraError("an automaton has at least two states")
+    known = {state.name for state in states}
+    if len(known) < len(states):
+        raise AlgebraError("two states of the automaton have the same name")
+    for edge in edges:
+        for name in (edge.source, edge.target):
+            if name not in known:
+                raise AlgebraError(f"an edge names the state {name}, which is not there")
+    return Automaton(states, edges)
+
+
+def _state(element: Element, state: State, literals: Sequence[Any]) -> None:
+    _schema(element, state.schema)
+    if state.input is None:
+        element.set("final", "yes")
+        return
+    input = SubElement(element, "input", stream=state.input.stream)
+    _schema(input, state.input.schema)
+    _unary(input, state.input.unary, literals)
+    if state.filter is not None:
+        filter = SubElement(element, "filter", negated="yes")
+        filter.append(_expression(state.filter, literals, True))
+    if state.rebind is not None:
+        rebind = SubElement(element, "rebind")
+        rebind.append(_expression(state.rebind, literals, False))
+        for name, expression, kind in state.aggregates:
+            aggregate = SubElement(rebind, "aggregate", name=name, type=kind.__name__)
+            aggregate.append(_expression(expression, literals, False))
+
+
+def _schema(parent: Element, schema: Schema) -> None:
+    element = SubElement(parent, "schema")
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        SubElement(element, "attribute", name=name, type=kind.__name__)
+
+
+def _unary(parent: Element, unary: Unary, literals: Sequence[Any]) -> None:
+    predicate = SubElement(parent, "predicate")
+    predicate.append(_expression(unary.predicate, literals, True))
+    if unary.columns is not None:
+        columns = SubElement(parent, "map")
+        for name, column in unary.columns:
+            SubElement(columns, "attribute", name=name).append(_expression(column, literals, False))
+
+
+def _expression(node: Expression, literals: Sequence[Any], flag: bool) -> Element:
+    """Return an expression as an element; ``flag`` marks conjuncts that an index answers."""
+    match node:
+        case Column(side, index):
+            return Element("column", side=str(side), index=str(index))
+        case Parameter(index):
+            return _constant(literals[index])
+        case Constant(value):
+            return _constant(value)
+        case Duration():
+            return Element("duration")
+        case Missing():
+            return Element("missing")
+        case Negative(operand):
+            return _parent("negative", [operand], literals, False)
+        case Arithmetic(operator, left, right):
+            return _parent("arithmetic", [left, right], literals, False, operator=operator)
+        case Call(name, arguments):
+            return _parent("call", arguments, literals, False, function=name)
+        case Compare(operator, left, right):
+            element = _parent("compare", [left, right], literals, False, operator=operator)
+            if flag and _is_indexed(node):
+                element.set("indexed", "yes")
+            return element
+        case And(items):
+            return _parent("and", items, literals, flag)
+        case Or(items):
+            return _parent("or", items, literals, flag)
+        case Not(item):
+            return _parent("not", [item], literals, False)
+        case Time() | Items() | Latest() | Item() | Every():
+            kind = type(node).__name__
+            raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+
+
+def _is_indexed(node: Compare) -> bool:
+    sides = (node.left, node.right)
+    if node.operator == "=" and all(isinstance(side, Column) for side in sides):
+        return len({side.side for side in sides if isinstance(side, Column)}) == 2
+    newer = any(isinstance(side, Column) and side.side == 2 for side in sides)
+    constant = any(isinstance(side, Constant | Parameter) for side in sides)
+    return newer and constant and node.operator != "!="
+
+
+def _constant(value: Any) -> Element:
+    if value is None:
+        return Element("constant", type="null")
+    element = Element("constant", type=type(value).__name__)
+    if isinstance(value, str):
+        element.text = value
+    elif type(value) is int and value.bit_length() > 64:
+        element.text = hex(value)  # of any size
+    else:
+        element.text = written(value)
+    if type(value) not in TYPES or not _TEXT.fullmatch(element.text):
+        raise AlgebraError(f"an XML document cannot have the constant {shown(value)}")
+    return element
+
+
+def _parent(
+    tag: str,
+    items: Sequence[Expression],
+    literals: Sequence[Any],
+    flag: bool,
+    **attributes: str,
+) -> Element:
+    element = Element(tag, attributes)
+    for item in items:
+        element.append(_expression(item, literals, flag))
+    return element
+
+
+def _read_state(element: Element) -> State:
+    schema = _read_schema(element)
+    input, filter, rebind = (element.find(tag) for tag in ("input", "filter", "rebind"))
+    if input is None:
+        return State(element.attrib["name"], schema, None)
+    aggregates = [] if rebind is None else rebind.findall("aggregate")
+    return State(
+        element.attrib["name"],
+        schema,
+        Input(input.attrib["stream"], _read_schema(input), _read_unary(input)),
+        None if filter is None else _read(filter[0]),
+        None if rebind is None else _read(rebind[0]),
+        tuple(
+            (one.attrib["name"], _read(one[0]), _TYPES[one.attrib["type"]]) for one in aggregates
+        ),
+    )
+
+
+def _read_forward(element: Element) -> Forward:
+    return Forward(element.attrib["from"], element.attrib["to"], _read_unary(element))
+
+
+def _read_schema(element: Element) -> Schema:
+    found = element.findall("schema/attribute")
+    return Schema(
+        tuple(one.attrib["name"] for one in found),
+        tuple(_TYPES[one.attrib["type"]] for one in found),
+    )
+
+
+def _read_unary(element: Element) -> Unary:
+    predicate, columns = element.find("predicate"), element.find("map")
+    return Unary(
+        TRUE if predicate is None else _read(predicate[0]),
+        None if columns is None else tuple((one.attrib["name"], _read(one[0])) for one in columns),
+    )
+
+
+def _read(element: Element) -> Expression:
+    items = tuple(_read(child) for child in element)
+    match element.tag:
+        case "column":
+            side = int(element.attrib["side"])
+            if side not in (1, 2):
+                raise ValueError(f"a column has the side 1 or 2, not {side}")
+            return Column(1 if side == 1 else 2, int(element.attrib["index"]))
+        case "constant":
+            return Constant(_read_constant(element))
+        case "duration":
+            return Duration()
+        case "missing":
+            return Missing()
+        case "negative":
+            return Negative(_only(element, items))
+        case "arithmetic":
+            operator = _one_of(element, OPERATORS)
+            return Arithmetic(operator, *items)  # type: ignore[arg-type]  # checked above
+        case "call":
+            return Call(element.attrib["function"], items)
+        case "compare":
+            comparison = _one_of(element, COMPARISONS)
+            return Compare(comparison, *items)  # type: ignore[arg-type]  # checked above
+        case "and":
+            return And(items)
+        case "or":
+            return Or(items)
+        case "not":
+            return Not(_only(element, items))
+        case tag:
+            raise ValueError(f"<{tag}> is no expression")
+
+
+def _only(element: Element, items: Sequence[Expression]) -> Expression:
+    """Return the one operand of an expression."""
+    if len(items) != 1:
+        raise ValueError(f"<{element.tag}> has one operand, not {len(items)}")
+    return items[0]
+
+
+def _one_of(element: Element, known: Sequence[str]) -> str:
+    operator = element.attrib["operator"]
+    if operator not in known or len(element) != 2:
+        raise ValueError(f"<{element.tag} operator={operator!r}> with {len(element)} operands")
+    return operator
+
+
+def _read_constant(element: Element) -> str | int | float | bool | None:
+    text = element.text or ""
+    readers: dict[str, Callable[[str], Any]] = {
+        "null": lambda _: None,
+        "str": str,
+        "int": lambda number: int(number, 0),
+        "float": float,
+        "bool": lambda word: word == "True",
+    }
+    value: str | int | float | bool | None = readers[element.attrib["type"]](text)
+    return value

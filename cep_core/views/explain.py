@@ -1,0 +1,83 @@
+"""The explanation of a query: its operators, who shares them, which index answers what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cep_core.algebra import Absence, Node, Repeat, Successor
+from cep_core.algebra.edges import EDGE_RULES
+from cep_core.algebra.text import Said, operator_in_words
+from cep_core.dataflow.mop import Operator
+from cep_core.views.graph import indexed, name_of
+
+_EDGES = {
+    "sequence": "NEXT",
+    "iterate": "FOLD",
+    "window_aggregate": "WINDOW",
+    "instance_aggregate": "AT INSTANT",
+    "window_join": "JOIN",
+    "successor": ";",
+    "repeat": "+",
+    "unless": "\\",
+    "sequence_scan": "SEQ",
+    "negation": "SEQ !",
+}
+
+
+def in_words(
+    head: str,
+    steps: Sequence[tuple[Node, Sequence[Any], Operator]],
+    sharers: Mapping[Operator, int],
+    output: str,
+    published: Mapping[Operator, str],
+    ticks_per_second: int,
+    *,
+    alone: bool = False,
+) -> str:
+    """Return a query's operators as text, one a line, lower ones first, with the rules of time.
+
+    ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
+    each operator; ``published`` the streams that operators are known by.  ``alone`` leaves out
+    what tells of other queries: the m-ops with their numbers and indexes.
+    """
+    own = {operator: f"{operator.wanted.kind}#{n}" for n, (*_, operator) in enumerate(steps, 1)}
+    name = (lambda operator: own.get(operator) or name_of(operator)) if alone else name_of
+    lines, edges = [head], dict[str, None]()
+    for node, literals, operator in steps:
+        said = Said(literals, ticks_per_second)
+        lines.append(f"  {name(operator)}  {operator_in_words(node, said)}")
+        below = ", ".join(
+            f"{published[source]} ({name(source)})" if source in published else name(source)
+            for source in operator.wanted.inputs
+        )
+        shared = _queries(sharers[operator]) + ("" if alone else _others(operator))
+        lines.append(f"      reads {below}; used by {shared}")
+        answered = "" if alone else indexed(operator)
+        if answered:
+            lines.append(f"      {answered}")
+        for rule in _edges(node, operator.wanted.kind):
+            edges[str(EDGE_RULES[rule])] = None
+    lines.append(f"  output  {output}")
+    return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
+
+
+def _edges(node: Node, kind: str) -> Iterable[str]:
+    """Return the names of the edge rules that say what an operator means in time."""
+    if isinstance(node, Absence) and node.moment:
+        return ("@",)
+    if isinstance(node, Absence):
+        return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
+    guarded = isinstance(node, Successor | Repeat) and bool(node.guards)
+    return (*([_EDGES[kind]] if kind in _EDGES else []), *(["\\"] if guarded else []))
+
+
+def _queries(number: int) -> str:
+    return "this query only" if number == 1 else f"{number} queries"
+
+
+def _others(operator: Operator) -> str:
+    mop = operator.mop
+    assert mop is not None
+    others = len(mop.operators) - 1
+    return f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""

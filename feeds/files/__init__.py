@@ -1,0 +1,1 @@
+"""Documents from files, directories and archives."""

@@ -1,0 +1,272 @@
+"""Documents from files, directories and archives; what they are is told by their content.
+
+| content              | documents                                                      |
+|----------------------|----------------------------------------------------------------|
+| RSS, Atom, JSON Feed | its items                                                      |
+| any other XML        | the file itself                                                |
+| JSON lines           | one a line, `{"stream","id","timestamp","xml"}`; `xml` is enough |
+| zip, tar, gzip       | those of the files in it, but not of archives in it            |
+| a directory          | those of the files below it, by path; not those named `.*`     |
+
+A symbolic link in a directory is read if it leads to a file below that directory.  Any other is
+rejected without its content: who may write into the directory need not be allowed to read what
+the link names.
+
+What cannot be read is a `Rejected` in its place among the documents; `read`
+itself raises only if the path does not exist.
+
+**Ids.**  A file has its path, relative to what was asked for (its name, if
+that was the file); a member of an archive has `archive!member`; a line of JSON
+has its `id`, else `path:line`.  An item has `feed#identity`, where `feed` is
+the address that the feed gives for itself, else its atom:id, else the address
+of its site with its title, else its path: two snapshots of one feed agree on
+an item, two feeds with the same guid do not.
+
+**Times**, in microseconds UTC.  `at`, else the time of the file (of the archive, for
+members), is the time of a document that has none and the time at which items
+were seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from feeds.documents import Document
+from feeds.errors import FeedError, MalformedDocument, NotAFeed
+from feeds.files import archives
+from feeds.files.archives import Contents, Unreadable
+from feeds.formats.parse import ParsedFeed, parse_feed
+from feeds.formats.times import parse_time
+from feeds.xml.encoding import without_declared_encoding
+from feeds.xml.xmlparse import DEFAULT, parse
+
+Streams: TypeAlias = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A file, member or line that is no document; `reason` begins with a stable code.
+
+    `line` and `column` count from 1, 0 means unknown; `body` are its bytes, if they could be read.
+    """
+
+    stream: Streams
+    id: str
+    reason: str
+    line: int = 0
+    column: int = 0
+    body: bytes | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the caller asked for, with the time that applies to the file at hand."""
+
+    streams: Streams
+    at: int
+    native: bool
+
+
+def read(
+    path: str | Path, *, streams: Streams, at: int | None = None, native: bool = False
+) -> Iterator[Document | Rejected]:
+    """The documents of a file, a directory or an archive, and what was no document.
+
+    With `native`, items come in the format of their publisher instead of the
+    canonical one.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or directory {path}")
+    found = sorted(_below(path)) if path.is_dir() else [(path.name, path)]
+    for name, file in found:
+        if path.is_dir() and file.is_symlink() and not _is_below(file, path):
+            reason = "file_outside: the link leads out of the directory"
+            yield Rejected(streams, _printable(name), reason)
+            continue
+        if not file.is_file():
+            reason = "file_unreadable: it is not a regular file"
+            yield Rejected(streams, _printable(name), reason)
+            continue
+        try:
+            time = file.stat().st_mtime_ns // 1000 if at is None else at
+            yield from _documents(name, file, _Request(streams, time, native))
+        except OSError as error:
+            reason = f"file_unreadable: {error.strerror or error}"
+            yield Rejected(streams, _printable(name), reason)
+
+
+def _below(directory: Path) -> Iterator[tuple[str, Path]]:
+    """Relative and full path of all files, but for those with a dot before a name."""
+    for file in directory.rglob("*"):
+        parts = file.relative_to(directory).parts
+        if not file.is_dir() and not any(part.startswith(".") for part in parts):
+            yield "/".join(parts), file
+
+
+def _is_below(link: Path, directory: Path) -> bool:
+    """Return whether a link leads to something below a directory."""
+    return link.resolve().is_relative_to(directory.resolve())
+
+
+def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | Rejected]:
+    for member in archives.contents(name, file, DEFAULT.bytes):
+        where = _printable(member.name)
+        match member:
+            case Unreadable(_, reason):
+                yield Rejected(request.streams, where, reason)
+            case Contents(_, body):
+                if body is None:
+                    with file.open("rb") as lines:
+                        yield from _lines(where, lines, request)
+                elif _is_json_lines(body):
+                    yield from _lines(where, body.splitlines(keepends=True), request)
+                else:
+                    yield from _whole(where, body, request)
+
+
+def _printable(name: str) -> str:
+    """The name of a file as text: undecodable bytes and control characters become `?`."""
+    return "".join(
+        "?" if character < " " or "\ud800" <= character <= "\udfff" else character
+        for character in name
+    )
+
+
+# --- one file, one document or one feed ---
+
+
+def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | Rejected]:
+    """The items of a feed, or the document itself, or why it is neither."""
+    try:
+        feed = parse_feed(body, url=f"file:{name}", seen_at=request.at)
+    except NotAFeed as error:
+        yield _plain(name, body, request, error)
+    except FeedError as error:
+        yield _rejected(request.streams, name, error, body)
+    else:
+        yield from _items(name, feed, request)
+
+
+def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Document | Rejected:
+    """The XML document as it is; mending is for feeds only."""
+    if body.lstrip().startswith(b"{"):
+        return _rejected(request.streams, name, error, body)
+    try:
+        parse(body)
+    except MalformedDocument as malformed:
+        return _rejected(request.streams, name, malformed, body)
+    return Document(request.streams, name, request.at, body, origin=name)
+
+
+def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document | Rejected]:
+    for item in feed.items:
+        yield Document(
+            stream=request.streams,
+            id=f"{feed.name}#{item.identity}",
+            timestamp=item.timestamp,
+            xml=item.native if request.native else item.canonical,
+            origin=name,
+        )
+    if feed.omitted:
+        reason = f"feed_too_long: the last {feed.omitted:,} items of the feed were left out"
+        yield Rejected(request.streams, name, reason)
+
+
+def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rejected:
+    reason = f"{error.reason_code}: {error.message}"
+    if isinstance(error, MalformedDocument):
+        return Rejected(streams, name, reason, error.line, error.column, body)
+    return Rejected(streams, name, reason, body=body)
+
+
+# --- JSON lines ---
+
+
+def _is_json_lines(body: bytes) -> bool:
+    """Whether the first line that is not blank is an object of its own with XML in it."""
+    first = next((line for line in body[: 1 << 24].splitlines() if line.strip()), b"")
+    if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+        return False
+    try:
+        value = json.loads(first.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "xml" in value
+
+
+def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | Rejected]:
+    """The documents of JSON lines, each line for itself."""
+    for number, line in enumerate(archives.bounded_lines(lines, 2 * DEFAULT.bytes), 1):
+        if line is None:
+            reason = f"json_size: the line has more than {2 * DEFAULT.bytes:,} bytes"
+            yield Rejected(request.streams, f"{name}:{number}", reason, number, 1)
+        elif line.strip(b"\xef\xbb\xbf \t\r\n"):
+            yield _line(name, number, line.removeprefix(b"\xef\xbb\xbf"), request)
+
+
+def _line(name: str, number: int, line: bytes, request: _Request) -> Document | Rejected:
+    where = f"{name}:{number}"
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        reason = f"json_syntax: {error.msg}"
+        return Rejected(request.streams, where, reason, number, error.colno, line)
+    except (ValueError, RecursionError) as error:  # not UTF-8, huge numbers, deep nesting
+        return Rejected(request.streams, where, f"json_syntax: {error}", number, 1, line)
+    problem = _problem(value)
+    if problem:
+        return Rejected(request.streams, where, f"json_value: {problem}", number, 1, line)
+    return Document(
+        stream=_streams(value.get("stream")) or request.streams,
+        id=value.get("id") or where,
+        timestamp=_timestamp(value, request.at),
+        xml=without_declared_encoding(value["xml"]).encode(),
+        origin=name,
+    )
+
+
+def _problem(value: Any) -> str | None:
+    """What is wrong with the object of a line, in words; None if nothing is."""
+    if not isinstance(value, dict) or not isinstance(value.get("xml"), str):
+        return 'a line is an object with a string "xml"'
+    stream, time = value.get("stream"), value.get("timestamp")
+    names = stream if isinstance(stream, list) else [stream or "default"]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        return '"stream" is the name of a stream or a list of names'
+    if not isinstance(value.get("id") or "", str):
+        return '"id" is a string'
+    if any(_HALF.search(text) for text in (value["xml"], value.get("id") or "", *names)):
+        return "a text has half of a surrogate pair"
+    if isinstance(time, str) and parse_time(time) is None:
+        return f'"timestamp" is no time: {time[:40]!r}'
+    if time is not None and not isinstance(time, str) and not _is_time(time):
+        return '"timestamp" is an integer, microseconds since 1970 (UTC), or a time in RFC 3339'
+    return None
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+_LAST = (datetime.max.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+    microseconds=1
+)
+
+
+def _is_time(value: Any) -> bool:
+    """Whether the value is an integer that stands for a time up to the year 9999."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LAST
+
+
+def _streams(value: Any) -> Streams | None:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _timestamp(value: dict[str, Any], at: int) -> int:
+    time = value.get("timestamp")
+    time = parse_time(time) if isinstance(time, str) else time
+    return at if time is None else time

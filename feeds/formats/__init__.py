@@ -1,0 +1,1 @@
+"""Feed formats: from bytes to items, and items to documents."""

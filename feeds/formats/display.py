@@ -1,0 +1,100 @@
+"""The HTML of feeds, made safe to show.
+
+Queries read what the publisher wrote; whoever shows it to a person passes it
+through `safe_html` first.  What is left has a short list of elements, links to
+http, https and mailto only, and neither scripts, styles, frames, forms nor
+identifiers, so it can neither run nor dress up as the page around it.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import nh3
+
+from feeds.formats.entries import link
+
+SCHEMES: Final = frozenset({"http", "https", "mailto"})
+"""What a link may lead to."""
+
+_TAGS = frozenset(nh3.ALLOWED_TAGS) - {"area", "map", "header", "footer", "nav", "center"}
+_ATTRIBUTES = {
+    "a": {"href", "title", "hreflang"},
+    "abbr": {"title"},
+    "bdo": {"dir"},
+    "blockquote": {"cite"},
+    "del": {"cite", "datetime"},
+    "img": {"src", "alt", "title", "width", "height"},
+    "ins": {"cite", "datetime"},
+    "ol": {"start", "reversed"},
+    "q": {"cite"},
+    "td": {"colspan", "rowspan"},
+    "th": {"colspan", "rowspan", "scope"},
+    "time": {"datetime"},
+}
+_RELATION = "noopener noreferrer nofollow ugc"
+_DROPPED = frozenset(
+    {"script", "style", "template", "iframe", "object", "noscript", "svg", "math", "title"}
+)
+_APART = re.compile(r"(?=</?(?:p|div|br|hr|li|dt|dd|h[1-6]|td|th|tr|pre|blockquote|img)\b)", re.I)
+
+
+def safe_html(html: str, base: str = "", *, without: frozenset[str] = frozenset()) -> str:
+    """The fragment with only what can do no harm; relative links resolved against `base`.
+
+    Without a valid absolute `base`, relative links are dropped: they would lead
+    to the page that shows them.  Of elements `without` which the text is wanted, that is left.
+    """
+    tags = _TAGS - without
+    if base.lower().startswith(("http://", "https://")):
+        try:
+            return _clean(html, ("rewrite_with_base", base), tags)
+        except ValueError:  # no valid address
+            return _clean(html, "deny", tags)
+    return _clean(html, "deny", tags)
+
+
+def plain_text(html: str) -> str:
+    """The text of a fragment without its elements: never HTML, to be escaped like any text."""
+    return unescape(nh3.clean(_APART.sub(" ", html), tags=set(), clean_content_tags=set(_DROPPED)))
+
+
+def _clean(
+    html: str,
+    relative: Literal["deny"] | tuple[Literal["rewrite_with_base"], str],
+    tags: frozenset[str],
+) -> str:
+    return nh3.clean(
+        html,
+        tags=set(tags),
+        clean_content_tags=set(_DROPPED),
+        attributes=_ATTRIBUTES,
+        attribute_filter=_without_credentials,
+        link_rel=_RELATION,
+        url_schemes=set(SCHEMES),
+        url_relative=relative,
+    )
+
+
+def _without_credentials(tag: str, attribute: str, value: str) -> str | None:
+    """The value of an attribute; an address without the name before `@`, which deceives."""
+    if attribute not in ("href", "src", "cite") or "@" not in value:
+        return value
+    return safe_link(value)
+
+
+def safe_link(address: str | None, base: str = "") -> str | None:
+    """The absolute address if it may be shown as a link, without user name and password."""
+    absolute = link(address, base)
+    if absolute is None:
+        return None
+    try:
+        parts = urlsplit(absolute)
+    except ValueError:
+        return None
+    if parts.scheme not in SCHEMES:
+        return None
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

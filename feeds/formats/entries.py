@@ -1,0 +1,156 @@
+"""What the readers of the formats hand on: a feed's header and its entries, as written.
+
+Texts are XPath string values, untouched; HTML in them is text.  Links are
+absolute where the feed or its address says to what they are relative, and a
+link that runs a program (`javascript:`, `data:`) is no link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from urllib.parse import urljoin
+
+from lxml import etree
+
+from feeds.formats.namespaces import SYNDICATION
+
+Frame: TypeAlias = tuple[bytes, bytes]
+"""What stands before and after an entry in its native document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A file that belongs to an entry."""
+
+    url: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry; None and empty mean that the feed has no such thing."""
+
+    guid: str | None = None
+    link: str | None = None
+    title: str | None = None
+    description: str | None = None
+    content: str | None = None
+    authors: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    published: str | None = None
+    updated: str | None = None
+    enclosures: tuple[Enclosure, ...] = ()
+    native: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A feed's header with all its entries; `ttl` in seconds, hours and days in UTC."""
+
+    format: str
+    title: str = ""
+    id: str = ""
+    self_url: str = ""
+    site_url: str = ""
+    ttl: int | None = None
+    skip_hours: frozenset[int] = frozenset()
+    skip_days: frozenset[str] = frozenset()
+    entries: tuple[Entry, ...] = ()
+    frame: Frame = field(default=(b"", b""), repr=False)
+
+
+# --- reading elements ---
+
+Fields: TypeAlias = dict[tuple[str, str], list[etree._Element]]
+"""The children of an element by namespace ("" for none) and local name."""
+
+_string = etree.XPath("string()", smart_strings=False)
+
+
+def fields(element: etree._Element) -> Fields:
+    """The child elements, grouped by name, in document order."""
+    found: Fields = {}
+    for child in element:
+        if isinstance(child.tag, str):
+            found.setdefault(split(child.tag), []).append(child)
+    return found
+
+
+def split(tag: str) -> tuple[str, str]:
+    """Namespace and local name of a tag as lxml writes it."""
+    if tag.startswith("{"):
+        namespace, _, name = tag[1:].partition("}")
+        return namespace, name
+    return "", tag
+
+
+def text(element: etree._Element) -> str:
+    """The XPath string value of an element."""
+    if len(element) == 0:
+        return element.text or ""
+    return str(_string(element))
+
+
+def first(found: Fields, *names: tuple[str, str]) -> str | None:
+    """The first string value under one of the names that is not blank."""
+    return next(texts(found, *names), None)
+
+
+def texts(found: Fields, *names: tuple[str, str]) -> Iterator[str]:
+    """All string values under the names that are not blank, name by name."""
+    for name in names:
+        for element in found.get(name, ()):
+            value = text(element)
+            if value and not value.isspace():
+                yield value
+
+
+# --- links ---
+
+_PROGRAMS = ("javascript:", "data:", "vbscript:")
+
+
+def link(reference: str | None, base: str) -> str | None:
+    """The absolute form of a reference; None if there is none or it runs a program."""
+    reference = "".join((reference or "").split("\n")).strip()
+    squeezed = "".join(character for character in reference[:40] if character > " ")
+    if not reference or squeezed.lower().startswith(_PROGRAMS):
+        return None
+    if not base.lower().startswith(("http://", "https://")):
+        return reference
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # such as http://[half-an-address
+        return reference
+
+
+def base_of(element: etree._Element, url: str) -> str:
+    """What relative links in the element are relative to: `xml:base`, else the feed's address."""
+    base = element.base
+    return (link(base, url) or url) if base else url
+
+
+# --- how often to ask ---
+
+_PERIODS = {
+    "hourly": 3600,
+    "daily": 86400,
+    "weekly": 604800,
+    "monthly": 2592000,
+    "yearly": 31536000,
+}
+
+
+def update_period(found: Fields) -> int | None:
+    """Seconds between polls by the syndication module (`sy:updatePeriod`), if it says so."""
+    period = (first(found, (SYNDICATION, "updatePeriod")) or "").strip().lower()
+    times = number(first(found, (SYNDICATION, "updateFrequency"))) or 1
+    return _PERIODS[period] // times if period in _PERIODS else None
+
+
+def number(text: str | None) -> int | None:
+    """The number that the digits are; None for anything else."""
+    digits = (text or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None

@@ -1,0 +1,184 @@
+"""From an entry to an item: identity, version, time, canonical document.
+
+**Identity**: one of the names that the entry has (`feeds.formats.identity`), by what its answer
+alone tells
+until somebody remembers more and calls it anew (`Item.known_as`).
+
+**Version**: a hash over everything the publisher wrote but the dates, as some
+write the time of the request into every entry.
+
+**Time**: `min(published or updated or seen_at, seen_at)`; `clipped` tells that
+the publisher's time lay ahead, `time_from` which of the three it is.
+
+**Canonical document**: the same for all formats; see `canonical`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from feeds.formats.entries import Channel, Enclosure, Entry, Frame
+from feeds.formats.identity import Names, Rule, identify, names_of
+from feeds.formats.ladder import FORBIDDEN
+from feeds.formats.times import parse_time, rfc3339
+
+TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]
+
+LEAVES = (
+    *("id", "item_url", "channel_url", "title", "description", "content", "author", "category"),
+    *("published", "updated", "seen_at"),
+)
+"""The leaves of an item that have a text, in the order in which they stand."""
+
+LONGEST_TIME = 100
+"""Characters of a time as the publisher wrote it that are kept to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of a feed as everything after the reader sees it; times in microseconds UTC."""
+
+    identity: str
+    names: Names
+    published_raw: str | None
+    updated_raw: str | None
+    published: int | None
+    updated: int | None
+    seen_at: int
+    timestamp: int
+    time_from: TimeFrom
+    clipped: bool
+    canonical: bytes
+    _native: bytes = field(repr=False)
+    _frame: Frame = field(repr=False)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that gives its identity."""
+        return self.names.called[self.identity]
+
+    @property
+    def written(self) -> str | None:
+        """What the publisher wrote as its time, if it was clipped or could not be read."""
+        if self.clipped:
+            raw = self.published_raw if self.time_from == "published" else self.updated_raw
+        else:
+            raw = (self.published_raw or self.updated_raw) if self.time_from == "seen_at" else None
+        return FORBIDDEN.sub("", raw)[:LONGEST_TIME] if raw else None
+
+    @property
+    def content_hash(self) -> str:
+        return self.names.content_hash
+
+    def known_as(self, identity: str) -> Item:
+        """The item under another of its names."""
+        if identity == self.identity:
+            return self
+        rest = self.canonical.removeprefix(_head(self.identity))
+        return replace(self, identity=identity, canonical=_head(identity) + rest)
+
+    @property
+    def native(self) -> bytes:
+        """The item in its publisher's format inside its channel; else the canonical document."""
+        return self._frame[0] + self._native + self._frame[1] if self._native else self.canonical
+
+
+def make_items(channel: Channel, channel_url: str, seen_at: int) -> tuple[Item, ...]:
+    """The items of a feed, in the feed's order, with the identities that they have as new ones."""
+    names = [names_of(entry) for entry in channel.entries]
+    return tuple(
+        _item(entry, identity, named, channel, channel_url, seen_at)
+        for entry, named, identity in zip(
+            channel.entries, names, identify(names, {}, lambda _, __: False), strict=True
+        )
+    )
+
+
+def _item(
+    entry: Entry, identity: str, names: Names, channel: Channel, channel_url: str, seen_at: int
+) -> Item:
+    published, updated = parse_time(entry.published), parse_time(entry.updated)
+    time, time_from = _time(published, updated, seen_at)
+    return Item(
+        identity=identity,
+        names=names,
+        published_raw=entry.published,
+        updated_raw=entry.updated,
+        published=published,
+        updated=updated,
+        seen_at=seen_at,
+        timestamp=min(time, seen_at),
+        time_from=time_from,
+        clipped=time > seen_at,
+        canonical=canonical(entry, identity, channel_url, published, updated, seen_at),
+        _native=entry.native,
+        _frame=channel.frame,
+    )
+
+
+def _time(published: int | None, updated: int | None, seen_at: int) -> tuple[int, TimeFrom]:
+    if published is not None:
+        return published, "published"
+    if updated is not None:
+        return updated, "updated"
+    return seen_at, "seen_at"
+
+
+# --- the canonical document ---
+
+
+def canonical(
+    entry: Entry,
+    identity: str,
+    channel_url: str,
+    published: int | None,
+    updated: int | None,
+    seen_at: int,
+) -> bytes:
+    """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
+
+    `id item_url channel_url title description content author* category*
+    published updated seen_at enclosure*`, each once unless marked; `LEAVES` names
+    all with a text.  A leaf for which the feed has nothing is left out, or two
+    items without a title would have equal ones.  Times are RFC 3339 in UTC; all
+    other texts are the XPath string values of what the publisher wrote.
+    """
+    leaves = [
+        _leaf("item_url", entry.link),
+        _leaf("channel_url", channel_url),
+        _leaf("title", entry.title),
+        _leaf("description", entry.description),
+        _leaf("content", entry.content),
+        *(_leaf("author", name) for name in entry.authors),
+        *(_leaf("category", name) for name in entry.categories),
+        _leaf("published", None if published is None else rfc3339(published)),
+        _leaf("updated", None if updated is None else rfc3339(updated)),
+        _leaf("seen_at", rfc3339(seen_at)),
+        *(_enclosure(enclosure) for enclosure in entry.enclosures),
+    ]
+    return _head(identity) + f"{''.join(leaves)}</item>".encode()
+
+
+def _head(identity: str) -> bytes:
+    return f"<item>{_leaf('id', identity)}".encode()
+
+
+def _leaf(name: str, value: str | None) -> str:
+    return f"<{name}>{_escape(value)}</{name}>" if value else ""
+
+
+def _enclosure(enclosure: Enclosure) -> str:
+    url, media = _escape_attribute(enclosure.url), _escape_attribute(enclosure.type)
+    return f'<enclosure url="{url}" type="{media}"/>' if media else f'<enclosure url="{url}"/>'
+
+
+def _escape(text: str) -> str:
+    """The text as XML; `str.translate` takes ten times as long for a long text."""
+    text = FORBIDDEN.sub("", text).replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace(">", "&gt;").replace("\r", "&#13;")
+
+
+def _escape_attribute(text: str) -> str:
+    text = _escape(text).replace('"', "&quot;")
+    return text.replace("\n", "&#10;").replace("\t", "&#9;")

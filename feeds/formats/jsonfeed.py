@@ -1,0 +1,93 @@
+"""JSON Feed 1.0 and 1.1 (https://www.jsonfeed.org/version/1.1/)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from feeds.errors import MalformedDocument, NotAFeed
+from feeds.formats import entries
+from feeds.formats.entries import Channel, Enclosure, Entry
+from feeds.xml.xmlparse import DEFAULT
+
+_VERSION = "https://jsonfeed.org/version/"
+
+
+def read(body: bytes, url: str) -> Channel:
+    """The feed of a JSON text; raises `MalformedDocument` or `NotAFeed`."""
+    if len(body) > DEFAULT.bytes:
+        message = f"the feed has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
+        raise MalformedDocument("xml_size", message)
+    feed = _load(body)
+    version = _text(feed.get("version")) if isinstance(feed, dict) else None
+    if version is None or _VERSION not in version.replace("http://", "https://").replace(
+        "www.", ""
+    ):
+        raise NotAFeed('the JSON text is no JSON Feed: it has no "version" of jsonfeed.org')
+    authors = _authors(feed)
+    return Channel(
+        format="json10" if version.rstrip("/").endswith("/1") else "json11",
+        title=_text(feed.get("title")) or "",
+        self_url=entries.link(_text(feed.get("feed_url")), url) or "",
+        site_url=entries.link(_text(feed.get("home_page_url")), url) or "",
+        entries=tuple(_entry(item, url, authors) for item in _list(feed, "items")),
+    )
+
+
+def _load(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise MalformedDocument("json_syntax", f"the feed is not UTF-8 ({error.reason})") from None
+    except json.JSONDecodeError as error:
+        raise MalformedDocument("json_syntax", error.msg, error.lineno, error.colno) from None
+    except RecursionError:
+        raise MalformedDocument("json_syntax", "the values are nested too deep") from None
+    except ValueError as error:  # a number with thousands of digits
+        raise MalformedDocument("json_syntax", str(error)) from None
+
+
+def _entry(item: Mapping[str, Any], url: str, inherited: tuple[str, ...]) -> Entry:
+    address = entries.link(_text(item.get("url")), url)
+    return Entry(
+        guid=_text(item.get("id")),
+        link=address or entries.link(_text(item.get("external_url")), url),
+        title=_text(item.get("title")),
+        description=_text(item.get("summary")),
+        content=_text(item.get("content_html")) or _text(item.get("content_text")),
+        authors=_authors(item) or inherited,
+        categories=tuple(text for tag in _values(item, "tags") if (text := _text(tag))),
+        published=_text(item.get("date_published")),
+        updated=_text(item.get("date_modified")),
+        enclosures=tuple(
+            Enclosure(address, _text(each.get("mime_type")) or "")
+            for each in _list(item, "attachments")
+            if (address := entries.link(_text(each.get("url")), url))
+        ),
+    )
+
+
+def _authors(holder: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the authors; version 1.0 had one `author`."""
+    single = holder.get("author")
+    people = _list(holder, "authors") or ([single] if isinstance(single, dict) else [])
+    names = (_text(person.get("name")) or _text(person.get("url")) for person in people)
+    return tuple(name for name in names if name)
+
+
+def _values(holder: Mapping[str, Any], name: str) -> list[Any]:
+    value = holder.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _list(holder: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list; whatever else stands in it is passed over."""
+    return [value for value in _values(holder, name) if isinstance(value, dict)]
+
+
+def _text(value: Any) -> str | None:
+    """A string, or a number as a string (identifiers are sometimes numbers); else None."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and value.strip() else None

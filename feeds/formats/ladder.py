@@ -1,0 +1,227 @@
+"""From the bytes of a damaged feed to a tree: repairs, tried one after the other.
+
+The publishers' XML is often broken in ways that a reader can mend without
+losing anything.  The ladder parses strictly; if that fails it applies the next
+repair to the text and parses strictly again.  The name of the last repair that
+was needed is the feed's `quality`:
+
+    strict       nothing was wrong
+    stripped     blanks or noise before the first tag, noise after the last one
+    transcoded   not in the encoding that it declares: read as the HTTP charset
+                 or Windows-1252, and characters that XML forbids are dropped
+    entities     named HTML entities, bare `&`
+    namespaces   prefixes without a declaration, blanks in a namespace's name
+    recovered    libxml2 guessed: text may be lost
+
+Where HTTP and the document name different encodings, the document is believed:
+servers have a default, publishers do not.  Only if HTTP says UTF-8, and the bytes
+are UTF-8, is that so whatever the document says (rung `transcoded`).
+
+Three things are not mended, at any rung: entity declarations, sizes beyond
+the limits, and a document whose root is never closed: a body that was cut off
+is not a shorter feed.
+"""
+
+from __future__ import annotations
+
+import html.entities
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lxml import etree
+
+from feeds.errors import MalformedDocument
+from feeds.formats.namespaces import WELL_KNOWN
+from feeds.xml.encoding import DECLARATION, is_ascii_compatible, wide_encoding
+from feeds.xml.encoding import without_declared_encoding as undeclared
+from feeds.xml.xmlparse import parse, recover
+
+Repair: TypeAlias = Callable[[bytes, str | None], bytes]
+"""From the body and the charset that HTTP named to a body with one kind of damage less."""
+
+_FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
+"""Reasons that no repair changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The root of a feed's document and the rung of the ladder that it took."""
+
+    root: etree._Element
+    quality: str
+
+
+def climb(body: bytes, charset: str | None = None) -> Parsed:
+    """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
+    try:
+        if _is_utf8_all_the_same(body, charset):
+            return Parsed(parse(transcode(body, charset)), "transcoded")
+        return Parsed(parse(body), "strict")
+    except MalformedDocument as error:
+        first = error
+    for quality, repair in REPAIRS:
+        if first.reason_code in _FINAL:
+            break
+        body = repair(body, charset)
+        try:
+            return Parsed(parse(body), quality)
+        except MalformedDocument as error:
+            if error.reason_code in _FINAL:
+                raise
+    if first.reason_code in _FINAL or not _is_whole(body):
+        raise first
+    return Parsed(recover(body), "recovered")
+
+
+# --- the repairs ---
+
+_NOISE = re.compile(
+    rb"(?:[^<]*+(?><!--.*?-->[^<]*+)*+(?=<\?xml\s))?+[^<]*+(?=<[?!A-Za-z_])", re.DOTALL
+)
+
+
+def strip(body: bytes, charset: str | None) -> bytes:
+    """The body from its XML declaration, or its first tag, to its last `>`.
+
+    Text in a wide encoding stays as it is.
+    """
+    if wide_encoding(body):
+        return body
+    start = _NOISE.match(body)
+    end = body.rfind(b">") + 1
+    return body[start.end() : end] if start and end else body
+
+
+def transcode(body: bytes, charset: str | None) -> bytes:
+    """The body as UTF-8 with nothing but characters that XML allows.
+
+    Tried in this order: what its first bytes say, what it declares, UTF-8,
+    what HTTP says; then Windows-1252, which takes anything, as browsers do.
+    """
+    text = undeclared(_decode(body, charset))
+    text = _FORBIDDEN_REFERENCE.sub(_drop_forbidden, text)
+    return FORBIDDEN.sub("", text).encode("utf-8", "replace")
+
+
+def _is_utf8_all_the_same(body: bytes, charset: str | None) -> bool:
+    """Whether HTTP and the bytes say UTF-8 and the document declares another encoding."""
+    declared = _declared_encoding(body) if charset in _UTF_8 else None
+    if declared is None or declared.lower() in _UTF_8 or body.isascii():
+        return False
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return is_ascii_compatible(declared)
+
+
+_UTF_8 = ("utf-8", "utf8")
+
+
+def _declared_encoding(body: bytes) -> str | None:
+    declared = DECLARATION.match(body)
+    return declared[2].decode("latin-1") if declared else None
+
+
+def _decode(body: bytes, charset: str | None) -> str:
+    declared = _declared_encoding(body)
+    names = (
+        "utf-8" if _is_utf8_all_the_same(body, charset) else None,
+        wide_encoding(body),
+        declared,
+        "utf-8",
+        charset,
+    )
+    for name in names:
+        if name is None or not (name.startswith("utf-") or is_ascii_compatible(name)):
+            continue
+        try:
+            return body.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return "".join(_WINDOWS_1252.get(byte, chr(byte)) for byte in body)
+
+
+_WINDOWS_1252 = {
+    byte: bytes([byte]).decode("windows-1252", "ignore") or "\ufffd" for byte in range(0x80, 0xA0)
+}
+
+FORBIDDEN = re.compile("[^\t\n\r\\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""A character that may not stand in an XML document."""
+
+_FORBIDDEN_REFERENCE = re.compile(r"&#(?:(\d{1,9})|[xX]([0-9A-Fa-f]{1,8}));")
+
+
+def _drop_forbidden(reference: re.Match[str]) -> str:
+    """The reference as it is, or nothing if XML forbids the character behind it."""
+    number = int(reference[1]) if reference[1] else int(reference[2], 16)
+    allowed = number <= 0x10FFFF and not FORBIDDEN.fullmatch(chr(number))
+    return reference[0] if allowed else ""
+
+
+_AMPERSAND = re.compile(
+    rb"(?P<opaque><!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z))"
+    rb"|&(?P<known>(?:amp|lt|gt|quot|apos|#\d+|#x[0-9A-Fa-f]+);)?(?:(?P<name>[A-Za-z]\w{1,30});)?",
+    re.DOTALL,
+)
+
+
+def number_entities(body: bytes, charset: str | None) -> bytes:
+    """The body with numbers for the named entities of HTML and `&amp;` for other bare `&`."""
+    return _AMPERSAND.sub(_number, body)
+
+
+def _number(found: re.Match[bytes]) -> bytes:
+    if found["opaque"] or found["known"]:
+        return found[0]
+    if not found["name"]:
+        return b"&amp;" + found[0][1:]
+    characters = html.entities.html5.get(found["name"].decode("latin-1") + ";")
+    if characters is None:
+        return b"&amp;" + found[0][1:]
+    return b"".join(b"&#%d;" % ord(character) for character in characters)
+
+
+_ROOT = re.compile(
+    rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<([A-Za-z_][\w.:-]*)",
+    re.DOTALL,
+)
+"""The beginning of a document up to the name of its root, which is group 1."""
+
+_PREFIX = re.compile(rb"</?([A-Za-z_][\w.-]*):|\s([A-Za-z_][\w.-]*):[\w.-]+\s*=\s*[\"']")
+_DECLARED = re.compile(rb"\sxmlns:([A-Za-z_][\w.-]*)\s*=")
+_NAMESPACE = re.compile(rb"(\sxmlns(?::[\w.-]+)?\s*=\s*)(\"[^\"<]*\"|'[^'<]*')")
+
+
+def declare_namespaces(body: bytes, charset: str | None) -> bytes:
+    """The body with a declaration at its root for each prefix that has none."""
+    body = _NAMESPACE.sub(lambda found: found[1] + b"".join(found[2].split()), body)
+    root = _ROOT.match(body)
+    if root is None:
+        return body
+    used = {found[1] or found[2] for found in _PREFIX.finditer(body)}
+    missing = used - {found[1] for found in _DECLARED.finditer(body)} - {b"xml", b"xmlns"}
+    declarations = b"".join(b' xmlns:%s="%s"' % (name, _name_of(name)) for name in sorted(missing))
+    return body[: root.end()] + declarations + body[root.end() :]
+
+
+def _name_of(prefix: bytes) -> bytes:
+    """The namespace that publishers mean by a prefix."""
+    name = prefix.decode("latin-1")
+    return WELL_KNOWN.get(name, f"urn:undeclared:{name}").encode("latin-1")
+
+
+REPAIRS: tuple[tuple[str, Repair], ...] = (
+    ("stripped", strip),
+    ("transcoded", transcode),
+    ("entities", number_entities),
+    ("namespaces", declare_namespaces),
+)
+
+
+def _is_whole(body: bytes) -> bool:
+    """Whether the first element of the document is closed somewhere."""
+    root = _ROOT.match(body)
+    return root is not None and b"</" + root[1] in body

@@ -1,0 +1,54 @@
+"""Feeds that only feedparser can read: unknown roots, formats of the nineties."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import feedparser
+
+from feeds.formats import entries
+from feeds.formats.entries import Channel, Enclosure, Entry
+
+LARGEST = 1_000_000
+"""feedparser takes seconds for a megabyte of damaged markup."""
+
+
+def read(body: bytes, url: str, charset: str | None = None) -> Channel | None:
+    """The feed that feedparser finds in the bytes; None if it finds none."""
+    if len(body) > LARGEST:
+        return None
+    headers = {"content-type": f"application/xml; charset={charset}"} if charset else {}
+    # Always a file: feedparser opens a short text as an address or a path.
+    found = feedparser.parse(
+        io.BytesIO(body), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
+    )
+    if not found.version and not found.entries:
+        return None
+    return Channel(
+        format=found.version or "unknown",
+        title=found.feed.get("title", ""),
+        id=found.feed.get("id", ""),
+        site_url=entries.link(found.feed.get("link"), url) or "",
+        entries=tuple(_entry(each, url) for each in found.entries),
+    )
+
+
+def _entry(found: Mapping[str, Any], url: str) -> Entry:
+    return Entry(
+        guid=found.get("id") or None,
+        link=entries.link(found.get("link"), url),
+        title=found.get("title") or None,
+        description=found.get("summary") or None,
+        content=next((each.get("value") for each in found.get("content", ())), None),
+        authors=tuple(name for name in [found.get("author")] if name),
+        categories=tuple(tag["term"] for tag in found.get("tags", ()) if tag.get("term")),
+        published=found.get("published") or None,
+        updated=found.get("updated") or None,
+        enclosures=tuple(
+            Enclosure(address, each.get("type") or "")
+            for each in found.get("enclosures", ())
+            if (address := entries.link(each.get("href"), url))
+        ),
+    )

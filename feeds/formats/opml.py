@@ -1,0 +1,159 @@
+"""Lists of feeds: OPML 2.0 (http://opml.org/spec2.opml) in and out, and plain lists of addresses.
+
+Folders are outlines without an address; a feed belongs to all the folders around
+it, and to the categories that it names (`category="/news/local,/daily"`).  What
+is written has each feed once, in the folder of its first tag, with all its tags
+in `category`: reading it back gives the same feeds with the same tags, and
+writing those the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from feeds.errors import MalformedDocument, NotAList
+from feeds.formats.ladder import FORBIDDEN, climb
+from feeds.xml.encoding import without_declared_encoding
+from feeds.xml.xmlparse import DEFAULT
+
+MAX_OUTLINES = 100_000
+"""A longer list is refused whole: half a list would look like all of it."""
+
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A feed in a list; `url` is empty if the outline names none.
+
+    `tags` are the names of the folders around it, from the outside in, and its
+    categories, each once, as they are written.
+    """
+
+    url: str
+    title: str = ""
+    site_url: str = ""
+    tags: tuple[str, ...] = ()
+
+
+def read_list(body: bytes) -> tuple[Outline, ...]:
+    """The feeds of an OPML document or of a text with one address a line, in order.
+
+    Raises `MalformedDocument` or `NotAList`.  Damaged OPML is mended as feeds are.
+    """
+    if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return _bounded(_outlines(climb(body).root))
+    if b"\0" in body[:1000]:
+        return _bounded(_outlines(climb(body).root))  # UTF-16, or no text at all
+    return _bounded(_lines(body))
+
+
+def _bounded(found: Iterable[Outline]) -> tuple[Outline, ...]:
+    outlines: list[Outline] = []
+    for outline in found:
+        if len(outlines) == MAX_OUTLINES:
+            raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")
+        outlines.append(outline)
+    return tuple(outlines)
+
+
+def _lines(body: bytes) -> Iterator[Outline]:
+    """The feeds of a plain list; blank lines and lines that begin with # are passed over."""
+    if len(body) > DEFAULT.bytes:
+        message = f"the list has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
+        raise MalformedDocument("xml_size", message)
+    text = without_declared_encoding(body.decode("utf-8-sig", "replace"))
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not any(line.lower().startswith(("http://", "https://")) for line in lines):
+        raise NotAList("the text is no OPML and has no address of a feed on a line")
+    yield from (Outline(line[: _LONGEST_NAME * 20]) for line in lines)
+
+
+# --- OPML ---
+
+
+def _outlines(root: etree._Element) -> Iterator[Outline]:
+    """The outlines that are no folders."""
+    name = _local(root)
+    if name != "opml":
+        raise NotAList(f"the root element is {name[:100]}, which is no OPML")
+    for body in root:
+        if _local(body) == "body":
+            yield from _below(body, ())
+
+
+def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[Outline]:
+    """The feeds below an element; the parser's limit of depth bounds the recursion."""
+    for child in element:
+        if _local(child) != "outline":
+            continue
+        values = {str(key).lower(): str(value).strip() for key, value in child.attrib.items()}
+        url = values.get("xmlurl", "")
+        if not url and values.get("type", "").lower() in ("rss", "atom"):
+            url = values.get("url", "")
+        inner = any(_local(each) == "outline" for each in child)
+        title = _name(values.get("title") or values.get("text") or "")
+        if url or not inner:
+            tags = dict.fromkeys((*folders, *_categories(values.get("category", ""))))
+            yield Outline(url, title, values.get("htmlurl", ""), tuple(tags))
+        if inner:
+            yield from _below(child, (*folders, title) if title and not url else folders)
+
+
+def _categories(written: str) -> Iterator[str]:
+    for category in written.split(","):
+        yield from (name for part in category.split("/") if (name := _name(part)))
+
+
+def _name(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_NAME]
+
+
+def _local(element: etree._Element) -> str:
+    """The local name in small letters, empty for a comment: some write `<OPML>`."""
+    tag = element.tag
+    return etree.QName(tag).localname.lower() if isinstance(tag, str) else ""
+
+
+# --- writing ---
+
+
+def write_opml(outlines: Iterable[Outline], title: str) -> bytes:
+    """The feeds as an OPML 2.0 document; folders by name, feeds in their order."""
+    root = etree.Element("opml", version="2.0")
+    _text(etree.SubElement(etree.SubElement(root, "head"), "title"), title)
+    body = etree.SubElement(root, "body")
+    folders: dict[str, list[Outline]] = {}
+    for outline in outlines:
+        folders.setdefault(outline.tags[0] if outline.tags else "", []).append(outline)
+    for name in sorted(folders):
+        parent = body
+        if name:
+            parent = etree.SubElement(body, "outline")
+            _set(parent, text=name, title=name)
+        for outline in folders[name]:
+            _feed(parent, outline)
+    return etree.tostring(root, encoding="UTF-8", xml_declaration=True, pretty_print=True)
+
+
+def _feed(parent: etree._Element, outline: Outline) -> None:
+    title = _name(FORBIDDEN.sub("", outline.title)) or outline.url
+    written = etree.SubElement(parent, "outline")
+    _set(written, type="rss", text=title, title=title, xmlUrl=outline.url)
+    if outline.site_url:
+        _set(written, htmlUrl=outline.site_url)
+    if outline.tags:
+        _set(written, category=",".join(f"/{tag}" for tag in outline.tags))
+
+
+def _set(element: etree._Element, **values: str) -> None:
+    for name, value in values.items():
+        element.set(name, FORBIDDEN.sub("", value))
+
+
+def _text(element: etree._Element, text: str) -> None:
+    element.text = FORBIDDEN.sub("", text)

@@ -1,0 +1,129 @@
+"""From the bytes of a feed to its items.
+
+    bytes ─ ladder ─▶ tree ─ rss | atom ─▶ entries ─ items ─▶ items
+          └ jsonfeed | loose (feedparser) ──▶ ┘
+
+`quality` says how much help the feed needed: a rung of `ladder`, or
+`feedparser`.  An item's `channel_url` is the feed's own address as the feed
+states it, else the address of its site, else `url`; so a secret address that
+the service polls is seen in an item only if the publisher writes it there or
+the caller passes it as `url`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit, urlunsplit
+
+from feeds.errors import MalformedDocument, NotAFeed
+from feeds.formats import atom, jsonfeed, loose, rss
+from feeds.formats.entries import Channel
+from feeds.formats.identity import content_id
+from feeds.formats.items import Item, make_items
+from feeds.formats.ladder import FORBIDDEN, climb
+
+MAX_ITEMS = 10_000
+"""Of a longer feed the first items are taken; feeds begin with the newest."""
+
+_LONGEST_URL = 2_000
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+_LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFeed:
+    """A feed: its header, how it was read, and its items in their order.
+
+    `name` tells feeds apart: the address that the feed gives for itself, else its
+    atom:id, else the address of its site with its title, else `url`.  `format`
+    is `rss090` ... `rss20`, `rss10`, `atom03`, `atom10`, `json10`, `json11` or
+    what feedparser calls it; `ttl` is in seconds; `omitted` counts the items
+    beyond `MAX_ITEMS`.
+    """
+
+    format: str
+    title: str
+    quality: str
+    items: tuple[Item, ...]
+    name: str = ""
+    channel_url: str = ""
+    site_url: str = ""
+    ttl: int | None = None
+    skip_hours: frozenset[int] = frozenset()
+    skip_days: frozenset[str] = frozenset()
+    omitted: int = 0
+
+
+def parse_feed(
+    body: bytes,
+    *,
+    url: str = "",
+    content_type: str | None = None,
+    seen_at: int,
+) -> ParsedFeed:
+    """The feed in the bytes; raises `MalformedDocument` or `NotAFeed` and nothing else.
+
+    `url` is the feed's address, for relative links; `content_type` the HTTP
+    header, of which the charset counts; `seen_at` the time of the poll.
+    """
+    url = _without_credentials(url)
+    channel, quality = _read(body, url, _charset(content_type))
+    omitted = max(0, len(channel.entries) - MAX_ITEMS)
+    channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
+    named = (channel.self_url, channel.site_url, url)
+    channel_url = next((each for each in named if each and len(each) <= _LONGEST_URL), "")
+    return ParsedFeed(
+        format=channel.format,
+        title=channel.title,
+        quality=quality,
+        items=make_items(channel, channel_url, seen_at),
+        name=_name(channel, url),
+        channel_url=channel_url,
+        site_url=channel.site_url,
+        ttl=channel.ttl,
+        skip_hours=channel.skip_hours,
+        skip_days=channel.skip_days,
+        omitted=omitted,
+    )
+
+
+def _read(body: bytes, url: str, charset: str | None) -> tuple[Channel, str]:
+    """The channel and the quality of the reading."""
+    if body[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return jsonfeed.read(body, url), "strict"
+    parsed = climb(body, charset)
+    channel = rss.read(parsed.root, url) or atom.read(parsed.root, url)
+    if channel is not None:
+        return channel, parsed.quality
+    found = loose.read(body, url, charset) if _LOOKS_LIKE_A_FEED.search(body) else None
+    if found is None:
+        name = str(parsed.root.tag)[:100]
+        raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")
+    return found, "feedparser"
+
+
+def _name(channel: Channel, url: str) -> str:
+    """What the feed is called; the site is not enough, as one site has several feeds."""
+    site = f"{channel.site_url} {' '.join(channel.title.split())}".strip()
+    name = channel.self_url or channel.id or (site if channel.site_url else "") or url
+    name = FORBIDDEN.sub("", name)
+    return name if len(name) <= _LONGEST_URL else content_id(name)
+
+
+def _charset(content_type: str | None) -> str | None:
+    named = _CHARSET.search(content_type or "")
+    return named[1].lower() if named else None
+
+
+def _without_credentials(url: str) -> str:
+    """The address without user name and password."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=host)) if parts.netloc else url
+    except ValueError:
+        return ""
+
+
+__all__ = ["MAX_ITEMS", "MalformedDocument", "NotAFeed", "ParsedFeed", "parse_feed"]

@@ -1,0 +1,1 @@
+"""One polite poll of one feed over HTTP, with checked addresses."""

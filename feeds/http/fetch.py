@@ -1,0 +1,371 @@
+"""One polite poll of one feed.
+
+`fetch` asks once for a feed and says what came of it: `Fetched`, `NotModified`,
+`Gone` or `Failed`.  It keeps nothing; what the next request must know is in
+the `FeedState` that an answer carries.
+
+- Requests are conditional with both validators of the last 200, byte for byte,
+  and only at the address that gave them.  After `UNCONDITIONAL` answers "not
+  modified" in a row one request is unconditional, as a server may be wrong.
+- Redirects are followed here, at most `REDIRECTS`, each hop checked anew
+  (`addresses`); the feed's own headers and credentials go to the origin for which
+  they were given, and to the same host by https, and nowhere else.
+- Each hop waits for the turn of its domain (`Settings.turn`) and ends it before the next begins, so
+  that whoever gives the turns may let one request at a time go to a domain.
+- One deadline by the monotonic clock covers everything but the waiting for turns.  The body is read
+  raw and unpacked with a limit; the only encoding is gzip, once.  A body that ends early is an
+  error, never a shorter feed.
+- A connection serves one request: it is made to an IP address, and a second
+  host behind the same address must not inherit it.
+- Proxies and the environment are ignored, cookies are not kept.
+
+Messages name no IP address and no credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+from urllib.parse import unquote
+
+import httpx
+
+from feeds.formats.discovery import discover, is_html
+from feeds.formats.times import parse_time
+from feeds.http.addresses import Refused, Resolve, Target, check, resolve
+from feeds.http.body import Stop, read_body
+from feeds.http.connection import ask
+from feeds.http.domains import domain_of
+from feeds.http.feed_state import FeedState, basic
+
+REDIRECTS = 5
+UNCONDITIONAL = 48
+"""So many answers "not modified" in a row are believed."""
+
+ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
+    "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1"
+)
+
+
+Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+"""From a registrable domain to the turn to ask it; raises `Later` if it is not to be asked now."""
+
+
+class Later(Exception):
+    """A domain is not to be asked for some seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"not to be asked for {seconds} s")
+        self.seconds = seconds
+
+
+def _at_once(domain: str) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+CONTACT = "https://example.org/xscl"
+"""Where publishers reach whoever asks them, until somebody says where that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to fetch; `allow_addresses` lists exact `host:port` that need not be public.
+
+    `contact` is where publishers reach whoever asks them.
+    """
+
+    seconds: float = 30.0
+    largest: int = 10_000_000
+    allow_addresses: frozenset[str] = frozenset()
+    resolve: Resolve = resolve
+    contact: str = CONTACT
+    turn: Turn = _at_once
+
+
+DEFAULT = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What the answer says about its age: `max_age` in seconds, `expires` in microseconds UTC."""
+
+    max_age: int | None = None
+    expires: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere."""
+
+    state: FeedState
+    body: bytes = field(repr=False)
+    url: str = field(repr=False)
+    content_type: str | None = None
+    cache: Cache = Cache()
+    moved_to: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotModified:
+    """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
+
+    state: FeedState
+    url: str = field(repr=False)
+    cache: Cache = Cache()
+    moved_to: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The feed will not come back (410): stop asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing came of it; `retry_after` in seconds, `discovered` the feeds of an HTML page.
+
+    `domain` is that of the server whose answer it was, empty without an answer.
+    """
+
+    code: str
+    message: str
+    retry_after: int | None = None
+    status: int | None = None
+    discovered: tuple[str, ...] = ()
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """It was not asked to the end, as a domain that it leads to is not to be asked for a while."""
+
+    seconds: int
+
+
+Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | PutOff
+
+
+async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
+    """What one poll of the feed brought; `now` in microseconds UTC, for `Retry-After` dates."""
+    try:
+        async with asyncio.timeout(settings.seconds) as deadline:
+            return await _follow(state, now, settings, deadline)
+    except TimeoutError:
+        message = f"the feed did not arrive whole within {settings.seconds:g} s"
+        return Failed("fetch_timeout", message)
+    except Stop as stop:
+        return Failed(stop.code, stop.message)
+    except Later as later:
+        return PutOff(later.seconds)
+
+
+async def _follow(
+    state: FeedState, now: int, settings: Settings, deadline: asyncio.Timeout
+) -> Outcome:
+    """The outcome at the end of the redirects."""
+    url, moved_to, permanent = state.url, None, True
+    for _ in range(REDIRECTS + 1):
+        target = await check(url, settings.allow_addresses, settings.resolve)
+        if isinstance(target, Refused):
+            return Failed(target.code, target.message)
+        async with _turn(domain_of(url), settings.turn, deadline):
+            answer = await _request(target, state, url, settings)
+            try:
+                location = _location(answer, url)
+                if location is None:
+                    return await _outcome(answer, state, url, moved_to, now, settings)
+            finally:
+                await answer.aclose()
+        permanent = permanent and answer.status_code in (301, 308)
+        url = location
+        moved_to = url if permanent else moved_to
+    return Failed("fetch_redirect", f"there are more than {REDIRECTS} redirects")
+
+
+@asynccontextmanager
+async def _turn(domain: str, turn: Turn, deadline: asyncio.Timeout) -> AsyncIterator[None]:
+    """Have the turn of a domain; the deadline stands still while it is waited for."""
+    now = asyncio.get_running_loop().time
+    left = (deadline.when() or 0) - now()
+    deadline.reschedule(None)
+    async with turn(domain):
+        deadline.reschedule(now() + left)
+        yield
+
+
+def _location(answer: httpx.Response, url: str) -> str | None:
+    """The absolute address that a redirect names; None if the answer is no redirect."""
+    if answer.status_code not in (301, 302, 303, 307, 308):
+        return None
+    named = answer.headers.get("location", "").strip()
+    if not named:
+        raise Stop("fetch_redirect", "a redirect names no address")
+    try:
+        joined = httpx.URL(url).join(named)
+    except (httpx.InvalidURL, UnicodeError, ValueError):
+        raise Stop("fetch_redirect", "a redirect names an invalid address") from None
+    if joined.scheme not in ("http", "https"):
+        raise Stop("fetch_redirect", "a redirect leads to an address that is not http or https")
+    return str(joined.copy_with(fragment=None))
+
+
+# --- the request ---
+
+
+async def _request(
+    target: Target, state: FeedState, url: str, settings: Settings
+) -> httpx.Response:
+    """The answer's head."""
+    headers = _headers(target, state, url, settings.contact)
+    return await ask(target, "GET", headers, seconds=settings.seconds)
+
+
+@functools.cache
+def user_agent(contact: str = CONTACT) -> str:
+    """How we introduce ourselves."""
+    try:
+        version = importlib.metadata.version("xscl")
+    except importlib.metadata.PackageNotFoundError:
+        version = "0"
+    return f"xscl/{version} (+{contact})"
+
+
+def _headers(target: Target, state: FeedState, url: str, contact: str) -> list[tuple[bytes, bytes]]:
+    """The headers of one hop, the host first."""
+    headers = [
+        (b"Host", target.url.netloc),
+        (b"User-Agent", user_agent(contact).encode()),
+        (b"Accept", ACCEPT.encode()),
+        (b"Accept-Encoding", b"gzip"),
+        (b"Connection", b"close"),
+    ]
+    own = state.headers if _is_at_home(target.url, state) else ()
+    headers += [(name.encode("ascii"), value.encode()) for name, value in own]
+    if not any(name.lower() == "authorization" for name, _ in own):
+        headers += _authorization(target.url, state)
+    if _is_conditional(state, url):
+        headers += [
+            (name, value.encode("latin-1"))
+            for name, value in (
+                (b"If-None-Match", state.etag),
+                (b"If-Modified-Since", state.last_modified),
+            )
+            if value
+        ]
+    return headers
+
+
+def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]]:
+    """User name and password, of the hop's own address or of the feed's."""
+    written = url.userinfo or (httpx.URL(state.url).userinfo if _is_at_home(url, state) else b"")
+    if not written:
+        return []
+    name, _, password = written.partition(b":")
+    return [(b"Authorization", basic(unquote(name.decode()), unquote(password.decode())).encode())]
+
+
+def _is_at_home(url: httpx.URL, state: FeedState) -> bool:
+    """Whether an address is of the origin that may know the secrets, or that one by https."""
+    home = httpx.URL(state.given_for or state.url)
+    if _origin(url) == _origin(home):
+        return True
+    upgraded = (home.scheme, url.scheme) == ("http", "https")
+    return upgraded and home.raw_host == url.raw_host and home.port is None and url.port is None
+
+
+def _origin(url: httpx.URL) -> tuple[str, bytes, int | None]:
+    return url.scheme, url.raw_host, url.port
+
+
+def _is_conditional(state: FeedState, url: str) -> bool:
+    """Whether the validators are sent to this address, and are due to be believed."""
+    return url == (state.validated_by or state.url) and state.unchanged < UNCONDITIONAL
+
+
+# --- the answer ---
+
+
+async def _outcome(
+    answer: httpx.Response,
+    state: FeedState,
+    url: str,
+    moved_to: str | None,
+    now: int,
+    settings: Settings,
+) -> Outcome:
+    """What the last answer of a chain means."""
+    if answer.status_code == 410:
+        return Gone()
+    if answer.status_code == 304:
+        return _not_modified(answer, state, url, moved_to)
+    if answer.status_code not in (200, 203):
+        message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
+        wait, domain = retry_after(answer, now), domain_of(url)
+        return Failed("fetch_status", message, wait, answer.status_code, domain=domain)
+    body = await read_body(answer, settings.largest)
+    content_type = answer.headers.get("content-type")
+    if is_html(body):
+        message = "the answer is a web page, not a feed"
+        return Failed("fetch_html", message, status=200, discovered=discover(body, url))
+    validated = replace(
+        state,
+        etag=_raw(answer, b"etag"),
+        last_modified=_raw(answer, b"last-modified"),
+        validated_by=url,
+        unchanged=0,
+    )
+    return Fetched(validated, body, url, content_type, _cache(answer), moved_to)
+
+
+def _not_modified(
+    answer: httpx.Response, state: FeedState, url: str, moved_to: str | None
+) -> Outcome:
+    """The state with the validators that a 304 brought, or else the old ones."""
+    if not _is_conditional(state, url) or not (state.etag or state.last_modified):
+        message = "the server answered 304 to a request without conditions"
+        return Failed("fetch_status", message, status=304)
+    refreshed = replace(
+        state,
+        etag=_raw(answer, b"etag") or state.etag,
+        last_modified=_raw(answer, b"last-modified") or state.last_modified,
+        unchanged=state.unchanged + 1,
+    )
+    return NotModified(refreshed, url, _cache(answer), moved_to)
+
+
+def _raw(answer: httpx.Response, name: bytes) -> str | None:
+    """A header's bytes as Latin-1, which gives the same bytes back."""
+    found = (value for key, value in answer.headers.raw if key.lower() == name)
+    return next((value.decode("latin-1") for value in found if value), None)
+
+
+def _reason(answer: httpx.Response) -> str:
+    return "".join(each for each in answer.reason_phrase[:60] if each.isprintable())
+
+
+# --- headers that are numbers and times ---
+
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})(?!\d)", re.IGNORECASE | re.ASCII)
+_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def _cache(answer: httpx.Response) -> Cache:
+    found = _MAX_AGE.search(answer.headers.get("cache-control", ""))
+    max_age = int(found[1]) if found else None
+    return Cache(max_age, parse_time(answer.headers.get("expires")))
+
+
+def retry_after(answer: httpx.Response, now: int) -> int | None:
+    """Seconds to wait; None for what is neither seconds nor a date to come."""
+    written = answer.headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(written):
+        return int(written)
+    date = parse_time(written)
+    return (date - now) // 1_000_000 if date is not None and date > now else None

@@ -1,0 +1,1 @@
+"""Safe parsing of XML from strangers."""

@@ -1,0 +1,364 @@
+"""Safe and strict parsing of XML from strangers.
+
+`parse` gives a tree or raises `MalformedDocument`; nothing in between.  What
+it takes is XML 1.0 with namespaces, less entities:
+
+- A document with an entity declaration is refused, used or not, general or
+  parameter: that ends entity bombs and external entities alike.
+- A DOCTYPE without them is accepted and *cut out*.  It is never fetched, it
+  gives no default attributes, and an entity that only it could define is
+  undefined, hence a syntax error.  (Left to the parser, an undefined entity in
+  an attribute of a document with an external DTD vanishes without an error,
+  and libxml2 2.14 opens the file behind an external *parameter* entity even
+  with `load_dtd`, `resolve_entities` and the network switched off.)
+- XML 1.1 is read by the rules of 1.0.  `xml:id` has no meaning here, so it may
+  repeat.  Comments and processing instructions stay and do nothing.
+- At most 10 MB, 200,000 elements and attributes, 1,000 attributes of one element, 256 levels;
+  names of 50,000 characters.  These are also libxml2's limits for depth and names.
+- At most 2,000,000 pairs of an element and one that it is in: `//a//b` can find so many.
+
+Cost: a document that is too small to reach a limit takes one call of the
+parser.  A larger one is first measured with `bytes.count`; only if it has so
+many `<` and `=` that it may break a limit is it parsed in pieces and counted.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+from feeds.errors import MalformedDocument
+from feeds.xml.encoding import as_ascii_compatible
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest document: bytes, elements and attributes together, nested elements.
+
+    `nesting` is the sum of the depths of all elements: of how many pairs of an element and an
+    ancestor there are.
+    """
+
+    bytes: int = 10_000_000
+    elements: int = 200_000
+    depth: int = 256
+    nesting: int = 2_000_000
+
+    def __post_init__(self) -> None:
+        if self.bytes > 10_000_000 or self.depth > 256:
+            raise ValueError("the parser itself ends at 10,000,000 bytes and 256 levels")
+
+
+DEFAULT = Limits()
+
+_PARSER_DEPTH = 256
+_LEVEL = len(b"<a></a>")
+_ELEMENT = len(b"<a/>")
+_ATTRIBUTE = len(b' a=""')
+_PIECE = 1 << 16
+_ATTRIBUTES_OF_ONE = 1_000
+"""A start tag is parsed in one go, so its attributes are counted beforehand.
+
+libxml2 finds an attribute by looking at all of its element: 20,000 of them cost seconds.
+"""
+
+
+class _NoEntities(etree.Resolver):
+    """Opens nothing: a second wall behind the cut-out DOCTYPE."""
+
+    def resolve(self, system_url: str, public_id: str, context: Any = None) -> Any:
+        return self.resolve_string("", context, base_url=None)
+
+
+_OPTIONS: dict[str, Any] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "huge_tree": False,
+    "collect_ids": False,
+}
+
+
+class _Parsers(threading.local):
+    """A strict and a lenient parser for each thread: lxml makes threads wait for a shared one."""
+
+    def __init__(self) -> None:
+        self.strict = etree.XMLParser(recover=False, **_OPTIONS)
+        self.lenient = etree.XMLParser(recover=True, **_OPTIONS)
+        self.strict.resolvers.add(_NoEntities())
+        self.lenient.resolvers.add(_NoEntities())
+
+
+_parsers = _Parsers()
+
+
+def parse(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
+    """The root element of a well-formed document; raises `MalformedDocument`."""
+    xml = _prepare(xml, limits)
+    try:
+        if _may_exceed(xml, limits):
+            _count(xml, limits)
+        root = etree.fromstring(xml, _parsers.strict)
+        _check_nesting(root, xml, limits)
+        return root
+    except etree.XMLSyntaxError as error:
+        raise _malformed(error) from None
+
+
+def recover(xml: bytes) -> etree._Element:
+    """The root element of whatever libxml2 makes of a damaged document.
+
+    It may lack text and elements: the caller marks what it made of it.  The
+    limits and the ban on entities hold all the same.
+    """
+    xml = _prepare(xml, DEFAULT)
+    parser = _parsers.lenient
+    try:
+        if _may_exceed(xml, DEFAULT):
+            _count(xml, DEFAULT, recover=True)
+        root = etree.fromstring(xml, parser)
+        if root is not None:
+            _check_nesting(root, xml, DEFAULT)
+    except etree.XMLSyntaxError as error:
+        raise _malformed(error) from None
+    for entry in parser.error_log:
+        if _CODES.get(entry.type) == "xml_size":  # the tree ends where the parser gave up
+            code = "xml_depth" if "depth" in entry.message else "xml_size"
+            raise MalformedDocument(code, _sentence(code, entry.message), entry.line, entry.column)
+    if root is None:
+        raise MalformedDocument("xml_syntax", "there is no element in the document")
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
+    _rename(root)
+    return root
+
+
+def _rename(root: etree._Element) -> None:
+    """Give what has a name that cannot be written, such as `urn:1`, a name that can."""
+    for element in root.iter(etree.Element):
+        if not _is_name(str(element.tag)):
+            element.tag = _name(str(element.tag))
+        for name in [str(name) for name in element.attrib if not _is_name(str(name))]:
+            element.set(_name(name), element.attrib.pop(name))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        etree.QName(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name(name: str) -> str:
+    """Return the nearest name that can be written, in the same namespace."""
+    before, brace, local = name.rpartition("}")
+    return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
+
+
+def _prepare(xml: bytes, limits: Limits) -> bytes:
+    """The document as the parser may have it: not too large, ASCII markup, no DOCTYPE."""
+    if len(xml) > limits.bytes:
+        message = f"the document has {len(xml):,} bytes; the limit is {limits.bytes:,}"
+        raise MalformedDocument("xml_size", message)
+    xml = as_ascii_compatible(xml)
+    return _cut_doctype(xml) if b"<!DOCTYPE" in xml else xml
+
+
+# --- the document type declaration ---
+
+_BEFORE_DOCTYPE = re.compile(rb"\xef\xbb\xbf|[ \t\r\n]+|<\?.*?\?>|<!--.*?-->", re.DOTALL)
+_IN_DOCTYPE = re.compile(
+    rb"""<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!ENTITY|"[^"]*"|'[^']*'|[\[\]<>]""", re.DOTALL
+)
+_DOCTYPE = 1 << 16
+_NOT_LINES = re.compile(rb"[^\n]+")
+
+
+def _cut_doctype(xml: bytes) -> bytes:
+    """The document with blanks in place of its DOCTYPE, so that lines stay where they were."""
+    start = _skip_prolog(xml, 0)
+    if not xml.startswith(b"<!DOCTYPE", start):
+        return xml
+    end = _end_of_doctype(xml, start)
+    if xml.startswith(b"<!DOCTYPE", _skip_prolog(xml, end)):
+        raise _at("xml_syntax", "a document has one DOCTYPE at most", xml, end)
+    blanks = _NOT_LINES.sub(lambda match: b" " * len(match[0]), xml[start:end])
+    return xml[:start] + blanks + xml[end:]
+
+
+def _skip_prolog(xml: bytes, position: int) -> int:
+    """Where declarations, comments, processing instructions and blanks end."""
+    while match := _BEFORE_DOCTYPE.match(xml, position):
+        position = match.end()
+    return position
+
+
+def _end_of_doctype(xml: bytes, start: int) -> int:
+    """The position after the DOCTYPE that begins at `start`; no entity is declared in it."""
+    open_tags = brackets = 0
+    for token in _IN_DOCTYPE.finditer(xml, start, start + _DOCTYPE):
+        if token[0] == b"<!ENTITY":
+            message = "entity declarations are refused: write the text itself"
+            raise _at("xml_entities", message, xml, token.start())
+        brackets += (token[0] == b"[") - (token[0] == b"]")
+        open_tags += (token[0] == b"<") - (token[0] == b">")
+        if token[0] == b">" and open_tags == 0 and brackets <= 0:
+            return token.end()
+    message = f"the DOCTYPE does not end within {_DOCTYPE:,} bytes"
+    raise _at("xml_syntax", message, xml, start)
+
+
+# --- limits ---
+
+
+def _may_exceed(xml: bytes, limits: Limits) -> bool:
+    """Whether the document is large enough to break a limit that the parser does not know."""
+    size = len(xml)
+    if limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL:
+        return True
+    if size <= _ATTRIBUTES_OF_ONE * _ATTRIBUTE and size <= limits.elements * _ELEMENT:
+        return False
+    attributes = xml.count(b"=")
+    elements = xml.count(b"<") - xml.count(b"</")
+    return attributes > _ATTRIBUTES_OF_ONE or elements + attributes > limits.elements
+
+
+def _count(xml: bytes, limits: Limits, recover: bool = False) -> None:
+    """Parses in pieces and stops, with `MalformedDocument`, at the first limit."""
+    _count_attributes(xml)
+    every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
+    if every_tag and xml.count(b"<") - xml.count(b"</") > limits.elements + 1:
+        raise _too_many(limits, 1)
+    parser = etree.XMLPullParser(("start", "end"), recover=recover, **_OPTIONS)
+    parser.resolvers.add(_NoEntities())
+    nodes = depth = 0
+    for event, element in _events(parser, xml):
+        if event == "end":
+            depth -= 1
+            continue
+        depth += 1
+        nodes += 1 + len(element.keys())
+        line: Any = element.sourceline
+        if depth > limits.depth:
+            raise MalformedDocument("xml_depth", _too_deep(limits.depth), line or 0, 1)
+        if nodes > limits.elements:
+            raise _too_many(limits, line or 0)
+
+
+def _check_nesting(root: etree._Element, xml: bytes, limits: Limits) -> None:
+    """Refuses a document with too many pairs of an element and an ancestor.
+
+    Nearly all documents have so few tags that none could have too many.
+    """
+    if len(xml) * limits.depth <= limits.nesting * _ELEMENT:
+        return
+    if (xml.count(b"<") - xml.count(b"</")) * limits.depth <= limits.nesting:
+        return
+    depth = pairs = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        if event == "start":
+            pairs += depth
+            depth += 1
+        else:
+            depth -= 1
+    if pairs > limits.nesting:
+        message = (
+            f"elements are nested in one another {pairs:,} times; the limit is {limits.nesting:,}"
+        )
+        raise MalformedDocument("xml_depth", message, 1, 1)
+
+
+def _events(parser: Any, xml: bytes) -> Iterator[tuple[str, etree._Element]]:
+    """The start and end events, while the document is fed."""
+    for start in range(0, len(xml), _PIECE):
+        parser.feed(xml[start : start + _PIECE])
+        yield from parser.read_events()
+    parser.close()
+    yield from parser.read_events()
+
+
+_START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
+"""A start tag without its `<`, up to the `>` that is in no value; lenient, for damaged feeds."""
+_VALUE = re.compile(rb"""=\s*(?:"[^"]*"|'[^']*')""")
+
+
+def _count_attributes(xml: bytes) -> None:
+    """Refuses a start tag with too many attributes; such a tag lies between two `<`.
+
+    The text after the tag lies there too.  It often contains markup of which only `<` is escaped,
+    so that it must not be counted.
+    """
+    start = 0
+    for piece in xml.split(b"<"):
+        if piece.count(b"=") > _ATTRIBUTES_OF_ONE:
+            tag = _START_TAG.match(piece)
+            found = len(_VALUE.findall(tag[0])) if tag else 0
+            if found > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):
+                message = f"an element has more than {_ATTRIBUTES_OF_ONE:,} attributes"
+                raise _at("xml_elements", message, xml, max(start - 1, 0))
+        start += len(piece) + 1
+
+
+# --- errors ---
+
+_ERROR = etree.ErrorTypes
+_RESOURCE_LIMIT = 114  # libxml2's XML_ERR_RESOURCE_LIMIT, for which lxml has no name
+_CODES: dict[int, str] = {
+    _ERROR.ERR_INVALID_HEX_CHARREF: "xml_chars",
+    _ERROR.ERR_INVALID_DEC_CHARREF: "xml_chars",
+    _ERROR.ERR_INVALID_CHARREF: "xml_chars",
+    _ERROR.ERR_INVALID_CHAR: "xml_chars",
+    _ERROR.ERR_UNKNOWN_ENCODING: "xml_encoding",
+    _ERROR.ERR_UNSUPPORTED_ENCODING: "xml_encoding",
+    _ERROR.ERR_INVALID_ENCODING: "xml_encoding",
+    _ERROR.ERR_ENCODING_NAME: "xml_encoding",
+    _ERROR.ERR_NAME_TOO_LONG: "xml_size",
+    _RESOURCE_LIMIT: "xml_size",
+}
+_HINTS: dict[int, str] = {
+    _ERROR.ERR_UNDECLARED_ENTITY: "write the character itself, or its number as in &#160;",
+    _ERROR.ERR_NAME_REQUIRED: "a bare & is written &amp;",
+    _ERROR.ERR_INVALID_ENCODING: "declare the encoding, or send UTF-8",
+}
+_PLACE = re.compile(r"[,\s]*line \d+, column \d+\s*$")
+
+
+def _malformed(error: etree.XMLSyntaxError) -> MalformedDocument:
+    """Our error for the parser's: stable code, place, and a hint where we have one."""
+    line, column = error.position
+    number = int(getattr(error, "code", 0) or 0)
+    code = _CODES.get(number, "xml_syntax")
+    message = _PLACE.sub("", error.msg or "the document cannot be read")
+    if number == _RESOURCE_LIMIT and "depth" in message:
+        code = "xml_depth"
+    hint = f": {_HINTS[number]}" if number in _HINTS else ""
+    return MalformedDocument(code, _sentence(code, message) + hint, line, column)
+
+
+def _sentence(code: str, message: str) -> str:
+    """The parser's message without its advice on options that we do not have."""
+    if code == "xml_depth":
+        return _too_deep(_PARSER_DEPTH)
+    return " ".join(message.split()).removesuffix(", try XML_PARSE_HUGE")
+
+
+def _too_deep(depth: int) -> str:
+    return f"elements are nested more than {depth} deep"
+
+
+def _too_many(limits: Limits, line: int) -> MalformedDocument:
+    message = f"there are more than {limits.elements:,} elements and attributes"
+    return MalformedDocument("xml_elements", message, line, 1)
+
+
+def _at(code: str, message: str, xml: bytes, position: int) -> MalformedDocument:
+    """The error with the line and column of a byte position."""
+    line = xml.count(b"\n", 0, position) + 1
+    column = position - xml.rfind(b"\n", 0, position)
+    return MalformedDocument(code, message, line, column)

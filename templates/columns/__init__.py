@@ -1,0 +1,1 @@
+"""Columns: NumPy operations, interned values, sorted runs, lent Arrow tables."""

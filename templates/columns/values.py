@@ -1,0 +1,139 @@
+"""String values and their keys: fixed-width stand-ins that join as exactly as the text.
+
+A key is a 64-bit hash of the text.  Keys are *verified when they are stored*:
+a text whose key belongs to another text takes the hash of the next salt, and
+so on.  Within one state equal keys therefore mean equal texts, and no join has
+to compare texts again.  A text that comes back walks the same salts and
+arrives at the same key.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from templates.columns.arrow_tables import Lender
+from templates.columns.hash_filter import Seen
+
+Keys = npt.NDArray[np.uint64]
+Hash = Callable[[Sequence[str], int], Keys]
+
+
+RECENT = 1024
+"""Texts that are at hand, of those that were asked for last; long ones are not."""
+LONG = 512
+"""Characters from which on a text is long."""
+
+
+def keys_of(texts: Sequence[str], salt: int = 0) -> Keys:
+    """Return the 64-bit keys of texts under a salt."""
+    salting = salt.to_bytes(8, "little")
+    digests = [
+        blake2b(text.encode(), digest_size=8, salt=salting).digest()
+        if salt
+        else blake2b(text.encode(), digest_size=8).digest()  # the same as salt 0, and faster
+        for text in texts
+    ]
+    return np.frombuffer(b"".join(digests), dtype="<u8").copy()
+
+
+@dataclass(frozen=True, slots=True)
+class Interned:
+    """The keys of a batch's distinct texts, and which of the texts were there before."""
+
+    keys: Keys
+    known: npt.NDArray[np.bool_]
+
+
+class Values:
+    """The texts that are kept, with their keys."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, lender: Lender, hashed: Hash = keys_of
+    ) -> None:
+        self._connection = connection
+        self._lender = lender
+        self._hashed = hashed
+        self._seen: Seen | None = None
+        self._recent: OrderedDict[int, str] = OrderedDict()
+
+    def intern(self, texts: Sequence[str]) -> Interned:
+        """Return the keys of distinct texts, and store in `state.value` those that are new."""
+        keys = self._hashed(texts, 0)
+        known = np.zeros(len(texts), dtype=np.bool_)
+        salt = 0
+        rows = self._store(texts, keys, known, np.arange(len(texts)))
+        while len(rows):
+            salt += 1
+            keys[rows] = self._hashed([texts[row] for row in rows], salt)
+            rows = self._store(texts, keys, known, rows)
+        return Interned(keys, known)
+
+    def sweep(self) -> None:
+        """Delete the texts that no kept binding has."""
+        self._connection.execute(
+            "DELETE FROM state.value WHERE key NOT IN"
+            " (SELECT DISTINCT key FROM state.binding WHERE key IS NOT NULL)"
+        )
+        self._seen = None
+        self._recent.clear()
+
+    def _store(
+        self,
+        texts: Sequence[str],
+        keys: Keys,
+        known: npt.NDArray[np.bool_],
+        rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """Store the texts of `rows`, mark those already there, return those whose key is taken."""
+        ours = keys[rows]
+        taken, there = self._texts_of(ours)
+        for row, key in zip(rows[there].tolist(), ours[there].tolist(), strict=True):
+            known[row] = taken[key] == texts[row]
+        new = rows[~there]
+        fresh, first = np.unique(keys[new], return_index=True)
+        if len(fresh):
+            self._keep(fresh, [texts[row] for row in new[first]])
+        return np.concatenate((rows[there & ~known[rows]], np.delete(new, first)))
+
+    def _texts_of(self, keys: Keys) -> tuple[dict[int, str], npt.NDArray[np.bool_]]:
+        """Return the texts that are kept under some keys, and for each key whether it is."""
+        if self._seen is None:
+            stored = self._connection.execute("SELECT key FROM state.value").fetchnumpy()
+            self._seen = Seen(np.asarray(stored["key"], dtype=np.uint64))
+        there = self._seen.among(keys)
+        if not there.any():
+            return {}, there
+        asked = np.unique(keys[there])
+        found = {key: self._recent[key] for key in asked.tolist() if key in self._recent}
+        if len(found) < len(asked):
+            listed = self._lender.among(asked)
+            rows = self._connection.execute(
+                f"SELECT key, strVal FROM state.value WHERE key IN ({listed})"
+            )
+            found = dict(rows.fetchall())
+        self._note(found)
+        return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
+
+    def _note(self, found: dict[int, str]) -> None:
+        """Have texts at hand that were asked for, as some come again and again."""
+        if len(found) > RECENT:
+            return
+        for key, text in found.items():
+            if len(text) < LONG:
+                self._recent[key] = text
+                self._recent.move_to_end(key)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def _keep(self, keys: Keys, texts: list[str]) -> None:
+        assert self._seen is not None
+        self._lender.insert("state.value", pa.table({"key": keys, "strVal": texts}))
+        self._seen.add(keys)

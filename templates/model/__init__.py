@@ -1,0 +1,1 @@
+"""Join graphs, templates, and the bound of results."""

@@ -1,0 +1,192 @@
+"""Query templates: the isomorphism classes of minors (Hong 2009, section 6.4.1).
+
+The sides of a join are distinguished, pattern nodes are not named.  Instead
+of a canonical form a template keeps the numbering of the first minor of its
+class; a later minor finds its template among those with equal refined colours
+by an explicit isomorphism.  Both the class and the search space are memoised
+by the minor itself, so the thousandth query of a shape costs a look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+
+from templates.model.join_graph import JoinGraph
+
+Colours = tuple[int, ...]
+Adjacency = tuple[Mapping[int, tuple[str, ...]], ...]
+
+TIES = 2_000  # embeddings tried between equal variables before the first one found is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A class of isomorphic minors, numbered as its representative `graph`."""
+
+    number: int
+    graph: JoinGraph
+
+
+@dataclass(slots=True)
+class Templates:
+    """All templates in use, found by minor."""
+
+    _classes: dict[tuple[object, ...], list[Template]] = field(default_factory=dict)
+    _by_minor: dict[JoinGraph, Template] = field(default_factory=dict)
+    _next: int = 1
+
+    def __iter__(self) -> Iterator[Template]:
+        return (template for group in self._classes.values() for template in group)
+
+    def restore(self, template: Template) -> None:
+        """Add a template that is known from before, under the number that it had."""
+        self._classes.setdefault(_signature(template.graph), []).append(template)
+        self._by_minor[template.graph] = template
+        self._next = max(self._next, template.number + 1)
+
+    def of(self, minor: JoinGraph) -> Template:
+        """Return the template of a minor, a new one if no known one is isomorphic."""
+        known = self._by_minor.get(minor)
+        if known is not None:
+            return known
+        for template in self._classes.get(_signature(minor), ()):
+            if embedding(template.graph, minor, (0,) * len(minor.nodes), ties=0) is not None:
+                self._by_minor[minor] = template
+                return template
+        self.restore(Template(self._next, minor))
+        return self._by_minor[minor]
+
+    def drop(self, template: Template) -> None:
+        """Forget a template that no query uses; its number may come again after a restart."""
+        self._classes[_signature(template.graph)].remove(template)
+        self._by_minor = {m: t for m, t in self._by_minor.items() if t is not template}
+
+
+def embedding(
+    template: JoinGraph, minor: JoinGraph, variables: Sequence[int], ties: int = TIES
+) -> tuple[int, ...] | None:
+    """Return which node of `minor` takes each position of `template`, or None.
+
+    Of several ways (automorphisms) the one with the lexicographically
+    smallest tuple of variables is taken, so that equal queries become equal
+    rows whatever order they were written in.  Only the order of the variables
+    matters, so what was found for one order is remembered.
+    """
+    places = {variable: place for place, variable in enumerate(sorted(set(variables)))}
+    return _embedding(template, minor, tuple(map(places.__getitem__, variables)), ties)
+
+
+@lru_cache(maxsize=65_536)
+def _embedding(
+    template: JoinGraph, minor: JoinGraph, variables: tuple[int, ...], ties: int
+) -> tuple[int, ...] | None:
+    colours = refine(template), refine(minor)
+    if sorted(colours[0]) != sorted(colours[1]) or len(template.edges) != len(minor.edges):
+        return None
+    neighbours = adjacency(template), adjacency(minor)
+    search = _Search(template, minor, variables, *colours, *neighbours, ties)
+    return search.extend((), frozenset())
+
+
+@dataclass(slots=True)
+class _Search:
+    template: JoinGraph
+    minor: JoinGraph
+    variables: Sequence[int]
+    wanted: Colours
+    offered: Colours
+    ours: Adjacency
+    theirs: Adjacency
+    ties: int
+
+    def extend(self, taken: tuple[int, ...], used: frozenset[int]) -> tuple[int, ...] | None:
+        """Return the best completion of a partial embedding: depth first, variables in order."""
+        if len(taken) == len(self.template.nodes):
+            return taken
+        fitting = [n for n in range(len(self.minor.nodes)) if self._fits(taken, n, used)]
+        fitting.sort(key=self.variables.__getitem__)
+        for _, equal in groupby(fitting, key=self.variables.__getitem__):
+            best = self._best(taken, used, list(equal))
+            if best is not None:
+                return best
+        return None
+
+    def _best(
+        self, taken: tuple[int, ...], used: frozenset[int], candidates: list[int]
+    ) -> tuple[int, ...] | None:
+        best: tuple[int, ...] | None = None
+        for node in candidates:
+            if best is not None:
+                self.ties -= 1
+                if self.ties < 0:
+                    break
+            found = self.extend((*taken, node), used | {node})
+            if found is not None and (best is None or self._key(found) < self._key(best)):
+                best = found
+        return best
+
+    def _key(self, found: tuple[int, ...]) -> list[int]:
+        return [self.variables[node] for node in found]
+
+    def _fits(self, taken: tuple[int, ...], node: int, used: frozenset[int]) -> bool:
+        position = len(taken)
+        if node in used or self.wanted[position] != self.offered[node]:
+            return False
+        parent = self.template.nodes[position].parent
+        if (None if parent is None else taken[parent]) != self.minor.nodes[node].parent:
+            return False
+        ours, theirs = self.ours[position], self.theirs[node]
+        return all(
+            ours.get(earlier, ()) == theirs.get(other, ()) for earlier, other in enumerate(taken)
+        )
+
+
+@lru_cache(maxsize=4096)
+def adjacency(graph: JoinGraph) -> Adjacency:
+    """Return, for each node, its neighbours by comparison and the operators of those edges."""
+    neighbours: tuple[dict[int, tuple[str, ...]], ...] = tuple({} for _ in graph.nodes)
+    for edge in sorted(graph.edges, key=lambda e: e.operator):
+        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
+            neighbours[one][other] = (*neighbours[one].get(other, ()), edge.operator)
+    return neighbours
+
+
+@lru_cache(maxsize=4096)
+def refine(graph: JoinGraph) -> Colours:
+    """Return a colour for each node; isomorphisms keep colours (1-dimensional Weisfeiler-Leman)."""
+    return _refinement(graph)[0]
+
+
+@lru_cache(maxsize=4096)
+def _signature(graph: JoinGraph) -> tuple[object, ...]:
+    return _refinement(graph)[1]
+
+
+def _refinement(graph: JoinGraph) -> tuple[Colours, tuple[object, ...]]:
+    """Return the colours and a signature that isomorphic graphs share."""
+    colours, signature = _rank([(n.side, n.output, n.parent is None) for n in graph.nodes])
+    signatures = [signature]
+    while True:
+        finer, signature = _rank([_surroundings(graph, colours, i) for i in range(len(colours))])
+        signatures.append(signature)
+        if len(set(finer)) == len(set(colours)):
+            return finer, tuple(signatures)
+        colours = finer
+
+
+def _surroundings(graph: JoinGraph, colours: Colours, number: int) -> tuple[object, ...]:
+    parent = graph.nodes[number].parent
+    children = sorted(colours[i] for i, n in enumerate(graph.nodes) if n.parent == number)
+    edges = sorted((ops, colours[other]) for other, ops in adjacency(graph)[number].items())
+    above = -1 if parent is None else colours[parent]
+    return colours[number], above, tuple(children), tuple(edges)
+
+
+def _rank(labels: list[tuple[object, ...]]) -> tuple[Colours, tuple[object, ...]]:
+    """Number the labels by their order, which does not depend on how nodes are numbered."""
+    ordered = sorted(set(labels), key=repr)
+    rank = {label: number for number, label in enumerate(ordered)}
+    return tuple(rank[label] for label in labels), tuple(sorted(map(repr, labels)))

@@ -1,0 +1,1 @@
+"""R_T: the registered queries of each template."""

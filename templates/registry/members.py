@@ -1,0 +1,306 @@
+"""The rows of R_T by template, and which templates a batch can make fire.
+
+A template can fire only if for each of its places some pair of variables that
+a row has there has bindings.  So templates are found by the pairs that have
+come, and cost nothing while those do not come, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from templates.columns.columns import Column, distinct, pack
+from templates.model.template import Template
+from templates.registry.registered import Registered
+from templates.sql.relations import OPERATORS
+
+Pairs: TypeAlias = "set[int]"
+Rows: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Rows of R_T by the columns of its table."""
+
+
+class Row(NamedTuple):
+    """One row of R_T: a distinct join.
+
+    `apart` says that no two of its value joins can hold between the same two
+    nodes, so that documents which match share at least two values.
+    """
+
+    template: int
+    pairs: tuple[int, ...]
+    operator: int
+    window: int
+    keep: int
+    apart: bool
+
+
+@dataclass(eq=False)
+class Members:
+    """The rows of one template, as sets for each column, to see quickly whether it can fire."""
+
+    template: Template
+    columns: list[dict[int, int]]
+    registered: Registered
+    sides: tuple[Drives, Drives]  # the right and the left one
+    joins: int = 0  # rows with the operator JOIN
+    together: int = 0  # rows that are not `apart`
+
+    @classmethod
+    def of(cls, template: Template) -> Members:
+        """Return a template without rows."""
+        columns: list[dict[int, int]] = [{} for _ in template.graph.pairs]
+        return cls(template, columns, Registered(template.graph), (Drives(), Drives()))
+
+    @cached_property
+    def others(self) -> bool:
+        """Whether some pair ends in a node without an equality."""
+        return len(self._equal) < len(self.columns)
+
+    @cached_property
+    def two_sided(self) -> bool:
+        """Whether it joins; one that does not is a filter."""
+        return self.template.graph.two_sided
+
+    @property
+    def several(self) -> bool:
+        """Whether the template's query looks only at documents with several value joins."""
+        return len(self.template.graph.equalities) > 1 and not self.together
+
+    @cached_property
+    def _sides(self) -> tuple[int, ...]:
+        """The side of each place."""
+        graph = self.template.graph
+        return tuple(graph.nodes[child].side for _, child in graph.pairs)
+
+    @cached_property
+    def _equal(self) -> tuple[int, ...]:
+        """The places of pairs that end in a node with an equality."""
+        graph = self.template.graph
+        return tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
+
+    def can_join(self, left: Pairs, right: Pairs) -> bool:
+        """Whether for each place with an equality some pair that is used there has arrived."""
+        return all(self._has(place, left, right) for place in self._equal)
+
+    def can_fire(self, left: Pairs, right: Pairs) -> bool:
+        """Whether for each place of the template some pair that is used there has arrived."""
+        return all(self._has(place, left, right) for place in range(len(self.columns)))
+
+    def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
+        return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
+
+    def add(self, rows: Rows) -> None:
+        """Add rows; `count` has their pairs."""
+        self.joins += rows["op"].count(OPERATORS["JOIN"])
+        self.together += rows["apart"].count(False)
+        self.registered.add(rows)
+        joins = self.template.graph.value_joins
+        if joins:
+            edges = [rows[f"e{place}"] for place, _ in enumerate(joins)]
+            self.sides[False].add([rows[f"p{right}"] for _, right in joins], edges)
+            self.sides[True].add([rows[f"p{left}"] for left, _ in joins], edges)
+
+    def remove(self, qid: int, row: Row) -> None:
+        """Take a row away."""
+        self.joins -= row.operator == OPERATORS["JOIN"]
+        self.together -= not row.apart
+        ends = [
+            (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins
+        ]
+        edges = [pack(left, right) for left, right in ends]
+        if edges:
+            self.sides[False].remove(tuple(right for _, right in ends), edges)
+            self.sides[True].remove(tuple(left for left, _ in ends), edges)
+        self.registered.remove(qid)
+
+    def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
+        """Count the pairs of rows, at each place how often each occurs."""
+        for column, counts in zip(self.columns, counted, strict=True):
+            for pair, rows in counts.items():
+                add(column, pair, by * rows)
+
+    def uses(self, pair: int) -> bool:
+        """Whether some row has a pair."""
+        return any(pair in column for column in self.columns)
+
+
+class Drives:
+    """Which value join of each row drives, told from the pairs of one side of its value joins.
+
+    Rows with the same pairs there are looked at together.  What is added is counted when it is
+    asked for: of the side from which kept documents drive, that may be never.
+    """
+
+    def __init__(self) -> None:
+        self._new: list[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]] = []
+        self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
+        self._under: dict[tuple[int, ...], int] = {}  # which one that is
+        self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
+        self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
+
+    def add(self, pairs: Sequence[Sequence[int]], edges: Sequence[Sequence[int]]) -> None:
+        """Add rows: the pairs of their value joins on this side, and the joins, as columns."""
+        self._new.append((pairs, edges))
+
+    def remove(self, pairs: tuple[int, ...], edges: Sequence[int]) -> None:
+        """Take a row away."""
+        self._settle()
+        self._count(pairs, edges, -1)
+
+    def _settle(self) -> None:
+        """Count what was added since the last time."""
+        for added in self._new:
+            pairs, edges = (zip(*columns, strict=True) for columns in added)
+            for row in zip(pairs, edges, strict=True):
+                self._count(*row, 1)
+        self._new.clear()
+
+    def _count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
+        known = self._edges.get(pairs)
+        if known is None:
+            known = self._edges[pairs] = tuple({} for _ in pairs)
+            rare = min(pairs, key=lambda pair: len(self._by_pair.get(pair, ())))
+            self._under[pairs] = rare
+            self._by_pair.setdefault(rare, {})[pairs] = None
+        for place, (counts, edge) in enumerate(zip(known, edges, strict=True)):
+            self._sorted.pop((pairs, place), None)
+            add(counts, edge, by)
+        if not known[0]:
+            rare = self._under.pop(pairs)
+            del self._edges[pairs], self._by_pair[rare][pairs]
+            if not self._by_pair[rare]:
+                del self._by_pair[rare]
+
+    def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
+        """Yield the value joins that drive the rows whose pairs all have a weight."""
+        self._settle()
+        for rare in self._by_pair.keys() & weights.keys():
+            for pairs in self._by_pair[rare]:
+                if all(pair in weights for pair in pairs):
+                    lightest = min(range(len(pairs)), key=lambda place: weights[pairs[place]])
+                    yield self._edges_of(pairs, lightest)
+
+    def _edges_of(self, pairs: tuple[int, ...], place: int) -> Column:
+        found = self._sorted.get((pairs, place))
+        if found is None:
+            counts = self._edges[pairs][place]
+            found = np.fromiter(counts, np.int64, len(counts))
+            self._sorted[pairs, place] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Driving:
+    """The value joins that drive the rows of some templates: `edges`, packed, sorted, distinct."""
+
+    edges: Column
+    _members: Sequence[Members]
+    _weights: Mapping[int, int]
+    _back: bool
+
+    def others(self, present: Column) -> tuple[Column, Column]:
+        """Return the other value joins of the rows that some value joins drive.
+
+        As places in `present`, and numbers.
+        """
+        pairs = np.fromiter(self._weights, np.int64, len(self._weights))
+        weights = np.full(pairs.max() + 1, HEAVIEST)
+        weights[pairs] = np.fromiter(self._weights.values(), np.int64, len(pairs))
+        places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for members in self._members:
+            for place, _ in enumerate(members.template.graph.value_joins):
+                which, rows = self._driven(members, place, present, weights)
+                for other, _ in enumerate(members.template.graph.value_joins):
+                    if other != place:
+                        places.append(which)
+                        edges.append(members.registered.column(f"e{other}", rows))
+        return np.concatenate(places), np.concatenate(edges)
+
+    def _driven(
+        self, members: Members, place: int, present: Column, weights: Column
+    ) -> tuple[Column, Column]:
+        """Return places in `present` and the rows that these drive from one of their places."""
+        registered = members.registered
+        which, rows = registered.having(place, present)
+        ends = [
+            registered.column(f"p{left if self._back else right}", rows)
+            for left, right in members.template.graph.value_joins
+        ]
+        heavy = np.stack([weights[np.minimum(end, len(weights) - 1)] for end in ends])
+        heavy[np.stack(ends) >= len(weights)] = HEAVIEST
+        leads = (heavy.argmin(axis=0) == place) & (heavy.max(axis=0, initial=0) < HEAVIEST)
+        return which[leads], rows[leads]
+
+
+HEAVIEST = 1 << 62
+"""The weight of a pair of variables that has not come."""
+
+
+def add(counts: dict[int, int], key: int, by: int) -> None:
+    """Count; what is not there any more has no entry."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
+
+
+_ByPair: TypeAlias = "dict[int, tuple[Members, ...]]"
+
+
+class Firing:
+    """All templates, found by the pairs of variables that their rows have."""
+
+    def __init__(self) -> None:
+        self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
+
+    def add(self, members: Members, pairs: Iterable[int]) -> None:
+        """Have a template found by the pairs of a row that it has now."""
+        templates = self._templates[members.two_sided]
+        for pair in pairs:
+            known = templates.get(pair, ())
+            if members not in known:
+                templates[pair] = (*known, members)
+
+    def remove(self, members: Members, pairs: Iterable[int]) -> None:
+        """Have a template no more found by the pairs that it had in a row only."""
+        templates = self._templates[members.two_sided]
+        for pair in pairs:
+            known = templates.get(pair, ())
+            if members in known and not members.uses(pair):
+                left = tuple(one for one in known if one is not members)
+                if left:
+                    templates[pair] = left
+                else:
+                    del templates[pair]
+
+    def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
+        """Return the templates some row of which has one of some pairs, in their order."""
+        templates = self._templates[two_sided]
+        if not templates:
+            return []
+        groups = set(map(templates.get, pairs))  # which are few
+        found = {
+            members.template.number: members
+            for group in groups
+            if group is not None
+            for members in group
+        }
+        return [found[number] for number in sorted(found)]
+
+    def driving(self, weights: Mapping[int, int], back: bool) -> Driving:
+        """Return the value joins that drive, by what pairs of variables of a side weigh."""
+        reached = self.reached(weights, two_sided=True)
+        found = [edges for members in reached for edges in members.sides[back].driving(weights)]
+        edges = distinct(np.concatenate([np.empty(0, np.int64), *found]))
+        return Driving(edges, reached, weights, back)
+
+    def joined(self, left: Pairs, right: Pairs) -> list[Members]:
+        """Return the templates that may have rows if bindings of these pairs join."""
+        reached = self.reached(left | right, two_sided=True)
+        return [members for members in reached if members.can_join(left, right)]

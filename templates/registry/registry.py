@@ -1,0 +1,465 @@
+"""What is registered: variables, pairs, templates, and R_T (Hong 2009, section 6.4.3).
+
+Every distinct join is one row of its template's R_T, whoever asked for it;
+uses are counted, and what nothing uses any more is dropped.  Memory is the
+index, the database the truth: `load` rebuilds the one from the other.
+
+What was added may wait to be written: a caller that keeps what a join was made
+from adds it again after `load`, in the same order and under its number.
+
+The rows that are added are counted and indexed as columns, all of a batch together,
+when they are first asked for: by the same code that reads R_T again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from templates.columns.columns import Column, grown, pack
+from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
+from templates.model.template import Template, Templates, embedding
+from templates.registry.members import Firing, Members, Row, Rows, add
+from templates.sql.relations import INFINITE, OPERATORS, Pair
+from templates.state.value_joins import Bounds
+
+FEW = 8
+"""Rows up to which they are written as parameters: lending a table takes longer."""
+
+SCHEMA = """
+CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
+CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
+CREATE TABLE state.template(id INTEGER, graph VARCHAR);
+CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
+CREATE TABLE state.binding(
+    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
+CREATE TABLE state.times(
+    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT);
+"""
+
+Variable: TypeAlias = tuple[int, str]
+"""The number and the definition of a variable."""
+
+
+class Placed(NamedTuple):
+    """Where a join was put: its row in R_T, and which of its nodes takes each position."""
+
+    template: int
+    qid: int
+    order: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _PairUse:
+    """A pair of variables: how many rows of R_T have it, and how long they keep its bindings."""
+
+    number: int
+    first: int
+    second: int
+    rows: int = 0
+    valued: int = 0
+    keeps: dict[int, int] = field(default_factory=dict)
+
+
+class Registry:
+    """All registered joins, shared as far as they are equal."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self.templates = Templates()
+        self.members: dict[int, Members] = {}
+        self.firing = Firing()
+        self._variables: dict[str, int] = {}
+        self._definitions: dict[int, str] = {}
+        self._pairs: dict[int, _PairUse] = {}
+        self._pair_numbers: dict[tuple[int, int], int] = {}
+        self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
+        self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
+        self._keep_of = np.full(64, -1, dtype=np.int64)
+        self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
+        self._keeps_changed = False
+        self._symmetric = 0  # rows with the operator JOIN
+        self._qids: dict[Row, int] = {}
+        self._rows: dict[int, Row] = {}
+        self._uses: Counter[int] = Counter()
+        self._next_variable = self._next_pair = self._next_qid = 1
+        self._changed: set[int] = set()
+        self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+        self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
+
+    # -- Adding and removing ---------------------------------------------------------------
+
+    def add(
+        self,
+        reduced: JoinGraph,
+        variables: Sequence[str],
+        operator: str,
+        window: int | None,
+        lateness: int = 0,
+        *,
+        apart: bool = False,
+        qid: int | None = None,
+    ) -> Placed:
+        """Register a join and return where it was put; `save` makes it durable.
+
+        What is asked of pairs and rows may leave it out until `take_changed` or `save`.
+
+        `reduced` is the join graph's minor, `variables` are the canonical
+        definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
+        `apart` is a promise of the caller's, see `Row`.  `qid` is the number that its row
+        has if it is new: that of before a restart.
+        """
+        variable, pair = self._variables.get, self._pair_numbers.get
+        numbers = [variable(one) or self._new_variable(one) for one in variables]
+        template = self._template(reduced)
+        order = embedding(template.graph, reduced, numbers)
+        assert order is not None, "a minor always embeds into its own template"
+        ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
+        numbered = tuple([pair(one) or self._new_pair(*one) for one in ends])
+        length = INFINITE if window is None else window
+        keep = INFINITE if window is None else window + lateness
+        row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
+        placed_at = self._qids.get(row) or self._insert(row, qid or self._next_qid)
+        self._uses[placed_at] += 1
+        return Placed(template.number, placed_at, order)
+
+    def remove(self, qid: int) -> tuple[int, ...]:
+        """Take one use of a join away and return the pairs that nothing uses any more.
+
+        What was added has been written.
+        """
+        self._settle()
+        assert not self._new, "what waits is written before something is removed"
+        self._uses[qid] -= 1
+        if self._uses[qid]:
+            return ()
+        del self._uses[qid]
+        row = self._rows.pop(qid)
+        del self._qids[row]
+        self._connection.execute(f"DELETE FROM {r_t(row.template)} WHERE qid = ?", [qid])
+        members = self.members[row.template]
+        members.remove(qid, row)
+        self._count(members, self._columns(members, [qid], [row]), -1)
+        if not any(members.columns):
+            self._drop_template(row.template)
+        return self._drop_pairs(row)
+
+    def save(self) -> None:
+        """Write what was added since the last time."""
+        self.write()
+        self.written()
+
+    def written(self) -> None:
+        """Let what `write` wrote wait no more: it has been committed."""
+        self._new.clear()
+
+    def write(self) -> None:
+        """Write what was added since the last time, and let it go on waiting: it may be undone."""
+        self._settle()
+        for table, rows in self._new.items():
+            if len(rows) > FEW:
+                columns = list(zip(*rows, strict=True))
+                batch = pa.table({f"c{i}": column for i, column in enumerate(columns)})
+                self._connection.register("new_rows", batch)
+                self._connection.execute(f"INSERT INTO {table} SELECT * FROM new_rows")
+            else:
+                row = f"({', '.join('?' * len(rows[0]))})"
+                values = [value for each in rows for value in each]
+                self._connection.execute(
+                    f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))}", values
+                )
+
+    # -- What stage 1 and the processor need to know ---------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait to be written."""
+        return sum(map(len, self._new.values())) + sum(map(len, self._fresh.values()))
+
+    def take_changed(self) -> list[Pair]:
+        """Return the pairs that were added, or became valued, since the last time."""
+        self._settle()
+        changed = [self.describe(number) for number in sorted(self._changed)]
+        self._changed.clear()
+        return changed
+
+    def row(self, qid: int) -> Row:
+        """Return a row of R_T."""
+        return self._rows[qid]
+
+    def rows(self) -> dict[int, Row]:
+        """Return all rows of R_T as they are now, in whatever thread that is asked."""
+        return self._rows.copy()
+
+    def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
+        """Return pairs with their variables, without those that have gone, in whatever thread."""
+        found = []
+        for number in pairs:
+            use = self._pairs.get(number)
+            if use is not None:
+                first, second = map(self._definitions.get, (use.first, use.second))
+                if first is not None and second is not None:
+                    found.append((number, (use.first, first), (use.second, second)))
+        return found
+
+    def __contains__(self, qid: int) -> bool:
+        return qid in self._rows
+
+    def sharers(self, qid: int) -> int:
+        """Return how many registered joins share a row."""
+        return self._uses[qid]
+
+    def is_kept(self, pair: int) -> bool:
+        """Whether some join of two sides needs the witnesses of a pair."""
+        use = self._pairs.get(pair)
+        return use is not None and bool(use.keeps)
+
+    def bounds(self) -> Bounds:
+        """Return what no registered join of two sides exceeds."""
+        keep = max(self._keeps, default=0)
+        return Bounds(keep, keep, not self._symmetric)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether some join has results in both orders of its documents."""
+        return self._symmetric > 0
+
+    @property
+    def shortest(self) -> int | None:
+        """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
+        return min(self._keeps, default=None)
+
+    def take_keeps_changed(self) -> bool:
+        """Return whether some pair is kept longer or shorter than the last time that was asked."""
+        changed, self._keeps_changed = self._keeps_changed, False
+        return bool(changed)
+
+    def kept(self, pairs: Column) -> Column:
+        """Return which of some pairs have witnesses that are kept: those of joins of two sides."""
+        needed: Column = self._keep_of[pairs] >= 0
+        return needed
+
+    @property
+    def keeps(self) -> Column:
+        """How long the witnesses of each pair are kept, in ticks, by its number; -1: not at all."""
+        return self._keep_of
+
+    def joined(self, side: int) -> Column:
+        """How many value joins have each pair of variables on a side, by the pair's number."""
+        return self._joined[side]
+
+    def describe(self, number: int) -> Pair:
+        """Return a pair of variables by its number."""
+        use = self._pairs[number]
+        first, second = self._definitions[use.first], self._definitions[use.second]
+        return Pair(number, first, second, use.valued > 0)
+
+    # -- Parts -----------------------------------------------------------------------------
+
+    def _new_variable(self, definition: str) -> int:
+        number, self._next_variable = self._next_variable, self._next_variable + 1
+        self._know_variable(number, definition)
+        self._new["state.variable"].append((number, definition))
+        return number
+
+    def _know_variable(self, number: int, definition: str) -> None:
+        self._variables[definition] = number
+        self._definitions[number] = definition
+
+    def _new_pair(self, first: int, second: int) -> int:
+        number, self._next_pair = self._next_pair, self._next_pair + 1
+        self._know_pair(number, first, second)
+        self._new["state.pair"].append((number, first, second))
+        return number
+
+    def _know_pair(self, number: int, first: int, second: int) -> None:
+        self._pair_numbers[first, second] = number
+        self._pairs[number] = _PairUse(number, first, second)
+        for variable in {first, second}:
+            self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
+
+    def _template(self, reduced: JoinGraph) -> Template:
+        template = self.templates.of(reduced)
+        if template.number not in self.members:
+            self._know_template(template)
+            graph = template.graph
+            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(graph.pairs))
+            columns += "".join(f"e{i} BIGINT, " for i, _ in enumerate(graph.equalities))
+            self._connection.execute(
+                f"CREATE TABLE {r_t(template.number)}"
+                f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN)"
+            )
+            self._connection.execute(
+                "INSERT INTO state.template VALUES (?, ?)",
+                [template.number, _to_json(template.graph)],
+            )
+        return template
+
+    def _know_template(self, template: Template) -> None:
+        self.members[template.number] = Members.of(template)
+
+    def _insert(self, row: Row, qid: int) -> int:
+        self._next_qid = max(self._next_qid, qid + 1)
+        self._rows[qid] = row
+        self._qids[row] = qid
+        self._fresh.setdefault(row.template, []).append(qid)
+        return qid
+
+    def _settle(self) -> None:
+        """Count what was added since the last time, have it found, and let it wait."""
+        for number, qids in self._fresh.items():
+            members = self.members[number]
+            columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
+            self._new[r_t(number)] += zip(*columns.values(), strict=True)
+            self._know_rows(members, columns)
+        self._fresh.clear()
+
+    def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Rows:
+        """Return rows of R_T as columns, in the order of its table."""
+        _, pairs, *others = zip(*rows, strict=True)
+        places = list(zip(*pairs, strict=True))
+        edges = [
+            list(map(pack, places[left], places[right]))
+            for left, right in members.template.graph.value_joins
+        ]
+        return {
+            "qid": qids,
+            **{f"p{place}": column for place, column in enumerate(places)},
+            **{f"e{place}": column for place, column in enumerate(edges)},
+            **dict(zip(("op", "wl", "keep", "apart"), others, strict=True)),
+        }
+
+    def _know_rows(self, members: Members, rows: Rows) -> None:
+        """Have rows of R_T counted and found."""
+        members.add(rows)
+        self._count(members, rows, 1)
+
+    def _count(self, members: Members, rows: Rows, by: int) -> None:
+        """Count rows in their pairs."""
+        graph = members.template.graph
+        self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
+        self._keep_of = grown(self._keep_of, self._next_pair, -1)
+        self._joined = [grown(counts, self._next_pair, 0) for counts in self._joined]
+        columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
+        counted = [Counter(pairs) for pairs in columns]
+        for counts, (_, child) in zip(counted, graph.pairs, strict=True):
+            self._count_uses(counts, by, child in graph.compared)
+        members.count(counted, by)
+        if graph.two_sided:
+            self._count_keeps(columns, rows["keep"], by)
+        if graph.value_joins:
+            for joined, places in zip(
+                self._joined, zip(*graph.value_joins, strict=True), strict=True
+            ):
+                np.add.at(joined, [pair for place in places for pair in columns[place]], by)
+        if by > 0:
+            self.firing.add(members, [pair for counts in counted for pair in counts])
+        else:
+            self.firing.remove(members, [pair for counts in counted for pair in counts])
+
+    def _count_uses(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
+        for number, rows in counts.items():
+            use = self._pairs[number]
+            if by > 0 and (not use.rows or (compared and not use.valued)):
+                self._changed.add(number)
+            use.rows += by * rows
+            use.valued += by * rows * compared
+
+    def _count_keeps(self, columns: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
+        """Count how long rows keep the bindings of their pairs."""
+        for keep, rows in Counter(keeps).items():
+            add(self._keeps, keep, by * rows)
+        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in columns))
+        for (number, keep), rows in counts.items():
+            add(self._pairs[number].keeps, keep, by * rows)
+        numbers = [number for number, _ in counts]
+        longest = [max(self._pairs[number].keeps, default=-1) for number in numbers]
+        before = self._keep_of[numbers]
+        self._keeps_changed |= bool(((before >= 0) & (before != longest)).any())
+        self._keep_of[numbers] = longest
+
+    def _drop_template(self, number: int) -> None:
+        self.templates.drop(self.members.pop(number).template)
+        self._connection.execute(f"DROP TABLE {r_t(number)}")
+        self._connection.execute("DELETE FROM state.template WHERE id = ?", [number])
+
+    def _drop_pairs(self, row: Row) -> tuple[int, ...]:
+        dropped = []
+        for number in dict.fromkeys(row.pairs):
+            use = self._pairs[number]
+            if not use.rows:
+                del self._pairs[number], self._pair_numbers[use.first, use.second]
+                self._changed.discard(number)
+                self._connection.execute("DELETE FROM state.pair WHERE id = ?", [number])
+                for variable in {use.first, use.second}:
+                    self._drop_variable(variable)
+                dropped.append(number)
+        return tuple(dropped)
+
+    def _drop_variable(self, number: int) -> None:
+        """Forget a variable if it is in no pair any more."""
+        add(self._pairs_of, number, -1)
+        if number not in self._pairs_of:
+            del self._variables[self._definitions.pop(number)]
+            self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
+
+    # -- Restart ---------------------------------------------------------------------------
+
+    def load(self, uses: Iterable[tuple[int, int]]) -> None:
+        """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
+
+        Those of rows that were not written are left out: they have to be added again.
+        """
+        fetch = self._fetch
+        for number, definition in fetch("SELECT id, definition FROM state.variable"):
+            self._know_variable(number, definition)
+        for number, first, second in fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id"):
+            self._know_pair(number, first, second)
+        self._next_variable = max(self._definitions, default=0) + 1
+        self._next_pair = max(self._pairs, default=0) + 1
+        for number, graph in fetch("SELECT id, graph FROM state.template ORDER BY id"):
+            template = Template(number, graph_of(graph))
+            self.templates.restore(template)
+            self._know_template(template)
+            query = f"SELECT * FROM {r_t(number)}"
+            found = self._connection.execute(query).fetchnumpy()
+            self._load_rows(template, {name: c.tolist() for name, c in found.items()})
+        self._uses.update({qid: count for qid, count in uses if qid in self._rows})
+        self._next_qid = max(self._rows, default=0) + 1
+
+    def _load_rows(self, template: Template, columns: Rows) -> None:
+        if not columns["qid"]:
+            return
+        pairs = zip(*(columns[f"p{i}"] for i, _ in enumerate(template.graph.pairs)), strict=True)
+        others = (columns[name] for name in ("op", "wl", "keep", "apart"))
+        rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
+        self._rows.update(zip(columns["qid"], rows, strict=True))
+        self._qids.update(zip(rows, columns["qid"], strict=True))
+        self._know_rows(self.members[template.number], columns)
+
+    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query).fetchall()
+
+
+def r_t(template: int) -> str:
+    """Return the name of the table that stores a template's R_T."""
+    return f"state.t_{template}"
+
+
+def _to_json(graph: JoinGraph) -> str:
+    nodes = [[n.side, n.parent, n.output] for n in graph.nodes]
+    return json.dumps([nodes, [[e.left, e.right, e.operator] for e in graph.edges]])
+
+
+def graph_of(text: str) -> JoinGraph:
+    """Return the join graph that `state.template` has as text."""
+    nodes, edges = json.loads(text)
+    return JoinGraph(tuple(Node(*node) for node in nodes), tuple(Edge(*edge) for edge in edges))

@@ -1,0 +1,1 @@
+"""The evaluator of small batches, on NumPy columns."""

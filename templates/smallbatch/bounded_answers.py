@@ -1,0 +1,364 @@
+"""Answers of templates where some join may exceed the bound of results.
+
+How many answers a row of R_T has with two documents is at most the product of how many bindings
+each place has.  Where the sum over a newcomer's partners stays within the bound, templates are
+evaluated as ever.  Elsewhere (a *hot* group: one row of R_T, one newcomer) partners are taken from
+the newest to the oldest, until the group has as many answers as stay; two documents whose product
+alone is too large go to `templates.smallbatch.first_rows`.
+
+The evaluator is a parameter: what is bounded, and in which order, is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from templates.columns.columns import (
+    UNBOUNDED,
+    Column,
+    Columns,
+    Index,
+    chosen,
+    distinct,
+    equal_rows,
+    grouped_counts,
+    portions,
+    steps,
+    unpack,
+)
+from templates.model.join_graph import JoinGraph
+from templates.model.result_bound import LAST, RESULTS, Cut, Newest, Ranks, newcomers, own_group
+from templates.registry.members import Members
+from templates.smallbatch.evaluator import FOLLOWED_BY
+from templates.smallbatch.first_rows import WORK, relations_of
+from templates.sql.queries import Evaluator
+from templates.sql.views import Views
+
+WAVE = 100_000
+"""Expected answers that are made at once of a hot group."""
+COMBINED = 1_000_000
+"""Combinations of a row of R_T and two documents that are looked at together."""
+
+Touched = tuple[Members, Columns]
+"""A template, and rows of its R_T."""
+
+
+@dataclass(slots=True)
+class BoundedAnswers:
+    """The answers of a push that stay, and more only where that is cheaper.
+
+    `ranks` gives the places of documents in the order of arrival, `bindings_of` all bindings of
+    some documents.  `cuts` are the groups that were given up for the bound of work.
+    """
+
+    ranks: Ranks
+    bindings_of: Callable[[Column], Columns]
+    most: int = RESULTS
+    newest: Newest = field(default_factory=Newest)
+    cuts: list[Cut] = field(default_factory=list)
+    _work: dict[tuple[int, int], int] = field(default_factory=dict)  # that groups have left
+
+    @property
+    def enough(self) -> int:
+        """The number of answers made of a group: one more than stay shows that something is cut."""
+        return self.most + 1
+
+    def begin(self) -> None:
+        """Begin another push."""
+        self.newest.clear()
+        self.cuts.clear()
+        self._work.clear()
+
+    # -- Two sides -------------------------------------------------------------------------
+
+    def answers(
+        self, evaluator: Evaluator, touched: Sequence[Touched], views: Views
+    ) -> Iterator[tuple[Members, Columns]]:
+        """Yield R_out of templates with two sides, some of it at a time."""
+        most = _MostAnswers(views, self.ranks)
+        for members, rows in touched:
+            light = np.ones(len(rows["qid"]), np.bool_)
+            if most.may_exceed(members.template.graph, self.most):
+                for some in _in_parts(rows, views.joins):
+                    found = most.expected(members.template.graph, rows, some)
+                    hot = _sums_above(found, self.most)
+                    for row in distinct(found["row"][hot]).tolist():
+                        light[row] = False
+                        one = members, chosen(rows, np.array([row]))
+                        of_row = found["row"] == row
+                        cool = chosen(found, of_row & ~hot)
+                        for part in portions(cool["expected"], WAVE):
+                            there = views.of(cool["docs"][part])
+                            yield members, evaluator.answers(*one, there)
+                        for made in self._hot(evaluator, one, chosen(found, of_row & hot), views):
+                            yield members, made
+            if light.any():
+                yield members, evaluator.answers(members, chosen(rows, light), views)
+
+    def dense(
+        self, graph: JoinGraph, rows: Columns, docs: tuple[int, int], times: Columns
+    ) -> Iterator[Columns]:
+        """Yield the first answers of rows of R_T with two documents, of which no R_vj is made.
+
+        `times` are gap, lead and age of the documents.
+        """
+        new, rank, old, old_rank = (
+            int(one[0]) for one in newcomers(np.array(docs[:1]), np.array(docs[1:]), self.ranks)
+        )
+        sides = self._sides(docs)
+        present = [set(distinct(side["pair"]).tolist()) for side in sides]
+        for row in range(len(rows["qid"])):
+            one = chosen(rows, np.array([row]))
+            usable = all(
+                int(one[f"p{at}"][0]) in present[graph.nodes[child].side]
+                for at, (_, child) in enumerate(graph.pairs)
+            )
+            qid, partner = int(one["qid"][0]), (old_rank, old)
+            if not usable or not in_time(one, times).all():
+                continue
+            if old_rank and partner < self.newest.oldest(qid, rank):
+                continue
+            found = self._first(graph, one, docs, sides, Cut(qid, new, rank))
+            if len(found["qid"]) >= self.enough and old_rank:
+                self.newest.note(qid, rank, partner)
+            yield found
+
+    def _hot(
+        self, evaluator: Evaluator, touched: Touched, found: Columns, views: Views
+    ) -> Iterator[Columns]:
+        """Yield R_out of one row of R_T over hot groups, the newest partners first."""
+        members, one = touched
+        graph, qid = members.template.graph, int(one["qid"][0])
+        for rank, own in sorted(
+            set(zip(found["rank"].tolist(), found["own"].tolist(), strict=True))
+        ):
+            group = chosen(found, (found["rank"] == rank) & (found["own"] == own))
+            oldest = self.newest.oldest(qid, rank)
+            order = np.lexsort((group["docs"], group["new"], group["old"], group["old_rank"]))[::-1]
+            group = chosen(group, order)
+            answered = 0
+            for part in portions(group["expected"], WAVE):
+                last = int(group["old_rank"][part[-1]]), int(group["old"][part[-1]])
+                newest = int(group["old_rank"][part[0]]), int(group["old"][part[0]])
+                if answered >= self.enough or (newest < oldest and not own):
+                    break
+                docs = group["docs"][part]
+                if len(part) == 1 and group["expected"][part[0]] > WAVE:
+                    cut = Cut(qid, int(group["new"][part[0]]), rank)
+                    both = unpack(int(docs[0]))
+                    made = self._first(graph, one, both, self._sides(both), cut)
+                else:
+                    made = _distinct(graph, evaluator.answers(members, one, views.of(docs)))
+                yield made
+                answered += len(made["qid"])
+                if answered >= self.enough and not own:
+                    self.newest.note(qid, rank, last)
+
+    def _sides(self, docs: tuple[int, int]) -> tuple[Columns, Columns]:
+        """Return all bindings of a left and of a right document."""
+        found = self.bindings_of(distinct(np.array(docs)))
+        return chosen(found, found["doc"] == docs[0]), chosen(found, found["doc"] == docs[1])
+
+    # -- One side --------------------------------------------------------------------------
+
+    def filtered(
+        self, evaluator: Evaluator, touched: Sequence[Touched], bindings: Columns
+    ) -> Iterator[tuple[Members, Columns]]:
+        """Yield R_out of templates with one side, some of it at a time."""
+        counts = _Counts.of(bindings, "doc", "pair")
+        for members, rows in touched:
+            graph = members.template.graph
+            light = np.ones(len(rows["qid"]), np.bool_)
+            if counts.largest ** len(graph.pairs) > self.most:
+                found = _Expected.first(counts, rows["p0"])
+                for place in range(1, len(graph.pairs)):
+                    found = found.times(counts, found.docs, rows[f"p{place}"])
+                hot = found.expected > self.most
+                light[found.row[hot]] = False
+                for row, doc in zip(found.row[hot].tolist(), found.docs[hot].tolist(), strict=True):
+                    one = chosen(rows, np.array([row]))
+                    here = chosen(bindings, bindings["doc"] == doc)
+                    cut = Cut(int(one["qid"][0]), doc, int(self.ranks(np.array([doc]))[0]))
+                    yield members, self._first(graph, one, (doc, doc), (here, here), cut)
+            if light.any():
+                yield members, evaluator.filtered(members, chosen(rows, light), bindings)
+
+    def _first(
+        self,
+        graph: JoinGraph,
+        one: Columns,
+        docs: tuple[int, int],
+        sides: tuple[Columns, Columns],
+        group: Cut,
+    ) -> Columns:
+        """Return the first answers of one row of R_T with a left and a right document."""
+        pairs = [int(one[f"p{at}"][0]) for at, _ in enumerate(graph.pairs)]
+        relations, query = relations_of(graph, pairs, sides)
+        key = group.qid, group.rank
+        query.work = self._work.get(key, WORK)
+        nodes = query.answer(relations, self.enough)
+        self._work[key] = query.work
+        if query.gave_up:
+            self.cuts.append(group)
+            self.newest.note(*key, LAST)  # no older partner is tried
+        return _of_outputs(graph, one, docs, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many rows a relation has of each document (or two) and pair of variables (or two)."""
+
+    docs: Column
+    pairs: Column
+    counts: Column
+
+    @classmethod
+    def of(cls, relation: Columns, docs: str, pairs: str) -> _Counts:
+        groups, counts = grouped_counts(relation, docs, pairs)
+        return cls(groups[docs], groups[pairs], counts.astype(np.float64))
+
+    @property
+    def largest(self) -> float:
+        """The largest of the counts."""
+        return float(self.counts.max(initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """How many answers rows of R_T have at most with documents (or two)."""
+
+    row: Column
+    docs: Column
+    expected: Column
+
+    @classmethod
+    def first(cls, counts: _Counts, wanted: Column) -> _Expected:
+        """Return what one place of the template says: `wanted` is its column of R_T."""
+        row, at = Index(counts.pairs).rows(wanted, most=UNBOUNDED)
+        return cls(row, counts.docs[at], counts.counts[at])
+
+    def times(self, counts: _Counts, docs: Column, wanted: Column) -> _Expected:
+        """Return it multiplied by what a further place says; `docs` are the documents there."""
+        kept, at = equal_rows((docs, wanted[self.row]), (counts.docs, counts.pairs), len(self.row))
+        return _Expected(self.row[kept], self.docs[kept], self.expected[kept] * counts.counts[at])
+
+
+@dataclass(frozen=True, eq=False)
+class _MostAnswers:
+    """Upper bounds of the numbers of answers that views have."""
+
+    views: Views
+    ranks: Ranks
+
+    @cached_property
+    def _joins(self) -> _Counts:
+        return _Counts.of(self.views.joins, "docs", "pairs")
+
+    @cached_property
+    def _others(self) -> _Counts | None:
+        bindings = self.views.bindings
+        return None if bindings is None else _Counts.of(bindings, "doc", "pair")
+
+    @cached_property
+    def _of_documents(self) -> tuple[Column, Column]:
+        """The distinct pairs of documents, and the most value joins that one has of two pairs."""
+        first = steps(self._joins.docs)
+        return self._joins.docs[first], np.maximum.reduceat(self._joins.counts, first)
+
+    @cached_property
+    def _newcomers(self) -> Column:
+        """The newcomer of each of these, as a number from 0 on."""
+        _, rank, _, _ = newcomers(*unpack(self._of_documents[0]), self.ranks)
+        newcomer: Column = np.unique(rank, return_inverse=True)[1]
+        return newcomer
+
+    @cached_property
+    def _times(self) -> Columns:
+        """Gap, lead and age of each of these."""
+        _, first = np.unique(self.views.joins["docs"], return_index=True)
+        return {name: self.views.joins[name][first] for name in ("gap", "lead", "age")}
+
+    def may_exceed(self, graph: JoinGraph, most: int) -> bool:
+        """Return whether a newcomer may have too many answers with a row of R_T, cheaply."""
+        bound = self._of_documents[1] ** len(graph.equalities)
+        if self._others is not None:
+            bound = bound * self._others.largest ** (len(graph.pairs) - len(graph.equal))
+        return bool(bound.sum() > most and np.bincount(self._newcomers, bound).max() > most)
+
+    def expected(self, graph: JoinGraph, rows: Columns, some: Column) -> Columns:
+        """Return for some rows of R_T and pairs of documents how many answers there are at most.
+
+        Columns: row, docs, expected, and the newcomer and the partner with their ranks.
+        """
+        rows = chosen(rows, some)
+        found = _Expected.first(self._joins, rows["e0"])
+        for place in range(1, len(graph.equalities)):
+            found = found.times(self._joins, found.docs, rows[f"e{place}"])
+        if self._others is not None:
+            for place, (_, child) in enumerate(graph.pairs):
+                if child not in graph.equal:
+                    doc = unpack(found.docs)[graph.nodes[child].side]
+                    found = found.times(self._others, doc, rows[f"p{place}"])
+        times = chosen(self._times, np.searchsorted(self._of_documents[0], found.docs))
+        holds = in_time(chosen(rows, found.row), times)
+        docs = found.docs[holds]
+        new, rank, old, old_rank = newcomers(*unpack(docs), self.ranks)
+        return {
+            **{"row": some[found.row[holds]], "docs": docs, "expected": found.expected[holds]},
+            **{"new": new, "rank": rank, "old": old, "old_rank": old_rank},
+            "own": own_group(old, old_rank),
+        }
+
+
+def in_time(rows: Columns, times: Columns) -> Column:
+    """Return whether order, window and arrival hold: see `conjunctive._in_time`."""
+    gap, lead, age = times["gap"], times["lead"], times["age"]
+    followed = (lead > 0) & (gap <= rows["wl"])
+    holds = np.where(rows["op"] == FOLLOWED_BY, followed, abs(gap) <= rows["wl"])
+    found: Column = holds & (age <= rows["keep"])
+    return found
+
+
+def _in_parts(rows: Columns, joins: Columns) -> Iterator[Column]:
+    """Yield rows of R_T in parts, so that not too many combinations are looked at together."""
+    each = Index(joins["pairs"]).counts(rows["e0"])
+    before = np.cumsum(each) - each
+    cuts = np.flatnonzero(np.diff(before // COMBINED)) + 1
+    yield from np.split(np.arange(len(each)), cuts)
+
+
+def _sums_above(found: Columns, most: int) -> Column:
+    """Return which rows are in groups of which more than the bound is expected."""
+    if not len(found["row"]):
+        return np.zeros(0, np.bool_)
+    keys = np.stack((found["row"], found["rank"], found["own"]))
+    _, group = np.unique(keys, axis=1, return_inverse=True)
+    group = group.ravel()
+    above: Column = (np.bincount(group, found["expected"]) > most)[group]
+    return above
+
+
+def _distinct(graph: JoinGraph, made: Columns) -> Columns:
+    """Return answers that differ in their documents or output nodes, one of each."""
+    outputs = (f"node{at + 1}" for at, node in enumerate(graph.nodes) if node.output)
+    return grouped_counts(made, "doc1", "doc2", *outputs)[0]
+
+
+def _of_outputs(graph: JoinGraph, one: Columns, docs: tuple[int, int], nodes: Column) -> Columns:
+    """Return answers as rows of R_out; nodes that are no output are not known: -1."""
+    size = len(nodes)
+    made = {f"node{at + 1}": np.full(size, -1, np.int32) for at, _ in enumerate(graph.nodes)}
+    outputs = [at for at, node in enumerate(graph.nodes) if node.output]
+    for column, at in enumerate(outputs):
+        made[f"node{at + 1}"] = nodes[:, column].astype(np.int32)
+    return {
+        "qid": np.full(size, one["qid"][0], np.int64),
+        "doc1": np.full(size, docs[0], np.int64),
+        "doc2": np.full(size, docs[1], np.int64),
+        **made,
+        "wl": np.full(size, one["wl"][0], np.int64),
+    }

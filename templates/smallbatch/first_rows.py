@@ -1,0 +1,230 @@
+"""The first answers of a conjunctive query in lexicographic order, in bounded memory and work.
+
+Two documents of 40 equal nodes each, joined by four value joins, have 40^4 answers.  Only the
+first N are ever used (`templates.model.result_bound`), so those are enumerated without the others:
+
+1. Remove the rows that no answer uses (semi-joins, to a fixpoint).
+2. Join the relations, giving up as soon as an intermediate result exceeds `CHUNK` rows.
+3. On giving up, split the domain of the first output variable that has several values, and answer
+   each range in ascending order until N answers are known.
+
+The result depends on the relations alone, so every evaluator and every replay finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from templates.columns.columns import (
+    Column,
+    TooManyRows,
+    among,
+    chosen,
+    distinct,
+    equal_rows,
+    steps,
+)
+from templates.model.join_graph import JoinGraph
+
+CHUNK = 100_000
+"""Rows of an intermediate result from which on a query is split."""
+WORK = 5_000_000
+"""Rows that are joined for one group of answers at most: about a second.
+
+Only cyclic queries without answers come near it.
+"""
+RANGES = 16
+"""Ranges that a domain is split into at first."""
+
+Relation = Mapping[str, Column]
+"""The rows of one relation by variable; a variable in several relations joins them."""
+
+
+@dataclass(slots=True)
+class FirstRows:
+    """A conjunctive query over some relations.
+
+    `outputs` are its head, in the order that answers are sorted by; `unequal` are pairs of
+    variables that have to differ.  `work` is how many rows may be joined; what is left of it stays
+    there.  `gave_up` says that this was too little: answers may be missing then.
+    """
+
+    outputs: Sequence[str]
+    unequal: Sequence[tuple[str, str]] = ()
+    work: int = field(default=WORK)
+    gave_up: bool = field(default=False, init=False)
+
+    def answer(self, relations: Sequence[Relation], most: int) -> Column:
+        """Return the first `most` distinct answers, a row each, in ascending order."""
+        self.gave_up = False
+        if not all(map(_size, relations)):
+            return self._none()
+        projected = [
+            self._projected(one, [*relations[:at], *relations[at + 1 :]])
+            for at, one in enumerate(relations)
+        ]
+        return self._first(projected, most)
+
+    def _first(self, relations: Sequence[Relation], most: int) -> Column:
+        reduced = _reduced(relations)
+        if reduced is None:
+            return self._none()
+        if self.work <= 0:
+            self.gave_up = True
+            return self._none()
+        try:
+            return self._joined(reduced)[:most]
+        except TooManyRows:
+            pass
+        split = self._split(reduced)
+        if split is None:  # the head is fixed: one answer at most, if any binding of the rest is
+            most, split = 1, _widest(reduced)
+        found = [self._none()]
+        for part in self._ranges(reduced, split):
+            found.append(self._first(part, most))
+            most -= len(found[-1])
+            if most <= 0 or self.gave_up:
+                break
+        return np.concatenate(found)
+
+    def _none(self) -> Column:
+        return np.empty((0, len(self.outputs)), np.int64)
+
+    def _split(self, relations: Sequence[Relation]) -> str | None:
+        """Return the first output variable with several values."""
+        for name in self.outputs:
+            column = next(one[name] for one in relations if name in one)
+            if column.min() < column.max():
+                return name
+        return None
+
+    def _ranges(self, relations: Sequence[Relation], name: str) -> Iterator[Sequence[Relation]]:
+        """Yield the relations for one range of a variable's values after the other."""
+        values = distinct(next(one[name] for one in relations if name in one))
+        step = max(1, len(values) // RANGES)
+        for start in range(0, len(values), step):
+            some = values[start : start + step]
+            yield [chosen(one, among(one[name], some)) if name in one else one for one in relations]
+
+    def _joined(self, relations: Sequence[Relation]) -> Column:
+        """Return all distinct answers in order; raises TooManyRows."""
+        self.work -= sum(map(_size, relations))
+        left = sorted(relations, key=_size)
+        answer = dict(left.pop(0))
+        while left:
+            shared = [one for one in left if not answer.keys().isdisjoint(one)]
+            following = min(shared or left, key=_size)
+            left = [one for one in left if one is not following]
+            answer = _join(answer, following)
+            self.work -= _size(answer)
+            if any(self._is_done(name, left) for name in answer):
+                answer = self._projected(answer, left)
+        for one, other in self.unequal:
+            answer = dict(chosen(answer, answer[one] != answer[other]))
+        if not self.outputs:
+            return np.empty((min(1, _size(answer)), 0), np.int64)
+        rows = np.stack([answer[name].astype(np.int64) for name in self.outputs], axis=1)
+        return np.unique(rows, axis=0)
+
+    def _is_done(self, name: str, left: Sequence[Relation]) -> bool:
+        """Return whether nothing reads a variable any more."""
+        return not self._reads(name) and all(name not in one for one in left)
+
+    def _reads(self, name: str) -> bool:
+        return name in self.outputs or any(name in pair for pair in self.unequal)
+
+    def _projected(self, answer: Relation, left: Sequence[Relation]) -> dict[str, Column]:
+        """Return an intermediate result without what nothing reads any more, rows distinct."""
+        names = [name for name in answer if not self._is_done(name, left)]
+        if not names:  # that there is a row is all that matters
+            return {name: column[:1] for name, column in answer.items()}
+        order = np.lexsort([answer[name] for name in names])
+        first = steps(*(answer[name][order] for name in names))
+        return {name: answer[name][order[first]] for name in names}
+
+
+def _size(relation: Relation) -> int:
+    return len(next(iter(relation.values())))
+
+
+def _join(left: Relation, right: Relation) -> dict[str, Column]:
+    """Return the natural join of two relations; raises TooManyRows."""
+    names = [name for name in left if name in right]
+    if names:
+        ours, theirs = equal_rows(
+            [left[name] for name in names], [right[name] for name in names], CHUNK
+        )
+    else:
+        if _size(left) * _size(right) > CHUNK:
+            raise TooManyRows
+        ours = np.repeat(np.arange(_size(left)), _size(right))
+        theirs = np.tile(np.arange(_size(right)), _size(left))
+    others = {name: column for name, column in right.items() if name not in left}
+    return {**chosen(left, ours), **chosen(others, theirs)}
+
+
+def _widest(relations: Sequence[Relation]) -> str:
+    """Return the variable with the most values."""
+    sizes = {name: len(distinct(column)) for one in relations for name, column in one.items()}
+    return max(sizes, key=sizes.__getitem__)
+
+
+def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
+    """Return the relations without the rows that agree with none of another; None: one is empty.
+
+    Of an acyclic query what is left is all used by some answer.
+    """
+    relations = list(relations)
+    changed = True
+    while changed:
+        changed = False
+        for name in {name for one in relations for name in one}:
+            having = [at for at, one in enumerate(relations) if name in one]
+            if len(having) < 2:
+                continue
+            common = distinct(relations[having[0]][name])
+            for at in having[1:]:
+                common = common[among(common, distinct(relations[at][name]))]
+            for at in having:
+                stays = among(relations[at][name], common)
+                if not stays.all():
+                    relations[at] = chosen(relations[at], stays)
+                    changed = True
+    return relations if all(map(_size, relations)) else None
+
+
+def relations_of(
+    graph: JoinGraph, pairs: Sequence[int], sides: Sequence[Relation]
+) -> tuple[list[Relation], FirstRows]:
+    """Return a template's query for one row of R_T over the bindings of its documents.
+
+    `pairs` are the row's pairs of variables; `sides` are the bindings of the left and the right
+    document: pair, node1, node2, key, valued.  The head is the output nodes in their order.
+    """
+    keys = _key_variables(graph)
+    relations: list[Relation] = []
+    for (parent, child), pair in zip(graph.pairs, pairs, strict=True):
+        bindings = sides[graph.nodes[child].side]
+        here = bindings["pair"] == pair
+        if child in graph.compared:  # what has no value equals nothing and differs from nothing
+            here &= bindings["valued"]
+        rows = chosen(bindings, here)
+        made = {f"n{parent}": rows["node1"], f"n{child}": rows["node2"]}
+        if child in keys:
+            made[keys[child]] = rows["key"]
+        relations.append(made)
+    outputs = [f"n{number}" for number, node in enumerate(graph.nodes) if node.output]
+    unequal = [(keys[edge.left], keys[edge.right]) for edge in graph.edges if edge.operator != "="]
+    return relations, FirstRows(outputs, unequal)
+
+
+def _key_variables(graph: JoinGraph) -> dict[int, str]:
+    """Return the variable of each compared node's value: nodes that have to be equal share one."""
+    variables = {node: f"k{node}" for node in sorted(graph.compared)}
+    for edge in graph.equalities:
+        old, new = variables[edge.right], variables[edge.left]
+        variables = {node: new if one == old else one for node, one in variables.items()}
+    return variables

@@ -1,0 +1,1 @@
+"""Conjunctive queries on DuckDB, one for each template."""

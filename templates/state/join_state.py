@@ -1,0 +1,277 @@
+"""The join state in memory: slices R_L,s and R_R,s of all values (Hong 2009, section 6.5).
+
+A slice is what the state has of one string value.  The rows are columns, an
+index finds those of a value, another those of a document, so a batch costs
+what it meets, not what is kept.  The database has the same rows, and is the
+truth: after a restart or a failure they are read from there.
+
+Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
+differ in a constant has a pair for the item and its title.  So the rows of two nodes and a value
+are a *link*, which has the value once.  It is links that are found by value, and their rows with
+them.  (In stores of earlier releases derived nodes of one number may differ in value.)
+
+A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  If that is too much
+a part of it may be dropped (`templates.state.view_cache`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from templates.columns.columns import (
+    UNBOUNDED,
+    Column,
+    Columns,
+    Growing,
+    Index,
+    among,
+    chosen,
+    columns_of,
+    distinct,
+    ends,
+    numbered,
+    pack,
+    spread,
+    steps,
+    together,
+)
+from templates.columns.sorted_runs import Runs
+
+ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}
+LINK: Mapping[str, npt.DTypeLike] = {
+    "slot": np.int32,  # the document's place among those that are kept
+    "node1": np.int32,
+    "node2": np.int32,
+    "key": np.uint64,
+    "valued": np.bool_,  # whether the second node's value joins: there is a key
+    "end": np.int32,  # the row after the link's last one
+}
+DOCUMENT: Mapping[str, npt.DTypeLike] = {
+    "doc": np.int64,
+    "start": np.int64,
+    "ts": np.int64,
+    "clock": np.int64,
+    "rank": np.int64,
+    "base": np.int64,
+    "end": np.int64,  # the row after the document's last one
+    "touched": np.int32,  # the turn in which it was met last
+}
+ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
+
+LINKED = ("place", "node1", "node2", "valued", "key")
+"""What is the same in the rows of a link; `place` is that of the document."""
+
+
+class Kept:
+    """The bindings that later documents may meet, found by value and by document."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Have nothing."""
+        self._rows = Growing(ROW)
+        self._links = Growing(LINK)
+        self._documents = Growing(DOCUMENT)
+        self._by_value = Runs()
+        self._by_doc = Runs()
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all of it takes."""
+        parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
+        return sum(part.nbytes for part in parts)
+
+    def add(self, bindings: pa.Table, times: pa.Table) -> None:
+        """Add rows of `state.binding`, and of `state.times` in the order of documents.
+
+        A document that is there is added once more, with the rows that it has, so all of a
+        document's rows are together.  Such ones are among the last: composites of this push.
+        """
+        if not bindings.num_rows:
+            return
+        columns: Columns = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+        documents = columns_of(times)
+        _, slots = self._by_doc.rows(documents["doc"], documents["doc"])
+        if len(slots):
+            there = self._take_from(int(slots.min()), tuple(columns), tuple(documents))
+            columns, documents = (
+                together(parts) for parts in zip(there, (columns, documents), strict=True)
+            )
+            documents = chosen(documents, np.unique(documents["doc"], return_index=True)[1])
+        columns = {**columns, "place": np.searchsorted(documents["doc"], columns["doc"])}
+        columns = chosen(columns, _by_link(columns))
+        place = columns["place"]
+        first = steps(*(columns[name] for name in LINKED))
+        links = chosen(columns, first)
+        opening = steps(place[first])
+        before = self._rows.size, self._links.size, self._documents.size
+        link = before[1] + numbered(first, len(place))
+        self._rows.extend({"pair": columns["pair"], "link": link})
+        slot = before[2] + numbered(opening, len(first))
+        self._links.extend({**links, "slot": slot, "end": before[0] + ends(first, len(place))})
+        documents = chosen(documents, place[first[opening]])
+        touched = np.full(len(opening), self.turn, np.int32)
+        last = before[0] + ends(first[opening], len(place))
+        self._documents.extend({**documents, "end": last, "touched": touched})
+        self._index(*before[1:])
+
+    def _take_from(
+        self, slot: int, columns: tuple[str, ...], documents: tuple[str, ...]
+    ) -> tuple[Columns, Columns]:
+        """Take out the documents from some slot on; return columns of their rows and of them."""
+        link = int(np.searchsorted(self._links["slot"], slot))
+        row = int(self._documents["end"][slot - 1]) if slot else 0
+        rows = self.rows(np.arange(row, self._rows.size), columns)
+        taken = {name: self._documents[name][slot:] for name in documents}
+        self._rows.size, self._links.size, self._documents.size = row, link, slot
+        self._by_value.cut(link)
+        self._by_doc.cut(slot)
+        return rows, taken
+
+    # -- Finding ---------------------------------------------------------------------------
+
+    def counts(self, keys: Column) -> Column:
+        """Return how many links there are of each of some values."""
+        return self._by_value.counts(keys, keys)
+
+    def of_values(self, keys: Column) -> tuple[Column, Column]:
+        """Return all pairs of a place in `keys` and a row with the value there."""
+        return self._slices(keys)
+
+    def _slices(self, keys: Column) -> tuple[Column, Column]:
+        which, links = self._by_value.rows(keys, keys)
+        place, rows = _within(self._links["end"], links)
+        return which[place], rows
+
+    def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
+        """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
+        every = distinct(keys)
+        which, rows = self._slices(every)
+        usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
+        which, rows = which[usable], rows[usable]
+        there = Index(pack(which, self._rows["pair"][rows].astype(np.int64)))
+        place, found = there.rows(pack(np.searchsorted(every, keys), pairs), most=UNBOUNDED)
+        return place, rows[found]
+
+    def of_documents(self, docs: Column) -> Column:
+        """Return the rows of some documents, each of which is named once."""
+        _, slots = self._by_doc.rows(docs, docs)
+        return _within(self._documents["end"], slots)[1]
+
+    def ranks(self, docs: Column) -> Column:
+        """Return the place in the order of arrival of some documents that have rows; else -1."""
+        found = np.full(len(docs), -1, np.int64)
+        which, slots = self._by_doc.rows(docs, docs)
+        found[which] = self._documents["rank"][slots]
+        return found
+
+    def rows(self, rows: Column, names: tuple[str, ...]) -> Columns:
+        """Return some columns of some rows: those of `state.binding` and `state.times`."""
+        links = self._rows["link"][rows]
+        slots = self._links["slot"][links]
+        found = {}
+        for name in names:
+            if name in ROW:
+                found[name] = self._rows[name][rows]
+            elif name in LINK:
+                found[name] = self._links[name][links]
+            else:
+                found[name] = self._documents[name][slots]
+        return found
+
+    def ages(self) -> tuple[Column, Column]:
+        """Return of all rows the pairs of variables, and the times."""
+        times = self._documents["ts"][self._links["slot"]]
+        return self._rows["pair"], times[self._rows["link"]]
+
+    def has_documents(self, docs: Column) -> Column:
+        """Return for each of some documents whether it has rows."""
+        found: Column = self._by_doc.counts(docs, docs) > 0
+        return found
+
+    def _touch(self, rows: Column) -> None:
+        """Note that the documents of some rows were met."""
+        slots = self._links["slot"][self._rows["link"][rows]]
+        self._documents["touched"][slots] = self.turn
+
+    # -- Forgetting ------------------------------------------------------------------------
+
+    def drop_oldest(self, fitting: Callable[[Column], int]) -> Column:
+        """Drop the documents that were met longest ago; return the values of their links.
+
+        `fitting` says how many may stay, given how many bytes each takes, the latest one first.
+        """
+        latest = np.lexsort((self._documents["doc"], self._documents["touched"]))[::-1]
+        sizes = ROW_BYTES * np.diff(self._documents["end"], prepend=0) + DOCUMENT_BYTES
+        sizes += LINK_BYTES * np.bincount(self._links["slot"], minlength=len(sizes))
+        stays = np.zeros(self._documents.size, np.bool_)
+        stays[latest[: fitting(sizes[latest])]] = True
+        link_stays = stays[self._links["slot"]]
+        gone: Column = self._links["key"][~link_stays & self._links["valued"]]
+        self._only(np.flatnonzero(link_stays[self._rows["link"]]))
+        return gone
+
+    def forget(self, keeps: Column, clock: int) -> None:
+        """Forget rows older than their pair of variables is kept, by its number, before a clock.
+
+        A negative number says that nobody needs the pair's rows any more.
+        """
+        pairs, ts = self.ages()
+        keep = keeps[pairs]
+        self._only(np.flatnonzero((keep >= 0) & (ts >= clock - keep)))
+
+    def _only(self, rows: Column) -> None:
+        if len(rows) == self._rows.size:
+            return
+        link = self._rows["link"][rows]
+        first = steps(link)
+        slot = self._links["slot"][link[first]]
+        opening = steps(slot)
+        self._rows.only(rows)
+        self._links.only(link[first])
+        self._documents.only(slot[opening])
+        self._rows["link"][:] = numbered(first, len(rows))
+        self._links["slot"][:] = numbered(opening, len(first))
+        self._links["end"][:] = ends(first, len(rows))
+        self._documents["end"][:] = ends(first[opening], len(rows))
+        self._by_value, self._by_doc = Runs(), Runs()
+        self._index(0, 0)
+
+    def _index(self, link: int, slot: int) -> None:
+        """Have the links and documents from some on found."""
+        valued = link + np.flatnonzero(self._links["valued"][link:])
+        self._by_value.add(self._links["key"][valued], valued.astype(np.int32))
+        slots = np.arange(slot, self._documents.size)
+        self._by_doc.add(self._documents["doc"][slots], slots)
+
+
+def _by_link(columns: Columns) -> Column:
+    """Return rows in the order of their documents (`place`), and in it of their links."""
+    parts = [columns[name] for name in LINKED]
+    sizes = [int(part.max()) + 1 for part in parts[:-1]]
+    if math.prod(sizes) < 1 << 63:
+        codes = np.ravel_multi_index(parts[:-1], sizes)
+        order: Column = np.argsort(codes, kind="stable")
+        codes = codes[order]
+        if len(steps(codes)) == len(steps(codes, columns["key"][order])):  # nearly always
+            return order
+    return np.lexsort(parts[::-1])
+
+
+def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
+    """Return all rows of documents or links, each with the place of its one in `numbers`.
+
+    `ends` are the rows after the last ones of all of them.
+    """
+    first = np.where(numbers > 0, ends[numbers - 1], 0)
+    return spread(first, ends[numbers])

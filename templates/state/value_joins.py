@@ -1,0 +1,343 @@
+"""R_vj: the value joins of a batch, once for all templates (Hong 2009, section 6.5).
+
+A row is a value join that holds between two documents, with the bindings of
+both nodes and of the nodes above them, and with how the documents lie in time.
+It is found by its value: for each of the batch's, the slice that is kept.
+
+A value that very many documents share (the address of a channel) would join
+all of them with one another, and hardly a query asks for that alone.  So of
+each row of R_T only the *driving* value join is made from the slices, that
+whose slices are smallest; the others are made between the documents that some
+driving one has brought together.
+
+A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`),
+with its partners from the newest to the oldest, a part at a time, so that what is bounded to the
+newest ones (`Stops`) never makes the others.  Two documents that alone have more than `PART` are
+*dense*: their R_vj is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from templates.columns.columns import (
+    UNBOUNDED,
+    Column,
+    Columns,
+    Index,
+    among,
+    chosen,
+    distinct,
+    pack,
+    portions,
+    spread,
+    together,
+    unpack,
+)
+from templates.registry.members import Driving
+from templates.sql.relations import INFINITE
+from templates.sql.views import JOINS
+from templates.state.join_state import Kept
+
+FEW = 4096
+"""Value joins of a batch up to which all of them are made."""
+LONG = 4
+"""Links of a slice, for each pair of variables that is looked up in it, from which on that pays."""
+PART = 200_000
+"""Value joins up to which those of several documents are made at once."""
+
+TIMES = ("start", "ts", "clock", "rank", "base")
+ROW = ("doc", "pair", "node1", "node2", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """Two documents with too many value joins to make, and which pairs of variables have some."""
+
+    left: int
+    right: int
+    edges: Column
+
+
+class HeavyBatch(Exception):
+    """A batch of several documents has a heavy one: its documents are to be joined one by one."""
+
+
+class Stops(Protocol):
+    """Tells which partners of a newcomer are still wanted."""
+
+    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
+        """Return a mask: value joins of which no row of R_T wants a partner or an older one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What no registered join exceeds: its window, how long it keeps, and its direction."""
+
+    window: int = INFINITE
+    keep: int = INFINITE
+    forward_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a batch over what is kept; `times` are those of the batch's documents.
+
+    `back`: the batch is the left side, and the right one what was kept before
+    the document `first`; else the batch is the right side, and the left one
+    all that is kept, the batch included.  `older`: only what was kept before `first`, there too.
+    """
+
+    kept: Kept
+    bounds: Bounds
+    times: Columns
+    back: bool
+    first: int
+    stops: Stops
+    older: bool = False
+
+    def joins(
+        self, batch: Columns, driving: Callable[[Mapping[int, int]], Driving]
+    ) -> Iterator[Columns | Dense]:
+        """Yield R_vj in parts: all rows between two documents are in one.
+
+        `driving` says which value joins drive, given what the pairs of variables of the batch
+        weigh: how many links are kept with their values.
+        """
+        keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
+        there = self.kept.counts(keys)
+        if (there * here).sum() <= FEW:
+            which, rows = self.kept.of_values(batch["key"])
+            if len(rows) <= FEW:
+                yield self._made(batch, which, rows)
+                return
+        pairs, place = np.unique(batch["pair"], return_inverse=True)
+        weights = np.bincount(place, there[places]).astype(np.int64)
+        light = weights > 0
+        driven = driving(dict(zip(pairs[light].tolist(), weights[light].tolist(), strict=True)))
+        if len(driven.edges):
+            yield from self._driven(batch, driven)
+
+    def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns | Dense]:
+        """Yield R_vj in parts, given the value joins that drive."""
+        drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
+        asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
+        asked, places = np.unique(asked, axis=1, return_inverse=True)
+        which, rows = self._slices(asked[0], asked[1].astype(np.int64), driven.edges)
+        rows = rows[np.argsort(which, kind="stable")]
+        ends = np.cumsum(np.bincount(which, minlength=asked.shape[1]))
+        slices = np.zeros(
+            (len(batch["key"]), 2), dtype=np.int64
+        )  # of `rows`, for each of the batch
+        slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places.ravel()]
+        expected = slices[:, 1] - slices[:, 0]
+        heavy = _heavy(batch["doc"], expected)
+        if len(heavy):
+            if batch["doc"].min() < batch["doc"].max() or not (self.back or self.older):
+                raise HeavyBatch
+            yield from self._newest_first(batch, slices, rows, driven)
+            return
+        for part in _parts(batch["doc"], expected):
+            yield from self._part(chosen(batch, part), slices[part], rows, driven)
+
+    def _part(
+        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+    ) -> Iterator[Columns]:
+        """Yield R_vj of some rows of the batch, each with the kept rows of its slice."""
+        at, found = spread(*slices.T)
+        joins = self._made(ours, at, rows[found])
+        if len(joins["docs"]):
+            besides = self._besides(ours, joins, driven)
+            yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
+
+    def _newest_first(
+        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+    ) -> Iterator[Columns | Dense]:
+        """Yield R_vj of one heavy document, its newest partners first, as long as they are wanted.
+
+        Rows of the document with the same slice are counted, not repeated, until a part is made.
+        """
+        doc = int(ours["doc"][0])
+        distinct_slices, first, times = np.unique(
+            slices, axis=0, return_index=True, return_counts=True
+        )
+        which, at = spread(*distinct_slices.T)
+        kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
+        older = kept["doc"] < self.first
+        if not older.any():
+            return
+        which, at, kept = which[older], at[older], chosen(kept, older)
+        near = ours["pair"][first][which].astype(np.int64)
+        far = kept["pair"].astype(np.int64)
+        edges = pack(near, far) if self.back else pack(far, near)
+        partners, inverse = np.unique(kept["doc"], return_inverse=True)
+        ranks = np.empty(len(partners), np.int64)
+        ranks[inverse] = kept["rank"]
+        expected = np.bincount(inverse, times[which], len(partners)).astype(np.int64)
+        order = np.lexsort((partners, ranks))[::-1]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))  # of each partner among the newest
+        place = place[inverse]
+        for part in portions(expected[order], PART):
+            here = np.flatnonzero((place >= part[0]) & (place <= part[-1]))
+            newest = int(partners[order[part[0]]])
+            present = distinct(edges[here])
+            gone = present[self.stops.exhausted(doc, newest, present)]
+            here = here[~among(edges[here], gone)]
+            if not len(here):
+                continue
+            if expected[order[part[0]]] > PART:
+                yield Dense(*((doc, newest) if self.back else (newest, doc)), distinct(edges[here]))
+                continue
+            wanted = np.zeros(len(rows), np.bool_)
+            wanted[at[here]] = True
+            before = np.append(0, np.cumsum(wanted))
+            yield from self._part(ours, before[slices], rows[wanted], driven)
+
+    def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
+        """Return all places of `keys` and `near`, each with a kept row that these drive to.
+
+        Of a long slice that leads to few pairs of variables these are looked up.
+        """
+        nears, fars = self._sides(driven)
+        order = np.argsort(nears, kind="stable")
+        nears, fars = nears[order], fars[order]
+        first, last = (np.searchsorted(nears, near, side) for side in ("left", "right"))
+        long = self.kept.counts(keys) > LONG * (last - first)
+        which, rows = self.kept.of_values(keys[~long])
+        which = np.flatnonzero(~long)[which]
+        ends = near[which], self.kept.rows(rows, ("pair",))["pair"].astype(np.int64)
+        usable = among(pack(*(ends if self.back else ends[::-1])), driven)
+        asked, at = spread(first[long], last[long])
+        asked = np.flatnonzero(long)[asked]
+        place, found = self.kept.of_pairs(keys[asked], fars[at])
+        return (
+            np.concatenate((which[usable], asked[place])),
+            np.concatenate((rows[usable], found)),
+        )
+
+    def _sides(self, numbers: Column) -> tuple[Column, Column]:
+        """Return the half of packed numbers on the batch's side, and that on the kept side."""
+        left, right = unpack(numbers)
+        return (left, right) if self.back else (right, left)
+
+    def _besides(self, batch: Columns, joins: Columns, driven: Driving) -> Columns:
+        """Return the value joins that rows need beside those that drive them and have been made."""
+        near, far, nears, fars = self._asked(joins, driven)
+        docs, ends = distinct(far), distinct(fars)
+        rows = self.kept.of_documents(docs)
+        kept = self.kept.rows(rows, ("doc", "pair", "key", "valued"))
+        wanted = distinct(_code(docs, far, ends, fars))
+        usable = np.flatnonzero(kept["valued"] & among(kept["pair"], ends))
+        codes = _code(docs, kept["doc"][usable], ends, kept["pair"][usable])
+        usable = usable[among(codes, wanted)]
+        rows, kept = rows[usable], chosen(kept, usable)
+        ours = np.flatnonzero(among(batch["pair"], distinct(nears)))
+        keys = distinct(batch["key"][ours])
+        usable = np.flatnonzero(among(kept["key"], keys))
+        rows, kept = rows[usable], chosen(kept, usable)
+        near, far = self._sides(distinct(joins["docs"]))
+        in_need = among(far, docs)
+        near, far = near[in_need], far[in_need]
+        ours_by_doc = Index(batch["doc"][ours])
+        there = _code(docs, kept["doc"], keys, kept["key"])
+        made = []
+        for part in _cut(ours_by_doc.counts(near)):
+            place, which = ours_by_doc.rows(near[part], most=UNBOUNDED)
+            asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
+            found, at = Index(asked).rows(there, most=UNBOUNDED)
+            made.append(self._made(batch, ours[which[at]], rows[found]))
+        return together(made)
+
+    def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
+        """Return what is asked for beside some joins: documents and pairs, near and far."""
+        present, place = np.unique(joins["pairs"], return_inverse=True)
+        lead, others = driven.others(present)
+        others = others[np.argsort(lead, kind="stable")]
+        ends = np.cumsum(np.bincount(lead, minlength=len(present)))
+        which, at = spread(np.append(0, ends[:-1])[place], ends[place])
+        return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
+
+    def _made(self, batch: Columns, which: Column, rows: Column) -> Columns:
+        """Return R_vj of some rows of the batch, each with a kept one of the same value."""
+        at = np.searchsorted(self.times["doc"], batch["doc"][which])
+        near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)
+        one, other = (near, far) if self.back else (far, near)
+        gap, lead, age = times_of(one, other)
+        wanted = (one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)
+        wanted &= age <= self.bounds.keep
+        if self.bounds.forward_only:
+            wanted &= lead > 0
+        if self.back or self.older:
+            wanted &= self.kept.rows(rows, ("doc",))["doc"] < self.first
+        which, rows = which[wanted], rows[wanted]
+        near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
+        one, other = (near, far) if self.back else (far, near)
+        joins = {
+            "doc1": one["doc"],
+            "doc2": other["doc"],
+            "key": one["key"],
+            "pair1": one["pair"],
+            "above1": one["node1"],
+            "node1": one["node2"],
+            "pair2": other["pair"],
+            "above2": other["node1"],
+            "docs": pack(one["doc"], other["doc"]),
+            "pairs": pack(one["pair"].astype(np.int64), other["pair"].astype(np.int64)),
+            "node2": other["node2"],
+            "gap": gap[wanted],
+            "lead": lead[wanted],
+            "age": age[wanted],
+        }
+        assert list(joins) == JOINS.names
+        return joins
+
+
+def times_of(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
+    """Return gap, lead and age of documents: see `views.JOINS`."""
+    forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
+    before, after = one["rank"] < other["rank"], one["rank"] > other["rank"]
+    age = np.where(before, forth, np.where(after, back, np.maximum(forth, back)))
+    return other["ts"] - one["ts"], other["start"] - one["ts"], age
+
+
+def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
+    """Return a number for each two values, from their places among all, which are sorted.
+
+    They have to be among them: another would have the number of its neighbour.
+    """
+    return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
+
+
+def _heavy(docs: Column, expected: Column) -> Column:
+    """Return the documents of which more than `PART` value joins are expected, in order."""
+    if expected.sum() <= PART:
+        return docs[:0]
+    numbers, place = np.unique(docs, return_inverse=True)
+    found: Column = numbers[np.bincount(place, expected) > PART]
+    return found
+
+
+def _cut(expected: Column) -> list[Column]:
+    """Return places in parts, so that not too much is expected of any."""
+    before = np.cumsum(expected) - expected
+    return np.split(np.arange(len(expected)), np.flatnonzero(np.diff(before // PART)) + 1)
+
+
+def _parts(docs: Column, expected: Column) -> Iterator[Column]:
+    """Yield the rows of a batch in parts, so that not too much is expected of any.
+
+    The rows of a document stay together.
+    """
+    if expected.sum() <= PART:
+        yield np.arange(len(docs))
+        return
+    order = np.argsort(docs, kind="stable")
+    starts = np.flatnonzero(np.diff(docs[order], prepend=-1))
+    before = np.cumsum(expected[order])[starts] - expected[order][starts]
+    cuts = np.flatnonzero(np.diff(before // PART)) + 1
+    yield from np.split(order, starts[cuts])

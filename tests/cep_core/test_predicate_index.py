@@ -1,0 +1,125 @@
+"""The predicate index finds what trying each predicate finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from cep_core.algebra.expressions import (
+    FUNCTIONS,
+    And,
+    Arithmetic,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Missing,
+    Not,
+    Or,
+)
+from cep_core.dataflow import code
+from cep_core.dataflow.predicate_index import PredicateIndex
+from cep_core.dataflow.predicates import MOST_DISJUNCTS, Definition, Shapes, normal_form
+from tests.examples import MORE
+
+NAN = float("nan")
+VALUES = st.sampled_from([None, 0, 1, 2, 2.5, NAN])
+CONSTANTS = st.sampled_from([0, 1, 2, 2.5, None]).map(Constant)
+OPERATORS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+
+
+def columns(side: int) -> st.SearchStrategy[Column]:
+    """Columns of a side with two attributes."""
+    return st.integers(0, 1).map(lambda index: Column(1 if side == 1 else 2, index))
+
+
+def atoms(binary: bool) -> st.SearchStrategy[Expression]:
+    newer = columns(2)
+    other: st.SearchStrategy[Any] = CONSTANTS | newer
+    if binary:
+        other = other | columns(1)
+    halves = st.builds(Arithmetic, st.just("/"), newer, CONSTANTS)
+    return st.one_of(
+        st.builds(Compare, OPERATORS, newer, other),
+        st.builds(Compare, OPERATORS, CONSTANTS, newer),
+        st.builds(Compare, OPERATORS, halves, other),
+        st.builds(Compare, OPERATORS, newer, st.just(Missing())),
+    )
+
+
+def predicates(binary: bool) -> st.SearchStrategy[Expression]:
+    return st.recursive(
+        atoms(binary),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=3).map(lambda items: And(tuple(items))),
+            st.lists(inner, min_size=1, max_size=3).map(lambda items: Or(tuple(items))),
+            inner.map(Not),
+        ),
+        max_leaves=6,
+    )
+
+
+ROWS = st.tuples(VALUES, VALUES).map(lambda values: (0, 0, 0, *values))
+
+
+def defined(shapes: Shapes, node: Expression, binary: bool) -> Definition:
+    shape, constants = shapes.of(node, binary)
+    return Definition(shape, constants(()))
+
+
+@settings(max_examples=40 * MORE)
+@given(
+    binary=st.booleans(),
+    data=st.data(),
+)
+def test_finds_what_trying_each_finds(binary: bool, data: st.DataObject) -> None:
+    shapes = Shapes(FUNCTIONS)
+    nodes = data.draw(st.lists(predicates(binary), min_size=1, max_size=24))
+    removed = data.draw(st.sets(st.integers(0, len(nodes) - 1)))
+    index: PredicateIndex[int] = PredicateIndex()
+    for number, node in enumerate(nodes):
+        index.add(defined(shapes, node, binary), number)
+    for number in sorted(removed):
+        index.remove(number)
+    for older, newer in data.draw(st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=4)):
+        expected = [
+            number
+            for number, node in enumerate(nodes)
+            if number not in removed and code.careful(node, FUNCTIONS, binary)(older, newer, ())
+        ]
+        assert sorted(index.find(older if binary else None, newer)) == expected
+    for number in range(len(nodes)):
+        if number not in removed:
+            index.remove(number)
+    assert len(index) == 0
+    assert index.find(None, (0, 0, 0, 1, 1)) == []
+
+
+@given(node=predicates(True), older=ROWS, newer=ROWS)
+def test_quick_and_careful_conditions_agree(node: Expression, older: Any, newer: Any) -> None:
+    quick = code.condition(node, FUNCTIONS, True)
+    assert quick(older, newer, ()) is code.careful(node, FUNCTIONS, True)(older, newer, ())
+
+
+def test_a_predicate_of_too_many_disjuncts_stays_whole() -> None:
+    pair = Or((Compare("=", Column(2, 0), Constant(0)), Compare("=", Column(2, 1), Constant(1))))
+    assert len(normal_form(And((pair,) * 6))) <= MOST_DISJUNCTS
+    wide = And(
+        tuple(
+            Or(tuple(Compare("=", Column(2, i), Constant(10 * i + j)) for j in range(3)))
+            for i in range(4)
+        )
+    )
+    assert normal_form(wide) == [(wide,)]
+
+
+def test_nulls_and_nan_enter_no_index() -> None:
+    shapes = Shapes(FUNCTIONS)
+    index: PredicateIndex[int] = PredicateIndex()
+    equal = defined(shapes, Compare("=", Column(2, 0), Constant(None)), False)
+    for number in range(20):
+        index.add(equal, number)
+    assert index.find(None, (0, 0, 0, None, 1)) == []
+    assert index.find(None, (0, 0, 0, NAN, 1)) == []

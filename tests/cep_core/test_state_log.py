@@ -1,0 +1,232 @@
+"""The entries of a log say all that there is, whatever m-op keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cep_core import ALL_RULES, Engine, Event
+from cep_core.state.snapshot import Codec
+from cep_core.state.state_log import StateLog, StateWriter
+
+QUERIES = {
+    "next": ("SELECT * FROM A NEXT{$1.k = $2.k} B", "cel"),
+    "join": ("SELECT * FROM A JOIN{$1.k = $2.k, 6 s} B", "cel"),
+    "mean": ("SELECT k, COUNT(*) AS n FROM A GROUP BY k WINDOW 6 s", "cel"),
+    "negation": ("EVENT SEQ(A a, B b, !C c) WHERE [k] WITHIN 6", "sase"),
+    "runs": ("EVENT SEQ(A a, B+ b[]) WHERE skip_till_next_match(a, b[]) {[k]} WITHIN 9", "sase"),
+    "longer join": ("SELECT * FROM A JOIN{$1.k = $2.k, 9 s} B", "cel"),
+    "selected": ("EVENT SEQ(A a, B b) WHERE a.k > 'x' AND b.k > a.k WITHIN 9", "sase"),
+    "selected otherwise": ("EVENT SEQ(A a, B b) WHERE a.k < 'z' AND b.k > a.k WITHIN 9", "sase"),
+}
+
+
+def decoded(codec: Codec, entries: dict[int, bytes]) -> dict[str, list[str]]:
+    return by_kind(map(codec.unpacked, entries.values()))
+
+
+def whole(core: Engine) -> dict[str, list[str]]:
+    """What an empty log would write."""
+    writer = StateWriter(core.plan, core.codec, lambda operator: operator.number)
+    return by_kind(writer.entries({}))
+
+
+def by_position(core: Engine) -> dict[str, list[str]]:
+    """What a snapshot has, whatever numbers operators have in a log."""
+    return by_kind(core.codec.unpacked(core.snapshot())["entries"])
+
+
+def by_kind(entries: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
+    for entry in entries:
+        for key, data in entry.items():
+            if key != "held":
+                found[key].append(repr(data))
+    return {key: sorted(rows) for key, rows in found.items()}
+
+
+def register(core: Engine, entries: StateLog, name: str) -> None:
+    text, language = QUERIES[name]
+    core.register(name, text, language)
+    entries.hold(name, core.query(name).held)
+
+
+def test_what_stays_is_not_written_again() -> None:
+    """Whichever m-op keeps it, and by whom ever it is shared; not even after a restart."""
+    codec = Codec(())
+    written: dict[int, bytes] = {}
+    told = []
+    for again in (False, True):
+        core = Engine(1)
+        entries = core.keep_log()
+        for stream in "ABCD":
+            core.stream(stream, {"k": str})
+        for name in QUERIES:
+            register(core, entries, name)
+        if again:
+            entries.restore(sorted(written.items()))
+        else:
+            core.push([Event("ABC"[time % 3], ("xyz"[time % 2],), time) for time in range(12)])
+        for time in (14, 15) if again else (12, 13):
+            core.push([Event("D", ("x",), time)])  # nobody reads it
+            new, gone = entries.take()
+            told.append([list(codec.unpacked(entry)) for _, entry in new])
+            written = {n: one for n, one in (written | dict(new)).items() if n not in gone}
+    kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
+    assert kinds >= {"sequence", "window_join", "aggregate", "sequence_scan", "negation"}
+    assert all(one == ["lanes"] for one in (*told[1], *told[3]))
+
+
+def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
+    codec, core = Codec(()), Engine(1)
+    entries, written = core.keep_log(), dict[int, bytes]()
+    for stream in "ABC":
+        core.stream(stream, {"k": str}, lateness=2 * (stream == "C"))
+    for name in QUERIES:
+        if name != "longer join":
+            register(core, entries, name)
+    core.register("again", *QUERIES["join"])
+    entries.hold("again", core.query("again").held)
+    most = 0
+    for time in range(40):
+        if time == 9:
+            register(core, entries, "longer join")
+        if time in (18, 25):
+            name = {18: "again", 25: "join"}[time]
+            core.unregister(name)
+            entries.release(name)
+        core.push([Event("ABCAB"[time % 5], ("xyz"[time % 3],), time)])
+        new, gone = entries.take()
+        for number in gone:
+            written.pop(number, None)
+        written.update(new)
+        assert decoded(codec, written) == whole(core)
+        most = max(most, len(new))
+    kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
+    assert kinds >= {"sequence", "window_join", "aggregate", "sequence_scan", "negation"}
+    assert most < len(written)
+
+
+def test_rows_of_a_join_are_not_written_again_for_a_second_one() -> None:
+    """Nor when it leaves; when the first one does they are, whatever restarts there were."""
+    codec, written = Codec(()), dict[int, bytes]()
+
+    def started(*names: str) -> tuple[Engine, StateLog]:
+        core = Engine(1)
+        entries = core.keep_log()
+        for stream in "AB":
+            core.stream(stream, {"k": str})
+        for name in names:
+            register(core, entries, name)
+        entries.restore(sorted(written.items()))
+        return core, entries
+
+    def take(core: Engine, entries: StateLog) -> int:
+        new, gone = entries.take()
+        for number in gone:
+            del written[number]
+        written.update(new)
+        assert decoded(codec, written) == whole(core)
+        return len(new)
+
+    core, entries = started("join")
+    core.push([Event("AB"[time % 2], ("xyz"[time % 3],), 0) for time in range(12)])
+    assert take(core, entries) >= 12
+    for _ in range(2):
+        register(core, entries, "longer join")
+        assert take(core, entries) <= 2  # what it holds, and the lanes
+        core.unregister("longer join")
+        entries.release("longer join")
+        assert take(core, entries) <= 1
+    register(core, entries, "longer join")
+    take(core, entries)
+    core, entries = started("join", "longer join")
+    assert take(core, entries) == 0
+    core.unregister("join")
+    entries.release("join")
+    assert take(core, entries) >= 12
+    core, entries = started("longer join")
+    assert len(core.push([Event("A", ("x",), 9)])) == 2
+
+
+@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize("name", ["next", "mean", "join", "negation", "selected"])
+def test_what_several_operators_kept_that_are_one_now_is_there_once(
+    name: str, logged: bool
+) -> None:
+    """A later release shares more: of operators, or of the rows that these keep."""
+    events = [Event("AB"[time // 2 % 2], ("xyz"[time % 3],), time // 2 * 2) for time in range(30)]
+
+    def made(shares: bool) -> tuple[Engine, StateLog]:
+        core = Engine(1, rules=ALL_RULES if shares else ())
+        entries = core.keep_log()
+        for stream in "ABC":
+            core.stream(stream, {"k": str}, lateness=4)
+        for again in ("", " again"):
+            core.register(name + again, *QUERIES[name])
+            entries.hold(name + again, core.query(name + again).held)
+        return core, entries
+
+    before, written = made(False)
+    before.push(events[:20])
+    steady, _ = made(True)
+    steady.push(events[:20])
+    after, entries = made(True)
+    if logged:
+        entries.restore(written.take()[0])
+        after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
+    else:
+        data = before.codec.unpacked(before.snapshot())
+        data["rules"] = [rule.name for rule in ALL_RULES]
+        after = Engine.restore(before.codec.packed(data))
+    assert by_position(after) == by_position(steady)
+    found = [list(map(repr, core.push(events[20:]))) for core in (after, steady)]
+    assert found[0] == found[1] != []
+
+
+PAIRS = {
+    "scan": ("EVENT SEQ(A a, B b) WHERE a.k = b.k AND a.v {} b.v WITHIN 50", "sase", "<", ">"),
+    "negation": (
+        "EVENT SEQ(A a, !(B n), A b) WHERE a.k = b.k AND n.k = a.k AND a.v > {} WITHIN 60",
+        *("sase", "0", "1"),
+    ),
+    "aggregate": ("SELECT k, {} AS n FROM A GROUP BY k WINDOW 60 s", "cel", "COUNT(*)", "SUM(v)"),
+    "sequence": ("SELECT * FROM A NEXT{{$1.k = $2.k AND $1.v > {}}} B", "cel", "0", "1"),
+}
+
+
+@pytest.mark.parametrize("late", [100, 0])
+@pytest.mark.parametrize("gone", ["one", "other"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
+    """A row that waits for an operator that has left and one that stays is written again."""
+    text, language, *constants = PAIRS[pair]
+    codec = Codec(())
+    queries = dict(zip(("one", "other"), map(text.format, constants), strict=True))
+
+    def made(names: Iterable[str]) -> tuple[Engine, StateLog]:
+        core = Engine(1)
+        entries = core.keep_log()
+        for stream in "AB":
+            core.stream(stream, {"k": str, "v": int}, lateness=late)
+        for name in names:
+            core.register(name, queries[name], language)
+            entries.hold(name, core.query(name).held)
+        return core, entries
+
+    core, entries = made(queries)
+    rows = [("A", 1, 10), ("B", 2, 20), ("A", 2, 30), ("A", 3, 31)]
+    core.push([Event(stream, ("x", value), time) for stream, value, time in rows])
+    written = dict(entries.take()[0])
+    core.unregister(gone)
+    entries.release(gone)
+    new, left = entries.take()
+    written = {number: one for number, one in (written | dict(new)).items() if number not in left}
+    again, restored = made(queries.keys() - {gone})
+    restored.restore(sorted(written.items()))
+    assert whole(again) == whole(core) == decoded(codec, written)
+    new, left = restored.take()
+    written = {number: one for number, one in (written | dict(new)).items() if number not in left}
+    assert whole(again) == decoded(codec, written)

@@ -1,0 +1,157 @@
+"""`xscl try` and `xscl why` as the user sees them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
+from tests.xscl.commandline import called
+from xscl.engine.facade import Engine
+from xscl.store.data_directory import Home
+
+D = 86_400_000_000
+TEXT = (
+    "1970-01-04T00:00:00Z  {}  d2  +  d3\n"
+    "    b = /book[1]\n    t = Feeds\n    c = /blog[1]\n    u = Feeds\n"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a subscription, and four documents; one is in the spool only."""
+    home = Home(tmp_path_factory.mktemp("made") / "xscl-data")
+    with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
+        engine.subscribe("keeper", "S//*->k JOIN{k=n} T//none->n")
+        engine.push(Document("S", "d1", D, BOOK.encode()))
+        engine.subscribe("pair", PAIR)
+        batch = [
+            Document("S", "d2", 2 * D, BOOK.encode()),
+            Document("S", "d3", 3 * D, BLOG.encode()),
+            Document("R", "d4", 3 * D, b"<other/>"),
+        ]
+        number = spool.append(batch, 3)
+        engine.push(spool.read(number), source=("direct", number))
+    return home.path
+
+
+@pytest.fixture(autouse=True)
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A copy of the data directory in the directory of work."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XSCL_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Home(shutil.copytree(made, tmp_path / "xscl-data"))
+
+
+# -- try -----------------------------------------------------------------------------------
+
+
+def test_try_a_subscription_on_what_came_before_it_too() -> None:
+    rows = [json.loads(line) for line in answered("try", "pair", "--json").splitlines()]
+    assert [row["documents"] for row in rows] == [["d1", "d3"], ["d2", "d3"]]
+    assert {row["subscription"] for row in rows} == {"pair"}
+    assert answered("try", "pair", "--since", "1d") == TEXT.format("pair")
+
+
+def test_try_a_query_or_a_file() -> None:
+    assert answered("try", PAIR, "--since", "36 h") == TEXT.format("try")
+    Path("q.xscl").write_text(f"-- books and blogs\n{PAIR}\n")
+    assert answered("try", "@q.xscl", "--since", "36 h") == TEXT.format("try")
+    assert answered("try", "S//blog->b", "--format", "xml") == f"<result>{BLOG}</result>\n"
+    assert len(json.loads(answered("subscriptions", "--json"))) == 2
+
+
+def test_try_says_that_there_is_no_match() -> None:
+    done = called("try", "S//none->x")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "xscl: no match among the kept documents\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "message"),
+    [
+        (1, ["pear"], "hint: did you mean 'pair'?"),
+        (2, ["S//a->x JON S//b->y"], "xscl: line 1, column 9: "),
+        (2, ["S//a->x JOIN{x=y, 5} S//b->y"], "the window 5 has no unit"),
+        (2, ["pair", "--since", "7"], "xscl: --since 7 has no unit\nhint: write '7 d' or '7 h'\n"),
+        (2, ["pair", "--since", "soon"], "this is not a duration"),
+        (2, ["@nix"], "the query file nix cannot be read"),
+    ],
+)
+def test_try_called_wrongly(code: int, arguments: list[str], message: str) -> None:
+    assert message in failed(code, "try", *arguments)
+
+
+# -- why -----------------------------------------------------------------------------------
+
+
+def test_why_a_match() -> None:
+    assert answered("why", "pair", "d2", "d3").splitlines() == [
+        "pair matches d2, d3",
+        "  holds  registration  the subscription sees d2, d3",
+        "  holds  pattern       d2 matches S//book->b[./title->t]",
+        "  holds  pattern       d3 matches S//blog->c[./title->u]",
+        "  holds  time          d2 and d3 are at most 30 d apart: they are 1 d apart",
+        "  holds  value         t = u: 'Feeds' and 'Feeds'",
+    ]
+
+
+def test_why_not() -> None:
+    first, second, *_ = answered("why", "pair", "d1", "d3").splitlines()
+    assert first == "pair does not match d1, d3"
+    assert second.endswith("  the subscription sees d1, d3: d1 arrived before the subscription")
+    found = json.loads(answered("why", PAIR, "d1", "d3", "--json"))
+    assert (found["query"], found["documents"]) == ("the query", ["d1", "d3"])
+    assert found["matched"] is True
+
+
+def test_why_reads_a_text_that_is_not_kept_from_the_spool() -> None:
+    found = json.loads(answered("why", "pair", "d2", "d4", "--json"))
+    assert [edge["nearest"] for edge in found["edges"] if edge["kind"] == "pattern"] == [
+        *(None, "d4 belongs to R"),
+    ]
+
+
+def test_why_without_a_document_for_a_block() -> None:
+    absent = "S//book->b NOT FOLLOWED BY{b=c, 1 h} S//blog->c"
+    assert answered("why", absent, "d1").startswith("the query matches d1\n")
+    assert answered("why", absent, "d1", "-").startswith("the query matches d1, -\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "message"),
+    [
+        (1, ["pear", "d1", "d2"], "hint: did you mean 'pair'?"),
+        (1, ["pair", "d1"], "xscl: 1 document for a query of 2 blocks\nhint: name a document for"),
+        (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT id "),
+        (2, ["pair"], "Missing argument 'DOC...'"),
+        (2, ["S//a->x JOIN{x=y, 5} S//b->y", "d1", "d2"], "the window 5 has no unit"),
+    ],
+)
+def test_why_called_wrongly(code: int, arguments: list[str], message: str) -> None:
+    assert message in failed(code, "why", *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["try", "x"], ["why", "x", "d"]])
+def test_asking_makes_no_data_directory(arguments: list[str]) -> None:
+    assert "there is no data in" in failed(1, *arguments, "--data", "elsewhere")
+    assert not Path("elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["try", "echoo"], ["explain", "echoo"], ["why", "echoo", "d1"]]
+)
+def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query(command: list[str]) -> None:
+    told = "there is no subscription of that name: 'echoo' is taken as a query"
+    assert told in called(*command).stderr
+
+
+@pytest.mark.parametrize("known", ["pair", "S"])
+def test_a_word_that_is_known_is_not_warned_of(known: str) -> None:
+    assert "taken as a query" not in called("explain", known).stderr

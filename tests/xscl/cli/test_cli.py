@@ -1,0 +1,523 @@
+"""The command line: answers, exit codes, messages; every one as the user sees it."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.examples import usually
+from tests.waiting import PATIENCE
+from tests.xscl.commandline import called
+from xscl.cli.commands import deferred
+from xscl.cli.document_inputs import instant
+from xscl.cli.output import clean, one_line
+from xscl.engine.facade import Engine
+from xscl.server.demo import publishing
+from xscl.store.data_directory import Home
+
+ROOT = Path(__file__).resolve().parents[3]
+PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
+BOOK = "<book><author>A Press</author><title>Feeds</title></book>"
+BLOG = "<blog><title>Feeds</title><note>good</note></blog>"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XSCL_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def answered(*arguments: str) -> str:
+    done = called(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def failed(code: int, *arguments: str) -> str:
+    done = called(*arguments)
+    assert done.exit_code == code, done.output
+    assert done.stdout == ""
+    return done.stderr
+
+
+def write(name: str, text: str | bytes) -> str:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return name
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in answered(*arguments).splitlines()]
+
+
+# -- run -----------------------------------------------------------------------------------
+
+
+def test_run_prints_the_match_of_two_files() -> None:
+    write("in/a.xml", BOOK)
+    write("in/b.xml", BLOG)
+    assert answered("run", "-q", PAIR, "in", "--at", "2024-05-06") == (
+        "2024-05-06T00:00:00Z  q1  a.xml  +  b.xml\n"
+        "    b = /book[1]\n    t = Feeds\n    c = /blog[1]\n    u = Feeds\n"
+    )
+
+
+def test_run_jsonl_has_everything_about_a_match() -> None:
+    write("a.xml", BOOK)
+    write("b.xml", BLOG)
+    (row,) = rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--format", "jsonl")
+    assert list(row) == ["match", "subscription", "documents", "t0", "t1", "bindings", "xml"]
+    assert (row["subscription"], row["documents"]) == ("q1", ["a.xml", "b.xml"])
+    assert (row["t0"], row["t1"]) == (7, 7)
+    assert row["bindings"]["u"] == [
+        {"document": "b.xml", "node": 1, "path": "/blog[1]/title[1]", "value": "Feeds"}
+    ]
+    assert row["xml"] == f"<result>{BOOK}{BLOG}</result>"
+    assert rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--json") == [row]
+
+
+def test_run_xml_is_the_output_document() -> None:
+    write("a.xml", BOOK)
+    write("b.xml", BLOG)
+    query = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"
+    out = answered("run", "-q", query, "a.xml", "b.xml", "--format", "xml")
+    assert out == '<hit t="Feeds"><note>good</note></hit>\n'
+
+
+def test_run_takes_finite_inputs_in_the_order_of_time_and_id() -> None:
+    lines = [{"id": f"d{n}", "timestamp": n, "xml": BOOK} for n in (3, 1, 2)]
+    write("d.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    query = "S//book->b[./title->t] FOLLOWED BY{t=u, 1 ms} S//book->c[./title->u]"
+    found = [row["documents"] for row in rows("run", "-q", query, "d.jsonl", "--json")]
+    assert found == [["d1", "d2"], ["d1", "d3"], ["d2", "d3"]]
+
+
+def test_run_names_queries_in_order_and_reads_them_from_files() -> None:
+    write("q.xscl", "-- all books\nS//book->b\n")
+    write("a.xml", BOOK)
+    found = rows("run", "-q", "S//blog->b", "-q", "@q.xscl", "a.xml", "--json")
+    assert [row["subscription"] for row in found] == ["q2"]
+
+
+def test_run_maps_streams_to_inputs() -> None:
+    write("a.xml", BOOK)
+    write("b.xml", BOOK)
+    for query, expected in (("L//book->x", [["a.xml"]]), ("R//book->x", [["b.xml"]])):
+        both = f"{query} FOLLOWED BY{{x=z, 1 s}} T//none->z"
+        given = ("run", "-q", query, "-q", both, "--stream", "L=a.xml", "b.xml", "--json")
+        if query.startswith("L"):
+            assert [row["documents"] for row in rows(*given)] == expected
+        else:
+            done = called(*given)
+            assert done.exit_code == 2
+            assert "no query reads the stream 'L'" in done.stderr
+
+
+def test_run_gives_the_rest_to_the_streams_that_nobody_named() -> None:
+    write("a.xml", BOOK)
+    write("b.xml", BLOG)
+    query = "L//*->x[./title->t] JOIN{t=u, 1 d} R//*->y[./title->u]"
+    found = rows("run", "-q", query, "--stream", "L=a.xml", "b.xml", "a.xml", "--json")
+    assert [row["documents"] for row in found] == [["a.xml", "b.xml"]]
+    told = failed(2, "run", "-q", query, "--stream", "L=a.xml", "--stream", "R=a.xml", "b.xml")
+    assert told == (
+        "xscl: no stream is left for b.xml: all have inputs of their own\n"
+        "hint: give it one with --stream NAME=PATH\n"
+    )
+
+
+def test_run_keeps_files_of_the_same_name_apart() -> None:
+    write("old/a.xml", BOOK)
+    write("new/a.xml", BLOG)
+    found = rows("run", "-q", PAIR, "old", "new/a.xml", "--json")
+    assert [row["documents"] for row in found] == [["old/a.xml", "new/a.xml"]]
+
+
+def test_run_reads_archives_and_feeds() -> None:
+    feed = "<rss version='2.0'><channel><link>http://f.example/</link>{}</channel></rss>"
+    item = "<item><guid>{}</guid><title>Feeds</title></item>"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("f.rss", feed.format(item.format("one") + item.format("two")))
+    write("f.zip", packed.getvalue())
+    query = "S//item->a[./title->t] JOIN{t=u, 1 d} S//item->b[./title->u]"
+    assert len(rows("run", "-q", query, "f.zip", "--json")) == 2
+    native = "S/rss/channel/item->a[./title->t] JOIN{t=u, 1 d} S/rss/channel/item->b[./title->u]"
+    assert rows("run", "-q", native, "f.zip", "--json") == []
+    assert len(rows("run", "-q", native, "f.zip", "--native", "--json")) == 2
+
+
+def test_run_goes_on_without_what_cannot_be_read() -> None:
+    write("in/a.xml", BOOK)
+    write("in/bad.xml", "<a><b></a>")
+    done = called("run", "-q", "S//book->b", "in", "nix.xml")
+    assert done.exit_code == 0
+    assert "a.xml" in done.stdout
+    first, second, last = done.stderr.splitlines()
+    assert first.startswith("xscl: not read: in/bad.xml: xml_syntax: ")
+    assert first.endswith("(line 1, column 11)")
+    assert second == "xscl: not read: nix.xml: there is no such file or directory"
+    assert last == "xscl: documents read: 1, not read: 2"
+    assert called("run", "-q", "S//book->b", "in", "nix.xml", "--strict").exit_code == 1
+    assert "documents read: 0, not read: 1" in failed(1, "run", "-q", "S//book->b", "nix.xml")
+
+
+def test_run_refuses_a_window_without_a_unit() -> None:
+    query = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
+    assert failed(2, "run", "-q", query, "a.xml") == (
+        "xscl: line 1, column 26: the window 10 has no unit\n"
+        f"  {query}\n"
+        f"  {' ' * 25}^\n"
+        "hint: write '10 s' or '10 min'; the units are ms, s, min, h, d, w\n"
+    )
+
+
+@pytest.mark.parametrize("window", ["0", "INF", "10 min"])
+def test_run_takes_windows_that_mean_something(window: str) -> None:
+    write("a.xml", BOOK)
+    answered("run", "-q", f"S//a->x JOIN{{x=y, {window}}} S//a->y", "a.xml")
+
+
+def test_run_shows_where_a_query_is_wrong() -> None:
+    told = failed(2, "run", "-q", "S//a->x JON{x=y} S//a->y", "a.xml").splitlines()
+    assert told[0].startswith("xscl: line 1, column 9: ")
+    assert told[1] == "  S//a->x JON{x=y} S//a->y"
+    assert told[2] == "  " + " " * 8 + "^"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.xml"], "there is no query to run"),
+        (["-q", "S//a->x"], "there is nothing to read"),
+        (["-q", "@nix", "a.xml"], "the query file nix cannot be read: No such file or directory"),
+        (["-q", "S//a->x", "--stream", "S", "a.xml"], "--stream 'S' is not of the form NAME=PATH"),
+        (["-q", "S//a->x", "--at", "soon", "a.xml"], "'soon' is no time"),
+        (["-q", "S//a->x", "--nix", "a.xml"], "No such option: --nix"),
+    ],
+)
+def test_run_called_wrongly(arguments: list[str], message: str) -> None:
+    write("a.xml", BOOK)
+    assert message in failed(2, "run", *arguments)
+
+
+def test_times_are_iso_8601_or_ticks() -> None:
+    assert instant("1970-01-02") == 86_400_000_000
+    assert instant("1970-01-01T01:00:00+01:00") == 0
+    assert instant("12") == 12
+
+
+# -- Subscriptions, explain, sql, witness, status ------------------------------------------
+
+
+@pytest.fixture
+def place() -> Home:
+    """A data directory with two subscriptions and two documents that match."""
+    home = Home(Path("xscl-data").absolute())
+    answered("subscribe", "pair", PAIR)
+    answered("subscribe", "books", "S//book->b")
+    with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
+        batch = [Document("S", "d1", 1, BOOK.encode()), Document("S", "d2", 2, BLOG.encode())]
+        number = spool.append([*batch, Document("T", "d3", 3, b"<other x='1'>text</other>")], 3)
+        engine.push(spool.read(number), source=("direct", number))
+    return home
+
+
+def test_subscribe_list_unsubscribe(place: Home) -> None:
+    listed = json.loads(answered("subscriptions", "--json"))
+    assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
+    assert answered("subscriptions").splitlines()[0].split() == [
+        *("NAME", "TEMPLATE", "READS", "QUERY"),
+    ]
+    assert answered("unsubscribe", "pair") == "unsubscribed 'pair'\n"
+    assert len(json.loads(answered("subscriptions", "--json"))) == 1
+    assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
+
+
+def test_subscribe_refuses_what_is_wrong(place: Home) -> None:
+    assert "there is a subscription named 'pair' already" in failed(1, "subscribe", "pair", PAIR)
+    assert "has no unit" in failed(2, "subscribe", "x", "S//a->x JOIN{x=y, 5} S//a->y")
+    assert "line 1, column" in failed(2, "subscribe", "x", "S//")
+
+
+def test_subscribe_warns_of_a_stream_that_nothing_feeds() -> None:
+    done = called("subscribe", "early", "S//a->x")
+    assert done.exit_code == 0
+    assert done.stderr == "xscl: warning: nothing has come on the stream 'S' yet\n"
+
+
+def test_explain_a_subscription_and_a_query(place: Home) -> None:
+    assert answered("explain", "pair").startswith("subscription pair\n")
+    assert answered("explain", "S//a->x").startswith("query (not registered)\n")
+    assert "SELECT" in answered("explain", "pair", "--sql")
+    assert "subscription pair" in json.loads(answered("explain", "pair", "--json"))["explanation"]
+
+
+def test_explain_draws_the_join_graph(place: Home, folder: Path) -> None:
+    for query in ("pair", PAIR):
+        answered("explain", query, "--svg", "drawn.svg")
+        assert "<title" in (folder / "drawn.svg").read_text("utf-8")
+        (folder / "drawn.svg").unlink()
+    with Engine(place.database) as engine:
+        engine.stream("C", attributes={"x": int})
+        engine.subscribe("events", "SELECT x FROM C", language="cel")
+    assert "only queries in XSCL are drawn" in failed(1, "explain", "events", "--svg", "x.svg")
+    assert answered("explain", "events")
+
+
+def test_explain_needs_no_data(folder: Path) -> None:
+    assert answered("explain", PAIR).startswith("query (not registered)\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_sql_in_every_format(place: Home) -> None:
+    query = "SELECT id, timestamp, streams FROM documents ORDER BY id"
+    assert answered("sql", query) == (
+        "id  timestamp  streams\n"
+        'd1  1          ["S"]\nd2  2          ["S"]\nd3  3          ["T"]\n(3 rows)\n'
+    )
+    assert answered("sql", query, "--format", "csv").splitlines()[1] == 'd1,1,"[""S""]"'
+    assert json.loads(answered("sql", query, "--json"))[2] == {
+        **{"id": "d3", "timestamp": 3, "streams": ["T"]},
+    }
+    answered("sql", query, "--format", "parquet", "--output", "d.parquet")
+    assert pq.read_table("d.parquet").column("id").to_pylist() == ["d1", "d2", "d3"]
+
+
+def test_sql_values_that_formats_lack(place: Home) -> None:
+    query = (
+        "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d,"
+        r" '\xC3\xA9'::BLOB AS b"
+    )
+    assert json.loads(answered("sql", query, "--json")) == [
+        {"n": None, "z": None, "f": "=1+1", "d": "2024-05-06", "b": "é"}
+    ]
+    assert answered("sql", query, "--format", "csv").splitlines()[1] == "nan,,'=1+1,2024-05-06,é"
+    assert json.loads(answered("sql", "SELECT 1 AS a WHERE false", "--json")) == []
+
+
+def test_sql_refuses_all_but_one_select(place: Home) -> None:
+    assert "only one SELECT" in failed(1, "sql", "DROP TABLE state.document")
+    assert "xscl: Catalog Error" in failed(1, "sql", "SELECT * FROM nix")
+
+
+def test_witness_shows_nodes_and_variables(place: Home) -> None:
+    assert answered("witness", "d1").splitlines() == [
+        "0  book",
+        "1    author  A Press",
+        "2    title  Feeds",
+        "       <- S//book/title",
+    ]
+    found = json.loads(answered("witness", "d2", "--json"))
+    assert [node["node"] for node in found["nodes"]] == [0, 1, 2]
+
+
+def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: Home) -> None:
+    assert answered("witness", "d3") == "0  other  text\n1    @x  1\n"
+    assert "there is no document 'd4'" in failed(1, "witness", "d4")
+
+
+def test_status(place: Home) -> None:
+    figures = json.loads(answered("status", "--json"))
+    assert figures["service"] is None
+    assert (figures["consumer"], figures["subscriptions"], figures["documents"]) == ("direct", 2, 3)
+    assert (figures["matches"], figures["streams"], figures["waiting"]) == (2, 3, 0)
+    assert "matches        2 kept\n" in answered("status")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["subscriptions"],
+        ["unsubscribe", "x"],
+        ["sql", "SELECT 1"],
+        ["witness", "d"],
+        ["feeds", "list"],
+        ["feeds", "remove", "x"],
+        ["feeds", "poll"],
+    ],
+)
+def test_reading_makes_no_data_directory(folder: Path, arguments: list[str]) -> None:
+    assert "there is no data in" in failed(1, *arguments)
+    assert list(folder.iterdir()) == []
+
+
+def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XSCL_DATA", "elsewhere")
+    answered("subscribe", "q", "S//a->x")
+    assert Path("elsewhere/state.duckdb").exists()
+    assert json.loads(answered("subscriptions", "--json", "--data", "elsewhere"))
+
+
+# -- Feeds ---------------------------------------------------------------------------------
+
+
+def test_feeds_are_added_listed_and_removed() -> None:
+    out = answered("feeds", "add", "https://u:pw@a.example/f", "--tag", "t", "--every", "2 h")
+    assert out == "following https://a.example/f on a.example, t, feeds; items may come 4 h late\n"
+    (feed,) = json.loads(answered("feeds", "list", "--json"))
+    assert (feed["url"], feed["every"], feed["state"]) == ("https://a.example/f", 7200, "new")
+    assert "pw" not in answered("feeds", "list")
+    assert "is followed already" in failed(1, "feeds", "add", "https://u:pw@a.example/f")
+    assert answered("feeds", "remove", "a.example") == "no longer following https://a.example/f\n"
+    assert json.loads(answered("feeds", "list", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.example"], "it begins with http:// or https://"),
+        (["https://a.example/", "--every", "5 s"], "not polled more often than every 60 s"),
+    ],
+)
+def test_feeds_added_wrongly(arguments: list[str], message: str) -> None:
+    assert message in failed(2, "feeds", "add", *arguments)
+
+
+@pytest.mark.parametrize("contact", ["me", "https://", "mailto:a b@c", "https://a/)\r\nX: y"])
+def test_a_contact_that_nobody_can_write_to_is_refused(contact: str) -> None:
+    assert "is not https://... nor mailto:..." in failed(2, "feeds", "poll", "--contact", contact)
+
+
+def test_a_poll_that_reaches_nothing_fails() -> None:
+    answered("feeds", "add", "http://127.0.0.1:9/f")
+    done = called("feeds", "poll")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("xscl: http://127.0.0.1:9/f: ")
+    assert "1 feeds polled, 0 matches" in done.stdout
+    assert called("feeds", "poll").stdout.startswith("no feed is due\n")
+
+
+def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
+    with publishing() as server:
+        url = f"http://{server.address}/weather.atom"
+        answered("feeds", "add", url, "--stream", "weather")
+        answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
+        poll = ("feeds", "poll", "weather", "--allow-address", server.address)
+        assert answered(*poll) == (
+            f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+            "1 more among items that the feeds held already (gales 1)\n"
+        )
+        (history,) = json.loads(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
+        assert history["history"] is True
+        server.begun.set()
+        for _ in range(3):  # so that the publisher goes on
+            for path in server.samples:
+                server.fetch(path)
+        out = json.loads(answered(*poll, "--json"))
+        assert [(feed["new"], feed["polls"]) for feed in out["feeds"]] == [(2, 2)]
+        assert [m["documents"][0].partition("#")[2] for m in out["matches"]] == [
+            "tag:weather.example,2024:coast/43"
+        ]
+
+
+def test_history_is_printed_when_asked_for() -> None:
+    with publishing() as server:
+        answered("feeds", "add", f"http://{server.address}/weather.atom", "--stream", "weather")
+        answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
+        allow = ("--allow-address", server.address)
+        out = json.loads(answered("feeds", "poll", "--notify-history", "--json", *allow))
+        assert len(out["matches"]) == 1
+
+
+# -- Conventions ---------------------------------------------------------------------------
+
+
+COMMANDS = [
+    *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
+    *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
+    *(["push"], ["backup"], ["restore"], ["import"], ["doctor"]),
+    *(["feeds", name] for name in ("add", "list", "remove", "poll")),
+    *(["token", name] for name in ("create", "list", "revoke")),
+    ["spool", "skip"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(command: list[str]) -> None:
+    example = rf"\n  Example:\n    xscl {' '.join(command)}\b"
+    assert re.search(example, answered(*command, "--help"))
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"xscl( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
+
+
+def test_no_other_commands() -> None:
+    listed = answered("--help").partition("Commands:\n")[2].splitlines()
+    assert {line.split()[0] for line in listed} == {command[0] for command in COMMANDS}
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    assert clean("a\x1b]0;evil\x07b\x9b31m\u202ec\n\td\x00") == "a]0;evilb31mc\n\td"
+    assert one_line(" a\n b\t\x1bc ") == "a b c"
+    assert one_line("x" * 10, 4) == "xxx\N{HORIZONTAL ELLIPSIS}"
+    write("a.xml", "<a>\u009b31mred</a>")
+    out = answered("run", "-q", "S//a->x", "a.xml")
+    assert "    x = 31mred\n" in out
+
+
+def process(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", "from xscl.cli import main; main()", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_closed_pipe_is_a_clean_exit() -> None:
+    lines = [json.dumps({"id": f"d{n}", "timestamp": n, "xml": BOOK}) for n in range(3_000)]
+    write("d.jsonl", "\n".join(lines))
+    with process("run", "-q", "S//book->b", "d.jsonl", "--json") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith('{"match"')
+        running.stdout.close()
+        assert running.stderr is not None
+        assert running.stderr.read() == ""
+        assert running.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    usually(
+        [(["run", "-q", "S//a->x", "nix"], 1), (["run", "-q", "S//", "nix"], 2), (["--help"], 0)],
+        (["run", "-q", "S//a->x", "nix"], 1),
+        several=True,
+    ),
+)
+def test_exit_codes_of_the_process(arguments: list[str], code: int) -> None:
+    with process(*arguments) as running:
+        _, errors = running.communicate(timeout=PATIENCE)
+    assert running.returncode == code
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])
+def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
+    done = called("feeds", "poll", "--allow-address", address)
+    assert done.exit_code == 2
+    assert "HOST:PORT" in done.output
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
+    for name, command in deferred().items():
+        first = command.load().help.partition("\n\n")[0]
+        assert " ".join(first.split()) == command.help, name

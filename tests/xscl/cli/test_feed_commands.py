@@ -1,0 +1,271 @@
+"""`xscl feeds ...`: answers and messages as the user sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.examples import usually
+from tests.xscl.commandline import called
+from tests.xscl.polling.scripted import Server, moved, reply, rss, serving
+from xscl.engine.facade import Engine
+from xscl.ingestion.pipeline import BATCH
+from xscl.store.data_directory import Home
+
+ROOT = Path(__file__).resolve().parents[3]
+
+OPML = """<opml version="2.0"><body>
+<outline text="Tech &amp; Science"><outline text="A" xmlUrl="https://a.example/f"/></outline>
+<outline text="B" xmlUrl="https://b.example/f" category="/daily"/>
+<outline text="again" xmlUrl="https://a.example/f"/>
+<outline text="nothing"/>
+<outline text="file" xmlUrl="file:///etc/passwd"/>
+</body></opml>"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XSCL_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def xscl(*arguments: str, given: str | None = None) -> Result:
+    return called("feeds", *arguments, given=given)
+
+
+def answered(*arguments: str) -> str:
+    done = xscl(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def complained(code: int, *arguments: str) -> str:
+    done = xscl(*arguments)
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done.stderr
+
+
+def listed() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(answered("list", "--json"))
+    return found
+
+
+# -- Lists ---------------------------------------------------------------------------------
+
+
+def test_a_list_is_taken_in_with_a_line_for_each_outline() -> None:
+    Path("mine.opml").write_text(OPML, "utf-8")
+    assert answered("import", "mine.opml", "--tag", "all") == (
+        "added: https://a.example/f on a.example, all, Tech-Science\n"
+        "added: https://b.example/f on b.example, all, daily\n"
+        "twice: https://a.example/f\n"
+        "refused: nothing: it has no address of a feed\n"
+        "refused: file:///etc/passwd: 'file:///etc/passwd' is no address of a feed\n"
+        "5 outlines: 2 added, 1 twice, 2 refused\n"
+    )
+    assert [(feed["title"], feed["tags"], feed["state"]) for feed in listed()] == [
+        ("A", ["all", "Tech-Science"], "new"),
+        ("B", ["all", "daily"], "new"),
+    ]
+
+
+def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
+    Path("mine.opml").write_text(OPML, "utf-8")
+    answered("import", "mine.opml")
+    before = listed()
+    assert "2 refused" in answered("import", "mine.opml")
+    assert listed() == before
+    report = json.loads(answered("import", "mine.opml", "--tag", "new", "--json"))
+    assert [line["outcome"] for line in report] == [
+        "tagged",
+        "tagged",
+        "followed already",
+        "refused",
+        "refused",
+    ]
+    assert [feed["tags"] for feed in listed()] == [["Tech-Science", "new"], ["daily", "new"]]
+
+
+def test_what_is_exported_is_imported_the_same() -> None:
+    Path("mine.opml").write_text(OPML, "utf-8")
+    answered("import", "mine.opml")
+    assert answered("export", "out.opml") == "2 feeds written to out.opml\n"
+    assert answered("export") == Path("out.opml").read_text("utf-8")
+    answered("import", "out.opml", "--data", "other")
+    assert answered("export", "--data", "other") == answered("export")
+    assert "b.example" not in answered("export", "--tag", "Tech-Science")
+
+
+def test_a_plain_list_from_standard_input() -> None:
+    done = xscl("import", "-", given="# mine\nhttps://a.example/f\nnonsense\n")
+    assert done.stdout.endswith("2 outlines: 1 added, 1 refused\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("<rss/>", "x cannot be read: the root element is rss, which is no OPML"),
+        ("<opml><body>", "x cannot be read: line 1, column 13:"),
+        ("words", "x cannot be read: the text is no OPML and has no address of a feed on a line"),
+    ],
+)
+def test_what_is_no_list(body: str, message: str) -> None:
+    Path("x").write_text(body, "utf-8")
+    assert message in complained(2, "import", "x")
+    assert not Path("xscl-data").exists()
+
+
+def test_a_list_that_is_not_there() -> None:
+    assert "none.opml cannot be read: No such file" in complained(2, "import", "none.opml")
+
+
+# -- Secrets -------------------------------------------------------------------------------
+
+
+def test_secrets_are_kept_and_shown_nowhere() -> None:
+    Path("headers").write_text("X-Key: s3cret\n\n", "utf-8")
+    url = "https://ann:pw@a.example/f?token=t0ken&page=1"
+    said = answered("add", url, "--header", "@headers")
+    followed = "following https://a.example/f?token=***&page=1 on a.example, feeds"
+    assert said == f"{followed}; items may come 2 h late\n"
+    again = complained(1, "add", url)
+    missing = complained(1, "show", "https://ann:pw@b.example/?token=t0ken")
+    Path("x.opml").write_bytes(b"")
+    done = xscl("export")
+    assert "is left out: its address looks secret" in done.stderr
+    everything = said + again + missing + done.output + answered("list") + answered("show", url)
+    for secret in ("s3cret", "t0ken", "pw", "ann", "YW5u"):
+        assert secret not in everything
+    (feed,) = listed()
+    assert feed["headers"] == ["X-Key", "Authorization"]
+    with_secrets = answered("export", "--secrets")
+    assert "token=t0ken" in with_secrets
+    assert "pw" not in with_secrets
+
+
+@pytest.mark.parametrize("written", ["X-Key", "X Key: a", "X-Key: a\nb", "X-Key:", "Host: a"])
+def test_headers_that_are_none(written: str) -> None:
+    message = complained(2, "add", "https://a.example/", "--header", written)
+    assert "header" in message
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["a.example", "ftp://a.example/", "http://", "http://[bad", "http://a:99999/", "http://a b/"],
+)
+def test_addresses_that_are_none(url: str) -> None:
+    assert "is no address of a feed" in complained(2, "add", url)
+
+
+# -- One feed ------------------------------------------------------------------------------
+
+
+def test_a_feed_is_shown_and_changed(server: Server) -> None:
+    server.says("/f", reply(rss("one", "two")), reply(status="410 Gone"), reply(rss("one", "two")))
+    answered("add", server.url("/f"), "--stream", "news", "--tag", "old")
+    assert answered("edit", "news", "--tag", "new", "--untag", "old", "--every", "2 h") == (
+        f"{server.url('/f')} is on news, new, feeds, every 7200 s\n"
+    )
+    allow = ("--allow-address", server.address)
+    answered("poll", "news", *allow)
+    shown = answered("show", "news")
+    for line in (
+        "stream         news",
+        "tags           new",
+        "items          2",
+        "quality        strict",
+    ):
+        assert f"{line}\n" in shown
+    assert complained(1, "poll", "news", *allow).endswith(
+        "the server says that the feed is gone (410)\n"
+    )
+    assert answered("poll", "--all", *allow).startswith("no feed is due\n")
+    answered("edit", "news", "--revive")
+    answered("poll", *allow)
+    (feed,) = listed()
+    assert (feed["state"], feed["items"], feed["versions"], feed["polls"]) == ("ok", 2, 2, 2)
+
+
+def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: Server) -> None:
+    server.says("/f", moved(f"http://localhost:{server.port}/g"))
+    server.says("/g", reply(rss("one")))
+    answered("add", server.url("/f"), "--header", "X-Old: a")
+    allow = ("--allow-address", server.address, "--allow-address", f"localhost:{server.port}")
+    for _ in range(3):
+        answered("poll", "--all", *allow)
+    (feed,) = listed()
+    assert (feed["url"], feed["headers"]) == (f"http://localhost:{server.port}/g", ["X-Old"])
+    assert "X-Old" in complained(2, "edit", feed["key"], "--header", "X-New: b")
+    answered("edit", feed["key"], "--no-headers", "--header", "X-New: b")
+    answered("poll", "--all", *allow)
+    sent = [headers for path, headers in server.asked if path == "/g"]
+    assert all("x-old" not in headers for headers in sent)
+    assert sent[-1]["x-new"] == "b"
+    answered("edit", feed["key"], "--no-headers")
+    assert listed()[0]["headers"] == []
+
+
+CLOSED = """
+import os, sys
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 1)
+from xscl.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", usually([(), ("--json",)], ()))
+def test_matches_that_nobody_could_read_come_with_the_next_poll(
+    server: Server, form: tuple[str, ...]
+) -> None:
+    """One is of a process that was killed before, the others of two batches of one poll."""
+    place = Home(Path("xscl-data"))
+    with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
+        engine.subscribe("twice", "S//a->x FOLLOWED BY{x=y, 9} S//a->y")
+        engine.host.log.undelivered()
+        engine.push([Document("S", f"d{n}", n, b"<a>1</a>") for n in (0, 1)])
+        spool.append([Document("S", "d2", 2, b"<a>1</a>")], 1)
+        spool.append([Document("T", f"t{n}", 3, b"<t/>") for n in range(BATCH)], 1)
+        spool.append([Document("S", "d3", 4, b"<a>1</a>")], 1)
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED, "feeds", "poll", *form],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(answered("poll", "--json"))["matches"]
+    expected = [("d0", "d1"), ("d0", "d2"), ("d1", "d2"), ("d0", "d3"), ("d1", "d3"), ("d2", "d3")]
+    assert [tuple(match["documents"]) for match in found] == expected
+    assert json.loads(answered("poll", "--json"))["matches"] == []
+
+
+def test_a_server_that_wants_rest_is_not_asked_for_its_other_feeds(server: Server) -> None:
+    server.says("/1", reply(b"", "Retry-After: 600", status="429 Too Many Requests"))
+    server.says("/2", reply(rss("one")))
+    for path in ("/1", "/2"):
+        answered("add", server.url(path))
+    done = xscl("poll", "--allow-address", server.address)
+    assert f"{server.url('/2')}: not asked, its server wants to be left until" in done.stderr
+    assert server.count("/2") == 0
+    assert [feed["state"] for feed in listed()] == ["failing", "new"]

@@ -1,0 +1,190 @@
+"""What a new user asks: where the matches are, what a table is called, why a feed is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tests.xscl.commandline import called
+from tests.xscl.polling.scripted import Server, reply, rss, serving
+from xscl.documents.document_log import LEVELS
+from xscl.engine.facade import Engine
+
+ECHO = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XSCL_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def answered(*arguments: str) -> str:
+    done = called(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def failed(code: int, *arguments: str) -> str:
+    done = called(*arguments)
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done.stderr
+
+
+def as_json(*arguments: str) -> Any:
+    return json.loads(answered(*arguments, "--json"))
+
+
+@pytest.fixture
+def polled(server: Server) -> Result:
+    """Two feeds with the same three items, and a subscription, after the first poll."""
+    for path in ("/one", "/two"):
+        server.says(path, reply(rss("a same", "b same", "c other")))
+        answered("feeds", "add", server.url(path), "--stream", path[1:])
+    answered("subscribe", "echo", ECHO)
+    return called("feeds", "poll", "--all", "--allow-address", server.address)
+
+
+# -- Matches -------------------------------------------------------------------------------
+
+
+def test_a_poll_says_how_many_matches_are_among_history_and_where(polled: Result) -> None:
+    assert polled.exit_code == 0
+    assert polled.stdout.endswith(
+        "2 feeds polled, 0 matches\n6 more among items that the feeds held already (echo 6)\n"
+    )
+    assert "'xscl matches NAME' lists these" in polled.stderr
+
+
+def test_the_matches_of_a_subscription_are_listed_and_continued(
+    polled: Result, server: Server
+) -> None:
+    lines = [json.loads(line) for line in answered("matches", "echo", "--json").splitlines()]
+    assert len(lines) == len({line["match"] for line in lines}) == 6
+    assert {line["subscription"] for line in lines} == {"echo"}
+    text = answered("matches", "echo").splitlines()
+    assert [line for line in text if line.startswith("match ")] == [
+        f"match {line['match']}" for line in lines
+    ]
+    for at, line in enumerate(lines):
+        rest = answered("matches", "echo", "--after", line["match"], "--json").splitlines()
+        assert [json.loads(each) for each in rest] == lines[at + 1 :]
+    answered("subscribe", "other", ECHO)
+    assert answered("matches", "other") == ""
+    assert "has no match 'nix'" in failed(1, "matches", "echo", "--after", "nix")
+    message = failed(1, "matches", "ecko")
+    assert message == "xscl: there is no subscription named 'ecko'\nhint: did you mean 'echo'?\n"
+
+
+# -- Names ---------------------------------------------------------------------------------
+
+
+def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
+    assert "hint: did you mean documents?\n" in failed(1, "sql", "SELECT * FROM document")
+    assert "watermarks" in failed(1, "sql", "SELECT * FROM watermark").rpartition("hint")[2]
+    assert "such as documents, " in failed(1, "sql", "SELECT * FROM zzzzz")
+    assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
+
+
+def test_a_stream_that_looks_mistyped_is_warned_of(polled: Result) -> None:
+    done = called("subscribe", "q", "feds//item->a[./title->t] JOIN{t=u, 1 d} ones//x->b[./y->u]")
+    assert done.exit_code == 0
+    assert "warning: nothing is known of the stream 'feds'; is 'feeds' meant?\n" in done.stderr
+    assert "warning: nothing is known of the stream 'ones'; is 'one' meant?\n" in done.stderr
+    assert "meant" not in called("subscribe", "r", "entirely//item").stderr
+
+
+@pytest.mark.parametrize("name", [" a", "a\n", "a\x1b[1m", ""])
+def test_names_with_control_characters_or_blanks_around_are_refused(name: str) -> None:
+    assert "cannot be the name of a subscription" in failed(1, "subscribe", name, "S//a")
+    assert "is no name of a stream" in failed(
+        2, "feeds", "add", "https://a.example/", "--stream", name
+    )
+    assert "is no name of a stream" in failed(
+        2, "feeds", "add", "https://a.example/", "--tag", name
+    )
+    with Engine() as engine, pytest.raises(Exception, match="cannot be the name of a stream"):
+        engine.stream(name)
+
+
+def test_a_query_does_not_publish_over_feeds(polled: Result) -> None:
+    for name in ("feeds", "one"):
+        message = failed(1, "subscribe", "p", f"S//a PUBLISH {name}")
+        assert f"'p' would publish the stream '{name}', which has the items of feeds" in message
+
+
+def test_a_feed_that_is_followed_is_told_with_its_stream(server: Server) -> None:
+    answered("feeds", "add", server.url("/f"), "--stream", "news")
+    message = failed(1, "feeds", "add", server.url("/f"), "--stream", "other")
+    assert "is followed already, on the stream 'news'\n" in message
+
+
+def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) -> None:
+    answered("feeds", "add", server.url("/f"))
+    message = failed(1, "feeds", "poll")
+    assert f"--allow-address {server.address} allows it" in message
+    (feed,) = as_json("feeds", "list")
+    assert (feed["state"], feed["failures"]) == ("refused", 0)
+
+
+def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
+    answered("subscribe", "q", "S//a")
+    for code, arguments in (
+        (2, ("feeds", "add", "nonsense")),
+        (2, ("feeds", "add", "https://a.example/", "--header", "@none")),
+        (2, ("feeds", "add", "https://a.example/", "--every", "1s")),
+        (2, ("feeds", "import", "none.opml")),
+        (2, ("feeds", "export", "none/x.opml")),
+        (2, ("sql", "SELECT 1", "--output", "none/x")),
+        (2, ("subscribe", "r", "S//a[")),
+        (2, ("subscribe", "r", "@none")),
+        (1, ("feeds", "show", "none")),
+        (1, ("sql", "SELECT x")),
+        (1, ("unsubscribe", "none")),
+        (1, ("matches", "none")),
+        (1, ("status", "--data", "none")),
+        (0, ("status",)),
+    ):
+        done = called(*arguments)
+        assert done.exit_code == code, arguments
+        assert bool(done.stderr) == bool(code), arguments
+
+
+# -- Figures -------------------------------------------------------------------------------
+
+
+def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> None:
+    from xscl import Document
+
+    place = folder / "xscl-data"
+    answered("subscribe", "p", "SELECT <c/> FROM S//a PUBLISH made")
+    with Engine(place / "state.duckdb") as engine:
+        for id_, time in (("1", 1_700_000_000_000_000), ("2", 1_700_000_001_000_000), ("3", 5)):
+            engine.push(Document("S", id_, time, b"<a/>"))
+        ranks = engine.sql("SELECT rank FROM state.document WHERE doc % 2 = 1").to_pylist()
+        assert all(row["rank"] % LEVELS == 0 for row in ranks)
+    found = as_json("status")
+    assert (found["documents"], found["published"], found["late"]) == (3, 3, 1)
+    assert found["clock"] == "2023-11-14T22:13:21Z"
+    said = answered("status")
+    assert "documents      3 taken in, 1 late, 0 rejected\n" in said
+    assert "published      3 documents made of matches\n" in said
+    assert "clock          2023-11-14T22:13:21Z\n" in said
+
+
+def test_csv_ends_its_lines_as_its_standard_says(polled: Result) -> None:
+    done = called("sql", "SELECT 1 AS a, 2 AS b", "--format", "csv")
+    assert done.stdout_bytes == b"a,b\r\n1,2\r\n"

@@ -1,0 +1,404 @@
+"""Each command says the same of a data directory and of the service that runs on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer import Context
+from typer.main import get_command
+from typer.testing import Result
+
+from tests.xscl.commandline import called
+from tests.xscl.polling import scripted
+from tests.xscl.service.conftest import ANY_PORT, serving
+from xscl.cli import app
+from xscl.cli.completion import feeds_like, subscriptions_like
+from xscl.cli.http_client import HttpClient, Refused
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.engine.facade import Engine
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed_poller import Fetching
+from xscl.store.data_directory import Home
+
+PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
+HIT = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"
+BOOK = "<book isbn='7'><author>A Press</author><title>Feeds</title></book>"
+BLOG = "<blog><title>Feeds</title><note>good</note></blog>"
+OPML = "<opml version='2.0'><body><outline xmlUrl='https://d.example/f' text='D'/></body></opml>"
+
+
+@dataclass(frozen=True)
+class Both:
+    """A data directory that no service runs on, and one with the same in it where one does."""
+
+    alone: Path
+    served: Path
+    address: str
+
+    def document(self, name: str) -> str:
+        return str(self.alone.parent / name)
+
+    def served_says(self, *arguments: str) -> str:
+        done = called(*arguments, "--data", str(self.served))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def served_fails(self, code: int, *arguments: str) -> str:
+        done = called(*arguments, "--data", str(self.served))
+        assert (done.exit_code, done.stdout) == (code, ""), done.output
+        return done.stderr
+
+    def ask(self, *arguments: str) -> tuple[Result, Result]:
+        """Run a command on both."""
+        first, second = (called(*arguments, "--data", str(d)) for d in (self.alone, self.served))
+        return first, second
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("remote")
+    alone, served = folder / "alone", folder / "served"
+    for name, text in (("book.xml", BOOK), ("blog.xml", BLOG), ("list.opml", OPML)):
+        (folder / name).write_text(text)
+    documents = [str(folder / "book.xml"), str(folder / "blog.xml")]
+    made = [
+        ["subscribe", "pair", PAIR],
+        ["subscribe", "hit", HIT],
+        ["subscribe", "made", f"{PAIR} PUBLISH P"],
+        ["subscribe", "reads", "P//result->r"],
+        ["feeds", "add", "https://a.example/f", "--stream", "a", "--tag", "daily"],
+        ["feeds", "add", "https://b.example/f?token=topsecret", "--stream", "b"],
+        ["feeds", "add", "https://h.example/f", "--stream", "headed", "--header", "X-Key: nobody"],
+        ["push", "--stream", "S", "--at", "2024-05-06", *documents],
+    ]
+    with serving(Home(served)) as running:
+        for arguments in made:
+            first = called(*arguments, "--data", str(alone))
+            second = called(*arguments, "--data", str(served))
+            assert (first.exit_code, second.exit_code) == (0, 0), (first.output, second.output)
+        yield Both(alone, served, running.address)
+
+
+SAME = [
+    ["subscriptions"],
+    ["subscriptions", "--json"],
+    ["matches", "hit"],
+    ["matches", "reads", "--json"],
+    ["matches", "pear"],
+    ["matches", "pair", "--after", "nix"],
+    ["try", "pair"],
+    ["try", HIT, "--json"],
+    ["try", "T//nothing"],
+    ["try", "S//a["],
+    ["try", PAIR, "--since", "x d"],
+    ["why", PAIR, "BLOG", "BOOK"],
+    ["why", "pair", "BOOK", "BLOG", "--json"],
+    ["explain", "pair"],
+    ["explain", PAIR, "--sql", "--json"],
+    ["explain", "S//a JOIN{ S//b"],
+    ["explain", "hit", "--svg", "hit.svg"],
+    ["witness", "BOOK"],
+    ["witness", "BOOK", "--json"],
+    ["sql", "SELECT docid, node1, node2, strVal FROM R_doc NATURAL JOIN R_bin ORDER BY ALL"],
+    ["sql", "SELECT id, timestamp, streams FROM documents ORDER BY id", "--json"],
+    ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"],
+    ["feeds", "show", "nix"],
+    ["feeds", "export"],
+    ["subscribe", "pair", PAIR],
+    ["subscribe", "bad", "S//a->x JOIN{x=y, 3} S//b->y"],
+    ["subscribe", "a/b", HIT],
+    ["subscribe", "bad", "S//a->x JOIN{x=z, 3 d} S//b->y"],
+    ["subscribe", "loop", "Q//a PUBLISH Q"],
+    ["unsubscribe", "pear"],
+    ["unsubscribe", "made"],
+    ["feeds", "add", "https://a.example/f"],
+    ["feeds", "edit", "headed", "--header", "X-Other: nobody"],
+    ["feeds", "edit", "http://[bad", "--every", "2 h"],
+    ["explain", "S//a->x JOIN{x=y, 3} S//b->y"],
+    ["unsubscribe", "a/b"],
+    ["token", "revoke", "00000000"],
+]
+
+
+@pytest.mark.parametrize("arguments", SAME, ids=lambda one: " ".join(one)[:60])
+def test_it_is_the_same_with_a_service_and_without(
+    both: Both, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"BOOK": both.document("book.xml"), "BLOG": both.document("blog.xml")}
+    alone, served = both.ask(*(names.get(one, one) for one in arguments))
+    assert "Traceback" not in alone.output
+    assert served.stdout == alone.stdout
+    assert served.stderr == alone.stderr
+    assert served.exit_code == alone.exit_code
+    assert alone.stdout or alone.stderr
+
+
+def test_feeds_are_the_same_but_for_when_they_are_polled(both: Both) -> None:
+    alone, served = (json.loads(done.stdout) for done in both.ask("feeds", "list", "--json"))
+    known = ("url", "key", "stream", "tags", "every", "lateness", "headers", "items", "moved_to")
+    assert [list(one) for one in served] == [list(one) for one in alone]
+    assert [[one[name] for name in known] for one in served] == [
+        [one[name] for name in known] for one in alone
+    ]
+    assert "topsecret" not in json.dumps(served)
+    shown = both.served_says("feeds", "show", "a").splitlines()
+    assert len(shown) == len(served[0])
+    assert "tags           daily" in shown
+
+
+def test_feeds_are_added_edited_and_removed(both: Both) -> None:
+    for arguments in (
+        ["feeds", "add", "https://c.example/f", "--stream", "c", "--header", "X-Key: nobody"],
+        ["feeds", "edit", "c", "--tag", "weekly", "--every", "2h"],
+        ["feeds", "edit", "c", "--no-headers", "--header", "X-Other: nobody"],
+        ["feeds", "edit", "c", "--untag", "weekly", "--no-headers"],
+        ["feeds", "import", "list.opml", "--tag", "more"],
+        ["feeds", "remove", "c"],
+        ["feeds", "remove", "https://d.example/f"],
+    ):
+        given = [both.document(one) if one == "list.opml" else one for one in arguments]
+        alone, served = both.ask(*given)
+        assert served.stdout == alone.stdout
+        if arguments[1] != "add":  # a service says how the first poll went
+            assert served.stderr == alone.stderr
+        assert (served.exit_code, alone.exit_code) == (0, 0)
+    done = both.served_fails(2, "feeds", "poll", "--allow-address", "127.0.0.1:80")
+    assert "'xscl serve' takes it" in done
+
+
+def test_subscriptions_come_and_go(both: Both) -> None:
+    for arguments in (
+        ["subscribe", "one", "Q//a->x PUBLISH R", "--json"],
+        ["subscribe", "two", "R//result->x"],
+        ["unsubscribe", "one", "--cascade", "--json"],
+    ):
+        alone, served = both.ask(*arguments)
+        assert (served.stdout, served.stderr) == (alone.stdout, alone.stderr)
+        assert (served.exit_code, alone.exit_code) == (0, 0)
+
+
+def test_matches_are_brought_to_a_webhook(both: Both) -> None:
+    url = ("--webhook", "https://hooks.example/x?key=topsecret", "--json")
+    for done in both.ask("subscribe", "hooked", "S//a", *url):
+        made = json.loads(done.stdout)
+        assert made["subscribed"] == "hooked"
+        assert made["webhook"]["secret"].startswith("whsec_")
+    with httpx.Client(base_url=both.address, trust_env=False) as client:
+        (endpoint,) = client.get("/v1/subscriptions/hooked/endpoints").json()
+        assert endpoint["id"] == made["webhook"]["id"]
+        assert "topsecret" not in json.dumps(endpoint)
+    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
+        found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
+        assert [one.state for one in found] == ["active"]
+    for done in both.ask("unsubscribe", "hooked"):
+        assert done.exit_code == 0
+    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
+        assert store.fetch("SELECT id FROM state.endpoint") == []
+    refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")
+    assert "127.0.0.1" in refused
+    assert "no subscription named 'h'" in both.served_fails(1, "unsubscribe", "h")
+    for done in both.ask("subscribe", "h", "S//a", "--webhook", "nix"):
+        assert (done.exit_code, "is no address of a webhook" in done.stderr) == (2, True)
+
+
+def test_many_are_imported(both: Both) -> None:
+    rows = [{"name": f"n{i}", "query": f"S//a[. = '{i}']->x"} for i in range(30)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    Path(both.document("many.jsonl")).write_text(lines)
+    table = "name,query\n" + "".join(f'{row["name"]},"{row["query"]}"\n' for row in rows)
+    Path(both.document("many.csv")).write_text(table)
+    for name, new in (("many.jsonl", 30), ("many.csv", 0)):
+        for done in both.ask("import", both.document(name), "--json"):
+            assert json.loads(done.stdout) == {"new": new, "unchanged": 30 - new}
+    wrong = {
+        "S//a[": (2, "row 31: "),
+        "S//a JOIN{x=y, 3} S//b": (2, "the window 3 has no unit"),
+        "S//b": (1, "row 1: there is a subscription named 'n0' already, with another query"),
+    }
+    for query, (code, message) in wrong.items():
+        name = "n0" if code == 1 else "extra"
+        more = lines if code == 2 else ""
+        row = json.dumps({"name": name, "query": query}) + "\n"
+        Path(both.document("wrong.jsonl")).write_text(more + row)
+        alone, served = both.ask("import", both.document("wrong.jsonl"))
+        assert message in alone.stderr
+        assert served.stderr == alone.stderr
+        assert (served.exit_code, alone.exit_code) == (code, code)
+
+
+def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None:
+    query = "N//*[./title->t] JOIN{t=u, 1 d} N//*[./title->u]"
+    texts = [both.document("book.xml"), both.document("blog.xml"), both.document("none.xml")]
+    for done in both.ask("subscribe", "near", query):
+        assert done.exit_code == 0
+    alone, served = both.ask("push", "--stream", "N", "--at", "2024-05-07", "--json", *texts)
+    one, other = json.loads(alone.stdout), json.loads(served.stdout)
+    assert list(one) == list(other)
+    assert (one["documents"], one["not_read"]) == (other["documents"], other["not_read"]) == (2, 1)
+    assert (one["new"], other["new"]) == (0, None)  # the ids are there, on another stream
+    assert served.stderr == alone.stderr
+
+
+def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
+    lines = [{"id": f"p{i}", "timestamp": 1_715_100_000_000_000 + i, "xml": BOOK} for i in range(2)]
+    path = Path(both.document("push.jsonl"))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for done in both.ask("subscribe", "again", "M//book[./title->t] JOIN{t=u, 1 d} M//*[./*->u]"):
+        assert done.exit_code == 0
+    alone, served = both.ask("push", "--stream", "M", str(path), "--json")
+    found = [json.loads(done.stdout)["matches"] for done in (alone, served)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 2
+    text = both.served_says("push", "--stream", "M", str(path))
+    assert text == "2 documents, sent; 0 not read; 0 matches\n"
+
+
+def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
+    """Whoever finds out that it is malformed."""
+    for name, text in (
+        ("broken.xml", "<a><b></a>"),
+        ("lines.jsonl", '{"xml": "<a/>", "id": "fine"}\n{"xml": "<a", "id": "half"}\n{"xml": 7\n'),
+    ):
+        Path(both.document(name)).write_text(text)
+    paths = [both.document(name) for name in ("broken.xml", "lines.jsonl")]
+    shown = "SELECT id, stream, beginning FROM rejected WHERE stream = 'R' ORDER BY ALL"
+    for _ in range(2):
+        alone, served = both.ask("push", "--stream", "R", *paths)
+        assert (alone.exit_code, served.exit_code) == (0, 0), served.output
+        assert served.stderr == alone.stderr
+        assert "1 documents, sent; 3 not read" in served.stdout
+        alone, served = both.ask("sql", shown, "--json")
+        assert served.stdout == alone.stdout
+    rows = json.loads(alone.stdout)
+    assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
+
+
+def test_a_malformed_document_may_be_refused_for_another_reason(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(both.document("broken.xml")).write_text("<a><b></a>")
+    ask = HttpClient.ask
+
+    def refuse(service: HttpClient, method: str, path: str, **request: Any) -> httpx.Response:
+        if method == "POST":
+            raise Refused(429, "busy", "too many documents wait")
+        return ask(service, method, path, **request)
+
+    monkeypatch.setattr(HttpClient, "ask", refuse)
+    said = both.served_fails(1, "push", "--stream", "R", both.document("broken.xml"))
+    assert "not read" in said
+    assert "too many documents wait" in said
+
+
+def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
+    with scripted.serving() as source:
+        allowed = replace(ANY_PORT, fetching=Fetching((source.address,)))
+        source.says("/one", scripted.reply(scripted.rss("a same", "b same")))
+        with serving(Home(tmp_path / "data"), allowed):
+            here = ("--data", str(tmp_path / "data"))
+            source.says("/page", scripted.reply(b"<html><title>no feed</title></html>"))
+            subscribe = ["subscribe", "echo", "feeds//item->a[./title->t]"]
+            assert called(*subscribe, *here).exit_code == 0
+            done = called("feeds", "add", source.url("/one"), "--stream", "one", *here)
+            assert "it has 2 items now, which are history" in done.stderr
+            done = called("feeds", "add", source.url("/page"), "--stream", "two", *here)
+            assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
+            assert "its first poll failed: the answer is a web page, not a feed" in done.stderr
+            assert "'xscl feeds remove two'" in done.stderr
+            source.says("/one", scripted.reply(scripted.rss("a same", "b same", "c new")))
+            told = json.loads(called("feeds", "poll", "one", "--json", *here).stdout)
+            assert list(told) == ["feeds", "matches", "matches_among_history"]
+            assert [one["stream"] for one in told["feeds"]] == ["one"]
+            items = json.loads(called("feeds", "show", "one", "--json", *here).stdout)["items"]
+            assert items == 3
+
+
+def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -> None:
+    made = json.loads(both.served_says("token", "create", "--user", "ann", "--json"))
+    assert made["user"] == "ann"
+    secret = tmp_path / "token"
+    secret.write_text(made["token"] + "\n")
+    asked = ("--url", both.address, "--token", f"@{secret}")
+    assert json.loads(called("subscriptions", "--json", *asked).stdout) == []
+    listed = called("token", "list", "--json", *asked).stdout
+    assert [one["user"] for one in json.loads(listed)] == ["ann"]
+    assert made["token"] not in listed
+    refused = called("subscribe", "s", "nowhere//a", *asked)
+    assert refused.exit_code == 2
+    assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in refused.stderr
+    assert "for its operator" in called("status", *asked).stderr
+    assert called("token", "revoke", made["id"], "--data", str(both.served)).exit_code == 0
+    gone = called("subscriptions", *asked)
+    assert gone.exit_code == 1
+    assert gone.stderr == (
+        "xscl: the token is wrong, revoked or over\n"
+        "hint: give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one\n"
+    )
+    assert made["token"] not in called("status", "--help").output
+
+
+def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) -> None:
+    made = json.loads(both.served_says("token", "create", "--user", "eve", "--json"))["token"]
+    (tmp_path / "token").write_text(made)
+    settings = tmp_path / "xscl" / "xscl.toml"
+    settings.parent.mkdir()
+    settings.write_text('token-file = "../token"\n')
+    asked = ("subscriptions", "--json", "--url", both.address)
+    warned = called(*asked, "--token", made)
+    assert "can be read by all users" in warned.stderr
+    assert made not in warned.stderr
+    assert warned.exit_code == 0
+    for arguments, environment in (
+        (("--token", f"@{tmp_path / 'token'}"), {}),
+        ((), {"XSCL_TOKEN": made}),
+        ((), {"XSCL_TOKEN": f"@{tmp_path / 'token'}"}),
+        ((), {"XSCL_TOKEN_FILE": str(tmp_path / "token")}),
+        ((), {"XDG_CONFIG_HOME": str(tmp_path)}),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            done = called(*asked, *arguments)
+        assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--url", "http://127.0.0.1:9"], 1, "does not answer"),
+        (["--url", "127.0.0.1:8425"], 2, "is no address of a service"),
+        (["--url", "http://a:b@127.0.0.1"], 2, "do not belong into the address"),
+        (["--url", "http://127.0.0.1:9", "--token", "@nix"], 2, "the token in nix"),
+    ],
+)
+def test_services_named_wrongly(arguments: list[str], code: int, message: str) -> None:
+    done = called("subscriptions", *arguments)
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert message in done.stderr
+
+
+def test_what_a_service_does_not_take_is_told_before_it_is_asked(both: Both) -> None:
+    assert "cannot stand in an address" in both.served_fails(2, "token", "revoke", "a/b")
+    two = ("push", "--stream", "A", "--stream", "B", both.document("book.xml"))
+    assert "for one stream" in both.served_fails(2, *two)
+    assert "writes no secret" in both.served_fails(2, "feeds", "export", "--secrets")
+    assert "in use by process" in both.served_fails(1, "restore", "--accept")
+
+
+def test_names_are_completed_by_a_service(both: Both) -> None:
+    context = Context(get_command(app), info_name="xscl")
+    context.params = {"data": both.served}
+    assert subscriptions_like(context, "pa") == ["pair"]
+    assert feeds_like(context, "a") == ["a"]
+    context.params = {"data": both.alone}
+    assert subscriptions_like(context, "pa") == []
+    context.params = {"url": "http://127.0.0.1:9"}
+    assert feeds_like(context, "a") == []

@@ -1,0 +1,201 @@
+"""xscl.toml and the environment: which value of an option counts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.commandline import called
+from xscl.cli.settings import config
+from xscl.polling.arrival_clock import DAY
+from xscl.polling.feed_repository import ticks
+from xscl.store.data_directory import Home
+from xscl.time_format import written
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("XSCL_DATA", "XSCL_PORT", "XSCL_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def says(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / "xscl.toml").write_text(text)
+
+
+def data_of(*arguments: str) -> str:
+    """Return the data directory that a command means."""
+    done = called("status", *arguments)
+    assert done.exit_code == 1
+    return Path(done.stderr.partition("no data in ")[2].partition(" yet")[0]).name
+
+
+def test_the_option_counts_before_the_environment_and_that_before_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data_of() == "xscl-data"
+    says(folder, 'data = "filed"')
+    assert data_of() == "filed"
+    monkeypatch.setenv("XSCL_DATA", "environed")
+    assert data_of() == "environed"
+    assert data_of("--data", "flagged") == "flagged"
+
+
+def test_the_first_file_counts_and_paths_are_relative_to_it(folder: Path) -> None:
+    says(folder / "config" / "xscl", 'data = "own"')
+    assert data_of() == "own"
+    says(folder / "xscl-data", 'data = "beside"')
+    assert data_of() == "beside"
+    says(folder, 'data = "here"')
+    assert data_of() == "here"
+    assert config(["status", "--data=elsewhere"]).file == folder / "xscl.toml"
+    (folder / "xscl.toml").unlink()
+    says(folder / "elsewhere", 'token-file = "t"')
+    found = config(["status", "--data=elsewhere"])
+    assert found.values == {"token-file": str(Path("elsewhere") / "t")}
+
+
+def test_a_file_in_a_new_data_directory_does_not_stand_against_it(folder: Path) -> None:
+    says(folder / "xscl-data", 'history = "7d"')
+    assert called("subscribe", "a", "S//a").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 9", "there is no setting 'prot'\nhint: did you mean 'port'?\n"),
+        ("zzz = 1", "there is no setting 'zzz'\nhint: there are data, url, "),
+        ('port = "9"', "port is not a number: '9'"),
+        ("port = true", "port is not a number: True"),
+        ("no-spark = 1", "no-spark is not true or false: 1"),
+        ('name = "a"', "name is not a list of texts: 'a'"),
+        ("port = ", "Invalid value"),
+    ],
+)
+def test_what_a_file_cannot_say(folder: Path, text: str, message: str) -> None:
+    says(folder, text)
+    done = called("status")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"xscl: {folder / 'xscl.toml'}: ")
+    assert message in done.stderr
+    assert called("status", "--help").exit_code == 0
+
+
+def test_names_of_arguments_are_no_settings(folder: Path) -> None:
+    says(folder, 'name = ["host.example"]\nport = 1')
+    assert "subscribed 'a'" in called("subscribe", "a", "S//a").stdout
+    assert '"what": "port"' in called("doctor", "--json").stdout
+
+
+def test_the_removed_setting_workers_warns_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warning = "xscl: --workers has no effect since version 0.1.0\n"
+    serve = ("serve", "--once", "--no-spark")
+    called("subscribe", "a", "S//a")
+    for arguments in (serve, (*serve, "--workers", "2")):
+        done = called(*arguments)
+        assert (done.exit_code, done.stderr.count(warning)) == (0, len(arguments) - len(serve) > 0)
+    monkeypatch.setenv("XSCL_WORKERS", "2")
+    assert called(*serve).stderr.count(warning) == 1
+    monkeypatch.delenv("XSCL_WORKERS")
+    says(folder, "workers = 2")
+    assert called(*serve).stderr.count(warning) == 1
+    assert warning not in called("status").stderr
+
+
+def test_a_token_comes_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says(folder, 'url = "http://127.0.0.1:9"\ntoken-file = "nix"')
+    assert f"the token in {folder / 'nix'} cannot be read" in called("subscriptions").stderr
+    monkeypatch.setenv("XSCL_TOKEN_FILE", "other")
+    assert "the token in other cannot be read" in called("subscriptions").stderr
+    (folder / "other").write_text("secret")
+    assert "does not answer" in called("subscriptions").stderr
+
+
+# -- doctor --------------------------------------------------------------------------------
+
+
+def looked(*arguments: str) -> dict[str, dict[str, str]]:
+    done = called("doctor", "--json", *arguments)
+    found = {one["what"]: one for one in json.loads(done.stdout)}
+    assert done.exit_code == (1 if any(one["sign"] == "bad" for one in found.values()) else 0)
+    return found
+
+
+def test_a_doctor_finds_nothing_wrong_with_a_new_directory(folder: Path) -> None:
+    found = looked()
+    assert found["data"]["sign"] == found["python"]["sign"] == found["disk"]["sign"] == "ok"
+    assert {"java", "spark", "service", "clock", "port"} < set(found)
+    assert list(folder.iterdir()) == []
+    lines = called("doctor").stdout.splitlines()
+    assert all(line[:6] in ("ok    ", "warn  ", "bad   ", "      ") for line in lines)
+
+
+def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
+    assert called("subscribe", "a", "S//a").exit_code == 0
+    data = folder / "xscl-data"
+    before = (data / "state.duckdb").read_bytes()
+    found = looked()
+    assert {found[what]["sign"] for what in ("data", "store", "spool", "lock")} == {"ok"}
+    assert found["store"]["found"].startswith("version ")
+    assert (data / "state.duckdb").read_bytes() == before
+    data.chmod(0o755)
+    (data / "secrets.json").write_text("{")
+    (data / "secrets.json").chmod(0o644)
+    (data / "state.duckdb").write_bytes(before[: len(before) // 2])
+    found = looked()
+    assert found["data"]["hint"] == f"chmod 700 {data}"
+    assert found["secrets"]["hint"] == f"chmod 600 {data / 'secrets.json'}"
+    assert {found[what]["sign"] for what in ("data", "store", "secrets")} == {"bad"}
+    (data / "secrets.json").chmod(0o600)
+    assert "damaged" in looked()["secrets"]["found"]
+    (data / "state.duckdb").unlink()
+    assert "is missing" in looked()["store"]["found"]
+    (data / "state.duckdb.mark").unlink()
+    with Spool(data / "spool") as spool:
+        for number in range(1, 4):
+            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
+    assert "and its mark are missing, and the spool" in looked()["store"]["found"]
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_doctor_finds_segments_that_are_lost_or_damaged(folder: Path, damage: str) -> None:
+    assert called("subscribe", "a", "S//a").exit_code == 0
+    data = folder / "xscl-data"
+    with Spool(data / "spool") as spool:
+        for number in range(1, 4):
+            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
+        number, path = (
+            (2, spool.segment(2).path) if damage == "lost" else (3, spool.segment(3).path)
+        )
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-9])
+    found = looked()["spool"]
+    assert found["sign"] == "bad"
+    assert found["found"].endswith(f"xscl spool skip {number} --data {data}")
+    assert called("spool", "skip", str(number)).exit_code == 0
+    assert looked()["spool"]["sign"] == "ok"
+    path.unlink(missing_ok=True)
+    Home(data).write_status({"position": 3})
+    assert looked()["spool"]["sign"] == "ok", "what was consumed is not missed"
+
+
+@pytest.mark.parametrize(("days", "sign"), [(0, "ok"), (0.9, "ok"), (30, "bad")])
+def test_a_doctor_finds_documents_ahead_of_the_clock(folder: Path, days: float, sign: str) -> None:
+    assert called("subscribe", "a", "S//a").exit_code == 0
+    ahead = written(ticks() + round(days * DAY))
+    Home(folder / "xscl-data").write_status({"clock": ahead, "wall_clock": "ok"})
+    found = looked()["clock"]
+    assert found["sign"] == sign
+    assert ("30 d ahead of this clock" in found["found"]) == (sign == "bad")

@@ -1,0 +1,75 @@
+"""What is kept, for how long, and how fast what no window ends grows: `status` and `explain`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner
+
+from feeds.documents import Document
+from xscl.cli import app
+from xscl.documents.retention import DAY
+from xscl.engine.facade import Engine
+from xscl.polling.feed_repository import Feeds
+from xscl.service.status import Looks, Window
+from xscl.store.data_directory import Home
+
+HOUR = DAY // 24
+QUERIES = {
+    "pairs": "S//a[./k->x] FOLLOWED BY{x = y, INF} S//b[./k->y]",
+    "soon": "T//a[./k->x] FOLLOWED BY{x = y, 1 h} T//b[./k->y]",
+    "next": "S//a[./k->x] NEXT{x = y} S//b[./k->y]",
+    "silence": "S//a[./k->x] NOT FOLLOWED BY{x = y, 2 d} S//b[./k->y]",
+    "filter": "S//a->x",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A directory whose documents came twelve hours apart; the clock is at the sixth."""
+    home = Home(tmp_path_factory.mktemp("growth") / "data")
+    with home.hold("test"), Engine(home.database) as engine, Feeds(engine):
+        engine.subscribe_many(QUERIES.items())
+        for number in range(6):
+            text = f"<a><k>{number}</k></a>".encode()
+            engine.push(Document("S", f"d{number}", 12 * HOUR * number, text))
+    return home
+
+
+def test_status_counts_by_window(home: Home) -> None:
+    with (
+        home.hold("test"),
+        Engine(home.database) as engine,
+        closing(engine.host.connect()) as store,
+    ):
+        found = Looks(store, home, engine=engine).now()
+    # The fifth and the sixth came in the last day; what has come now is no instance yet.
+    assert found.windows == (
+        Window(2 * DAY, 0, instances=4, last_day=1),
+        Window(None, 6, instances=5, last_day=3),
+    )
+    lines = "\n".join(found.lines())
+    assert "state          6 witnesses: 6 for ever\n" in lines
+    assert "state          9 instances: 4 for 2 d, 5 for ever\n" in lines
+    assert "growth         3 a day of what is kept for ever\n" in lines
+
+
+def test_status_without_a_service_counts_by_window_too(home: Home) -> None:
+    told = CliRunner().invoke(app, ["status", "--json", "--data", str(home.path)])
+    found = json.loads(told.stdout)
+    assert [window["witnesses"] for window in found["windows"]] == [0, 6]
+    assert found["rates"] is None
+
+
+def test_explain_tells_what_no_window_ends(home: Home) -> None:
+    with home.hold("test"), Engine(home.database) as engine:
+        told = {name: engine.explain(name) for name in QUERIES}
+    rows = "kept: 6 witness rows of 6 documents (shared with all who use them)"
+    assert f"{rows}\n  no window ends that: 2 rows came in the last day\n" in told["pairs"]
+    kept = "kept: 5 instances of operators over time (shared with all who use them)"
+    assert f"{kept}\n  no window ends that of 5: 1 came in the last day\n" in told["next"]
+    assert "kept: 4 instances of operators over time" in told["silence"]
+    for name in ("soon", "silence", "filter"):
+        assert "no window ends" not in told[name]

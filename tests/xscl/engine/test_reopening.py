@@ -1,0 +1,168 @@
+"""Whatever is accepted opens again as it was, and what is refused changes nothing."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from feeds.documents import Document
+from feeds.errors import MalformedDocument
+from tests.examples import examples
+from tests.xscl.engine.test_entries import kept
+from xscl.engine import transactions
+from xscl.engine.facade import Engine
+from xscl.errors import DocumentError, XsclError
+from xscl.shredding.remote import image
+
+QUERIES = {
+    "cel filter": ("SELECT k FROM FILTER{k = 'a'}(S) PUBLISH P", "cel"),
+    "cel of P": ("SELECT k FROM P", "cel"),
+    "cel next": ("SELECT * FROM S NEXT{$1.k = $2.k} L PUBLISH Q", "cel"),
+    "cel wrong": ("SELECT nothing FROM S", "cel"),
+    "one to P": ("SELECT <p><k>{string(x)}</k></p> FROM S//a->x PUBLISH P", "xscl"),
+    "two to P": ("SELECT <p><j>{string(x)}</j></p> FROM L//a->x PUBLISH P", "xscl"),
+    "back": ("SELECT <p/> FROM Q//* PUBLISH S", "xscl"),
+    "next": ("(P//k->x NEXT{x = y} S//a->y) JOIN{x = z, 9 ms} S//a->z", "xscl"),
+    "silence": ("S//a->x NOT FOLLOWED BY{x = y, 3 ms} P//k->y PUBLISH Q", "xscl"),
+    "or": ("S//a->x JOIN{x = y OR x = 'a', 5 ms} Q//*->y", "xscl"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images() -> Iterator[None]:
+    """Have every engine leave the image of its automaton, which only large ones do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image, "FEWEST", 1)
+        yield
+
+
+ACTIONS = st.lists(
+    st.tuples(st.just("subscribe"), st.sampled_from(list(QUERIES)))
+    | st.tuples(st.sampled_from(["unsubscribe", "cascade"]), st.sampled_from(list(QUERIES)))
+    | st.tuples(st.sampled_from(["push", "strict", "late"]), st.just("")),
+    min_size=3,
+    max_size=14,
+)
+
+
+def documents(number: int) -> list[Document]:
+    key = "ab"[number % 2]
+    text = f"<a><k>{key}</k>{key}</a>".encode()
+    return [Document(s, f"{s}{number}", number * 1_000, text) for s in "SL"]
+
+
+def act(engine: Engine, action: tuple[str, str], number: int) -> None:
+    kind, name = action
+    match kind:
+        case "subscribe":
+            query, language = QUERIES[name]
+            engine.subscribe(name, query, language=language)
+        case "push":
+            engine.push(documents(number))
+        case "strict":
+            engine.push([*documents(number), Document("S", "x", number, b"<")], strict=True)
+        case "late":
+            engine.stream("L", lateness=number)
+        case _:
+            engine.unsubscribe(name, cascade=kind == "cascade")
+
+
+def state(engine: Engine) -> dict[str, Any]:
+    tables = engine.sql(
+        "SELECT table_name AS name FROM duckdb_tables()"
+        " WHERE (database_name, schema_name) = (current_database(), 'state')"
+    ).to_pylist()
+    rows = {
+        table["name"]: sorted(
+            map(str, engine.sql(f"SELECT * FROM state.{table['name']}").to_pylist())
+        )
+        for table in tables
+    }
+    del rows["core"]  # which has numbers of its own
+    found = [(m.subscription, m.id, m.xml()) for m in engine.matches()]
+    plans = {one.name: engine.explain(one.name).count("\n") for one in engine.subscriptions}
+    return {"rows": rows, "found": found, "plans": plans, "kept": kept(engine)}
+
+
+def prepared(path: Path) -> Engine:
+    engine = Engine(path)
+    engine.stream("S", attributes={"k": str})
+    engine.stream("L", attributes={"k": str}, lateness=2_000)
+    return engine
+
+
+@examples(2)
+@given(ACTIONS)
+def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        kept, opened = Path(folder) / "kept.duckdb", Path(folder) / "opened.duckdb"
+        steady, restarted = prepared(kept), prepared(opened)
+        done = 0
+        for number, action in enumerate(actions):
+            outcomes: list[tuple[str, str]] = []
+            for engine in (steady, restarted):
+                before = state(engine) if engine is steady else None
+                try:
+                    act(engine, action, number)
+                except (XsclError, MalformedDocument) as error:
+                    outcomes.append((type(error).__name__, str(error)))
+                    assert before is None or state(engine) == before
+                else:
+                    outcomes.append(("", ""))
+            assert outcomes[0] == outcomes[1]
+            done += not outcomes[0][0]
+            restarted.close()
+            restarted = Engine(opened)
+            assert state(restarted)["found"] == state(steady)["found"]
+        event(f"{done} actions done")
+        assert state(restarted) == state(steady)
+        steady.close()
+        restarted.close()
+
+
+def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
+    numbers = []
+    for name in ("one to P", "cel filter", "or", "or"):
+        with prepared(tmp_path / "state.duckdb") as engine:
+            act(engine, ("subscribe", name), 0)
+            (subscription,) = engine.subscriptions
+            numbers.append(subscription.number)
+            engine.unsubscribe(name)
+    assert sorted(set(numbers)) == numbers
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda engine: engine.subscribe("w", "SELECT nothing FROM S", language="cel"),
+        lambda engine: engine.subscribe("w", "SELECT k FROM Q PUBLISH S", language="cel"),
+        lambda engine: engine.subscribe("w", "SELECT k FROM S PUBLISH Q", language="cel"),
+        lambda engine: engine.subscribe("w", "SELECT <p/> FROM Q//* PUBLISH S"),
+        lambda engine: engine.subscribe("w", "L//a PUBLISH read"),
+        lambda engine: engine.subscribe("w", "SELECT k FROM L PUBLISH read", language="cel"),
+        lambda engine: engine.unsubscribe("cel next"),
+        lambda engine: engine.stream("L", lateness=7),
+        lambda engine: engine.push(Document("S", "x", 1, b"<"), strict=True),
+    ],
+)
+def test_what_is_refused_rebuilds_nothing(
+    fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = prepared(tmp_path / "state.duckdb")
+    for name in ("cel next", "or"):
+        act(engine, ("subscribe", name), 0)
+    engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
+    loads: list[object] = []
+    monkeypatch.setattr(transactions, "load", lambda *given: loads.append(given))
+    before = kept(engine)
+    with pytest.raises((XsclError, MalformedDocument, DocumentError)):
+        fail(engine)
+    assert loads == []
+    assert kept(engine) == before
+    engine.close()

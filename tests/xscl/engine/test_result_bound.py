@@ -1,0 +1,393 @@
+"""The bound of results: the first N answers of an arriving document and a join stay.
+
+What an engine without a bound finds is cut here from the definition (newest partner first, then
+nodes), and compared with what an engine with a small bound finds: whatever the batches, through a
+restart, and whichever way the evaluation takes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import templates.processor as processor
+import templates.smallbatch.bounded_answers as bounded_answers
+import templates.smallbatch.first_rows as first_rows
+import templates.state.value_joins as valuejoins
+import xscl
+from tests.examples import examples
+from xscl.engine.push_size import AIM, FIRST, PushSize
+from xscl.errors import StoreError
+from xscl.store.consumed_offsets import Batch, Beat
+
+Answer = tuple[int, int, int, tuple[int, ...]]
+"""Of a result: its row of R_T, both documents, the output nodes."""
+
+QUERIES = (
+    "S//r[./a->x] FOLLOWED BY{x = y, 3} S//r[./a->y]",
+    "S//r[./a->x] JOIN{x = y, 4} S//r[./b->y]",
+    "S//r[./a->x][./b->z] JOIN{x = y AND z = w, 9} S//r[./a->y][./b->w]",
+    "S//r[./a->x][./b->z] FOLLOWED BY{x = y AND z != w, 9} S//r[./a->y][./b->w]",
+    "S//r[./a->x][./a->z] FOLLOWED BY{x = y AND z = y, 9} S//r[./a->y]",
+    "S//r//g->v[.//a->x] FOLLOWED BY{x = y AND v = u, 9} S//r//g->u[./a->y]",
+)
+LEAVES = st.lists(
+    st.tuples(st.sampled_from("abg"), st.sampled_from("uv"), st.booleans()), max_size=7
+)
+DOCUMENTS = st.lists(st.tuples(LEAVES, st.integers(0, 2)), min_size=2, max_size=6)
+
+
+def written(leaves: Sequence[tuple[str, str, bool]]) -> bytes:
+    """Return a document of leaves, some of them within a group."""
+    texts = []
+    for name, value, grouped in leaves:
+        leaf = f"<a>{value}</a>" if name == "g" else f"<{name}>{value}</{name}>"
+        texts.append(f"<g>{leaf}</g>" if grouped or name == "g" else leaf)
+    return f"<r>{''.join(texts)}</r>".encode()
+
+
+def documents_of(
+    drawn: Sequence[tuple[Sequence[tuple[str, str, bool]], int]],
+) -> list[xscl.Document]:
+    time, made = 0, []
+    for number, (leaves, step) in enumerate(drawn):
+        time += step - (number % 3 == 2)  # now and then one comes late
+        made.append(xscl.Document("S", f"d{number}", time, written(leaves)))
+    return made
+
+
+def answers(engine: xscl.Engine) -> list[Answer]:
+    rows = engine.host.transactions.store.fetch("SELECT qid, doc1, doc2, nodes FROM state.result")
+    return [(qid, one, other, tuple(nodes)) for qid, one, other, nodes in rows]
+
+
+def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tuple[int, int]]]:
+    """Return what stays of answers, and of which joins and newcomers something was cut."""
+    groups: dict[tuple[int, int], list[Answer]] = {}
+    for answer in found:
+        groups.setdefault((answer[0], max(answer[1], answer[2])), []).append(answer)
+    stay = Counter[Answer]()
+    for (_, newcomer), group in groups.items():
+        group.sort(key=lambda one: (-min(one[1], one[2]), one[1] != newcomer, one[3]))
+        stay.update(group[:most])
+    return stay, {key for key, group in groups.items() if len(group) > most}
+
+
+def run(
+    documents: Sequence[xscl.Document],
+    cuts: Sequence[bool],
+    most: int,
+    path: Path | None = None,
+    queries: Sequence[str] = QUERIES,
+) -> tuple[list[Answer], set[tuple[int, int]]]:
+    """Push documents in batches, with a file through a restart after each; return its results."""
+    engine = xscl.Engine(path, result_bound=most)
+    for number, query in enumerate(queries):
+        engine.subscribe(f"q{number}", query)
+    batch = []
+    for document, cut in zip(documents, [*cuts, True], strict=False):
+        batch.append(document)
+        if cut or document is documents[-1]:
+            engine.push(batch)
+            batch = []
+            if path is not None:
+                engine.close()
+                engine = xscl.Engine(path, result_bound=most)
+    with engine:
+        cut_at = (
+            engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
+            if engine.host.transactions.store.has("cut")
+            else []
+        )
+        return answers(engine), set(cut_at)
+
+
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Send even small documents the ways of heavy and dense ones."""
+    limits = {
+        (valuejoins, "FEW"): 0,
+        (valuejoins, "PART"): 6,
+        (bounded_answers, "WAVE"): 5,
+        (first_rows, "CHUNK"): 3,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for (module, name), value in limits.items():
+            patch.setattr(module, name, value)
+        yield
+
+
+CUTS = st.lists(st.booleans(), min_size=6, max_size=6)
+MANY = 1 << 40
+
+
+@pytest.mark.parametrize("parts", ["usual", "small"])
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
+@examples(10, counted=True)
+def test_what_stays_is_first_in_canonical_order(
+    parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    expected, cut = bounded(run(documents, cuts, MANY)[0], most)
+    if parts == "small":
+        with small_parts():
+            found, noted = run(documents, cuts, most)
+    else:
+        found, noted = run(documents, cuts, most)
+    assert Counter(found) == expected
+    assert noted == cut
+
+
+@pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
+@examples(3, counted=True)
+def test_both_evaluators_cut_the_same_also_through_restarts(
+    small: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    one_by_one = run(documents, [True] * 6, most)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(processor, "SMALL_BATCH", small)
+        through_restarts = run(documents, cuts, most, Path(folder) / "state.duckdb")
+    assert Counter(through_restarts[0]) == Counter(one_by_one[0])
+    assert through_restarts[1] == one_by_one[1]
+
+
+def test_two_small_documents_with_millions_of_answers() -> None:
+    leaves = "".join("<a>v</a>" for _ in range(40))
+    query = "S//r[./a->x1][./a->x2] FOLLOWED BY{x1 = y1 AND x2 = y2, 1 d} S//r[./a->y1][./a->y2]"
+    engine = xscl.Engine()
+    engine.subscribe("q", query)
+    for number in range(6):
+        document = xscl.Document("S", f"d{number}", number, f"<r>{leaves}</r>".encode())
+        assert len(engine.push(document)) == (10_000 if number else 0)
+    (stopped,) = [engine.stopped("q")]
+    assert stopped is not None
+    assert (stopped.documents, stopped.latest, stopped.incomplete) == (5, "d5", False)
+
+
+def test_a_large_document_joins_a_copy_of_itself() -> None:
+    leaves = "".join("<a>v</a>" for _ in range(4_000))
+    engine = xscl.Engine()
+    engine.subscribe("q", "S//r[./a->x] FOLLOWED BY{x = y, 1 d} S//r[./a->y]")
+    batch = [xscl.Document("S", f"d{n}", n, f"<r>{leaves}</r>".encode()) for n in range(4)]
+    matches = engine.push(batch)
+    assert len(matches) == 30_000
+    assert Counter(match.documents for match in matches) == {
+        ("d0", "d1"): 10_000,
+        ("d1", "d2"): 10_000,
+        ("d2", "d3"): 10_000,
+    }
+
+
+CHAINS = (
+    "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./a->y] FOLLOWED BY{y = z, 4} S//r[./a->z]",
+    "S//r[./a->x] JOIN{x = y, 9} S//r[./b->y] JOIN{y = z, 9} S//r[./a->z]",
+    "SELECT <r><a>{string(x)}</a></r> FROM S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]"
+    " PUBLISH made",
+    "made//r[./a->x] FOLLOWED BY{x = y, 9} S//r[./a->y]",
+    "S//r[./a->x] FOLLOWED BY{x = y AND contains(z, x), 9} S//r[./a->y][./b->z]",
+    "(S//r[./a->x] NEXT{x = y} S//r[./b->y]) JOIN{y = z, 9} S//r[./a->z]",
+)
+ORDERED = (
+    "(S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]) NEXT{y = z} S//r[./a->z]",
+    "(S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]) NOT FOLLOWED BY{y = z, 2} S//r[./a->z]",
+)
+
+
+def told(
+    documents: Sequence[xscl.Document], cuts: Sequence[bool], most: int, queries: Sequence[str]
+) -> tuple[list[str], list[object]]:
+    """Return the ids of all matches, and where each subscription was stopped."""
+    engine = xscl.Engine(result_bound=most)
+    for number, query in enumerate(queries):
+        engine.subscribe(f"q{number}", query)
+    batch: list[xscl.Document] = []
+    for document, cut in zip(documents, [*cuts, True], strict=False):
+        batch.append(document)
+        if cut or document is documents[-1]:
+            engine.push(batch)
+            batch = []
+    engine.flush()
+    with engine:
+        stopped = [engine.stopped(f"q{number}") for number, _ in enumerate(queries)]
+        return sorted(match.id for match in engine.matches()), list(stopped)
+
+
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
+@examples(6, counted=True)
+def test_chains_and_published_results_do_not_depend_on_batches(
+    drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    queries = (*CHAINS, *ORDERED)
+    assert told(documents, cuts, most, queries) == told(documents, [True] * 6, most, queries)
+
+
+def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None:
+    def texts(name: str, count: int) -> bytes:
+        return f"<r>{f'<{name}>v</{name}>' * count}</r>".encode()
+
+    engine = xscl.Engine(result_bound=5)
+    engine.subscribe("next", ORDERED[0])
+    engine.subscribe("pairs", "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]")
+    bodies = [texts("a", 2), texts("b", 2), texts("a", 1), texts("a", 3), texts("b", 3)]
+    for number, xml in enumerate([*bodies, texts("a", 1)]):
+        engine.push(xscl.Document("S", f"d{number}", number, xml))
+    engine.flush()
+    found = Counter(match.documents for match in engine.matches() if match.subscription == "next")
+    assert found == {("d0", "d1", "d2"): 4}  # none of d4, which has nine results with d3
+    stopped = engine.stopped("next"), engine.stopped("pairs")
+    assert [one and tuple(one) for one in stopped] == [(1, "d4", 5, True), (1, "d4", 5, False)]
+
+
+def test_a_push_with_very_many_results_is_split_between_documents() -> None:
+    engine = xscl.Engine()
+    engine.host.ingest._push_size.size = 3
+    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+    documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
+    matches = engine.push(documents, source=("q", 1))
+    assert engine.host.state.pushes == 2  # three, and four times as many from then on
+    assert len(matches) == 90
+    assert [match.position for match in matches] == sorted(match.position for match in matches)
+    assert len(engine.push(documents, source=("q", 1))) == 0
+    assert engine.consumed("q") == 1
+
+
+def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.duckdb"
+        documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
+        with xscl.Engine(path) as engine:
+            engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+            engine.host.ingest._push_size.size = 3
+            fails_at = iter((False, True))
+            push = engine.host.ingest._transact
+
+            def failing(*arguments: object) -> object:
+                if next(fails_at):
+                    raise KeyboardInterrupt
+                return push(*arguments)  # type: ignore[arg-type]
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(engine.host.ingest, "_transact", failing)
+                with pytest.raises(KeyboardInterrupt):
+                    engine.push(documents, source=("q", 1))
+            assert engine.consumed("q") is None
+        with xscl.Engine(path) as engine:
+            engine.push(documents, source=("q", 1))
+            assert len({match.id for match in engine.matches()}) == len(engine.matches()) == 90
+
+
+def body(*leaves: str) -> bytes:
+    return f"<r>{''.join(f'<{leaf}>v</{leaf}>' for leaf in leaves)}</r>".encode()
+
+
+def test_what_an_operator_over_time_puts_out_is_bounded_alike_in_every_push() -> None:
+    """It comes when its epoch is closed: by a beat or document of the same push, or of the next."""
+    pre = [("a",), ("b",), ("a",), ("b",)]
+    earlier = [xscl.Document("S", f"d{n}", 2 * n, body(*leaves)) for n, leaves in enumerate(pre)]
+    newest, other = (
+        xscl.Document("S", "d4", 8, body("c", "c")),
+        xscl.Document("S", "d5", 12, body("e")),
+    )
+    found = []
+    endings: list[list[tuple[list[xscl.Document], list[Beat]]]] = [
+        [([newest], []), ([], [Beat(0, 12)])],
+        [([newest], [Beat(1, 12)])],
+        [([newest], []), ([other], [])],
+        [([newest, other], [])],
+    ]
+    for last in endings:
+        engine = xscl.Engine(result_bound=3)
+        engine.subscribe(
+            "q", CHAINS[-1].replace("9}", "90}").replace("S//r[./a->z]", "S//r[./c->z]")
+        )
+        for number, (documents, beats) in enumerate([*(([one], []) for one in earlier), *last]):
+            engine.push(documents, source=Batch("s", number, number, tuple(beats)))
+        found.append(Counter(match.documents for match in engine.matches()))
+    assert found == 4 * [{("d0", "d1", "d4"): 2, ("d2", "d3", "d4"): 2}]
+
+
+def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows() -> None:
+    left = "S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./b->y]"
+    right = "(S//r[./d->u] FOLLOWED BY{u = v, 90} S//r[./e->v]) JOIN{v = w, 90} S//r[./f->w]"
+    join = f"({left}) JOIN{{y = w, 90}} ({right})"
+    leaves = ["a", "b", "d", "e", "f", "a", "be", "g", "q", "q"]
+    for cuts in ([False] * 10, [True] * 10):
+        engine = xscl.Engine(result_bound=2)
+        engine.subscribe("n", f"({join}) NEXT{{w = z}} S//r[./g->z]")
+        batch = []
+        for number, (names, cut) in enumerate(zip(leaves, cuts, strict=True)):
+            batch.append(xscl.Document("S", f"d{number}", 10 * number, body(*names)))
+            if cut or number == len(leaves) - 1:
+                engine.push(batch)
+                batch = []
+        stopped = engine.stopped("n")
+        assert stopped is not None
+        assert (stopped.latest, stopped.incomplete) == ("d6", True)
+        assert all("d6" not in match.documents for match in engine.matches())
+
+
+def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
+    heard: list[int] = []
+    engine = xscl.Engine()
+    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+    engine.host.ingest._push_size.size = 2
+    push, fails = engine.host.ingest._transact, iter((False, True))
+
+    def failing(*arguments: object) -> object:
+        if next(fails):
+            raise StoreError("the disk is full")
+        return push(*arguments)  # type: ignore[arg-type]
+
+    documents = [xscl.Document("S", f"d{n}", n, body("a")) for n in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.host.ingest, "_transact", failing)
+        with pytest.raises(StoreError, match="the disk is full"):
+            engine.push(documents, source=("q", 1), listen=lambda found: heard.append(len(found)))
+    assert heard == [2]
+    assert not engine.push(
+        documents, source=("q", 1), listen=lambda found: heard.append(len(found))
+    )
+    assert sum(heard) == len(engine.matches()) == 12
+
+
+def test_a_trial_and_a_subscription_to_the_past_are_bounded_as_live_ones() -> None:
+    queries = {"pairs": QUERIES[0], "chain": CHAINS[0]}
+    engine = xscl.Engine(result_bound=2)
+    for name, query in queries.items():
+        engine.subscribe(name, query)
+    for number in range(6):
+        engine.push(xscl.Document("S", f"d{number}", number, body("a", "a")))
+
+    def found(name: str) -> Counter[tuple[str, ...]]:
+        return Counter(m.documents for m in engine.matches() if m.subscription == name)
+
+    for name, query in queries.items():
+        assert Counter(match.documents for match in engine.try_query(query)) == found(name)
+    engine.subscribe("past", queries["pairs"].replace("3}", "4}"), since="1 d")
+    assert found("past").total() == 10
+    stopped = engine.stopped("past")
+    assert stopped is not None
+    assert (stopped.documents, stopped.latest) == (5, "d5")
+
+
+def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> None:
+    size = PushSize()
+    size.learn(FIRST, 10 * AIM)
+    shrunk = size.documents
+    assert shrunk < FIRST
+    for _ in range(10):
+        size.learn(0, 0)
+        size.learn(1, 0)
+    assert size.documents == shrunk
+    size.learn(shrunk, shrunk)
+    assert size.documents == 4 * shrunk

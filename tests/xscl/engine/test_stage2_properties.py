@@ -1,0 +1,128 @@
+"""Every way of joining gives what the oracle says: in memory, selectively, Algorithm 1."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates import processor
+from templates.columns import arrow_tables, columns
+from templates.sql.queries import ConjunctiveQueries
+from templates.state import value_joins
+from templates.state.view_cache import ViewCache
+from tests.examples import examples
+from tests.joining import by_algorithm_1, in_database
+from tests.oracle import matches
+from tests.strategies import Case, cases
+from tests.xscl.engine.test_engine_properties import run
+from xscl import Engine
+
+CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
+
+
+def agrees(
+    case: Case, cuts: list[bool], seen: Counter[str], make: Callable[[], Engine] = Engine
+) -> None:
+    """Compare an engine with the oracle, and count the case, and whether it has matches."""
+    found = [delivered.match for delivered in run(case, cuts, make)]
+    assert len(found) == len(set(found))
+    assert set(found) == set(matches(case.events, case.lateness))
+    seen["cases"] += 1
+    seen["with matches"] += bool(found)
+
+
+def enough(seen: Counter[str], *limits: str) -> None:
+    """Fail unless a third of the cases had matches, and each of some limits was reached."""
+    assert 3 * seen["with matches"] >= seen["cases"] > 0, seen
+    assert all(seen[limit] for limit in limits), seen
+
+
+def watch(patch: pytest.MonkeyPatch, owner: type, name: str, reached: Callable[..., None]) -> None:
+    """Have a method also tell what it returned, and what it was given."""
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def watched(*given: Any) -> Any:
+        result = method(*given)
+        reached(result, *given)
+        return result
+
+    patch.setattr(owner, name, watched)
+
+
+def test_joining_by_what_drives_and_in_parts() -> None:
+    seen = Counter[str]()
+
+    @examples(8, counted=True)
+    @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
+    def property_holds(case: Case, cuts: list[bool], database: bool, long: int) -> None:
+        with pytest.MonkeyPatch.context() as patch, in_database(database):
+            patch.setattr(value_joins, "FEW", 0)
+            patch.setattr(value_joins, "PART", 1)
+            patch.setattr(value_joins, "LONG", long)
+            agrees(case, cuts, seen)
+
+    property_holds()
+    enough(seen)
+
+
+def test_joining_by_either_evaluator() -> None:
+    """Batches of several documents go to DuckDB, and what would be too much in memory."""
+    seen = Counter[str]()
+
+    @examples(10, counted=True)
+    @given(case=cases(), cuts=CUTS, limit=st.sampled_from(("MOST", "SMALL_BATCH")))
+    def property_holds(case: Case, cuts: list[bool], limit: str) -> None:
+        def by_database(*_: Any) -> None:
+            seen[limit] += 1
+
+        with pytest.MonkeyPatch.context() as patch:
+            watch(patch, ConjunctiveQueries, "answers", by_database)
+            patch.setattr(arrow_tables, "FEW_NUMBERS", 1)
+            patch.setattr(value_joins, "FEW", 0)
+            if limit == "MOST":
+                patch.setattr(columns, "MOST", 1)
+            else:
+                patch.setattr(processor, "SMALL_BATCH", 1)
+            agrees(case, cuts, seen)
+
+    property_holds()
+    enough(seen, "MOST", "SMALL_BATCH")
+
+
+def test_joining_what_was_dropped_from_memory() -> None:
+    seen = Counter[str]()
+
+    def fetched(_: None, cache: ViewCache, *__: Any) -> None:
+        seen["read again"] += cache.fetches > 0
+
+    @examples(5, counted=True)
+    @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
+    def property_holds(case: Case, cuts: list[bool], budget: int, all_joins: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            watch(patch, ViewCache, "_fetch", fetched)
+            if not all_joins:
+                patch.setattr(value_joins, "FEW", 0)
+            agrees(case, cuts, seen, partial(Engine, kept_memory=budget))
+
+    property_holds()
+    enough(seen, "read again")
+
+
+def test_algorithm_1() -> None:
+    seen = Counter[str]()
+
+    @examples(5, counted=True)
+    @given(case=cases(), cuts=CUTS)
+    def property_holds(case: Case, cuts: list[bool]) -> None:
+        with by_algorithm_1():
+            agrees(case, cuts, seen)
+
+    property_holds()
+    enough(seen)

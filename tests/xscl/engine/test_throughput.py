@@ -1,0 +1,68 @@
+"""Rates over one minute and five, and how status shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from feeds.documents import Document
+from xscl.engine.facade import Engine
+from xscl.engine.throughput import Pace, Rates
+from xscl.polling.feed_tables import create_tables
+from xscl.service.status import Looks, Status, Window
+from xscl.store.data_directory import Home
+
+
+def test_rates_are_averages_of_the_last_minutes() -> None:
+    now = 1000.0
+    pace = Pace(lambda: now)
+    pace.count(30, 3)
+    assert pace.rates() == Rates(30, 30, 3, 3)  # it has just begun
+    now += 30
+    pace.count(30, 0)
+    assert pace.rates() == Rates(2, 2, 0.1, 0.1)
+    now += 60
+    assert pace.rates() == Rates(0, 60 / 90, 0, 3 / 90)
+    now += 1000
+    assert pace.rates() == Rates()
+    assert (pace.pushes, pace.documents, pace.matches) == (2, 60, 3)
+
+
+def test_counts_of_old_seconds_are_forgotten() -> None:
+    now = 0.0
+    pace = Pace(lambda: now)
+    for _ in range(2_000):
+        pace.count(1, 1)
+        now += 1
+    assert len(pace._counts) <= 302
+    assert pace.rates().documents_5m == 299 / 300
+
+
+def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -> None:
+    laps: list[str] = []
+    home = Home(tmp_path / "data")
+    with home.hold("test"), Engine(home.database) as engine:
+        engine.host.ingest.pace.listener = lambda stage, seconds: laps.append(stage)
+        for name in ("one", "two"):
+            engine.subscribe(name, "S//a->x FOLLOWED BY{x=y, 90 s} S//a->y")
+        engine.subscribe("three", "S//a->x FOLLOWED BY{x=y, 7 d} S//b->y")
+        engine.push([Document("S", f"d{n}", n, b"<a>hi</a>") for n in range(3)])
+        assert (engine.host.ingest.pace.documents, engine.host.ingest.pace.matches) == (3, 6)
+        assert laps == ["wait", "accept", "join", "store", "commit"]
+        store = engine.host.connect()
+        create_tables(store)
+        found = Looks(store, home, engine=engine).now()
+        store.close()
+    assert found.windows == (Window(604_800_000_000, 3, last_day=3),)
+    written = {**found.as_dict(), "later": 1}
+    assert Status.of(written) == found
+    assert replace(found, rates=None).rates is None
+    lines = "\n".join(found.lines())
+    assert "3 in 2 distinct joins of 1 templates, shared 1.5 times" in lines
+    assert "state          3 witnesses: 3 for 7 d" in lines
+    assert "documents/s" in lines
+
+
+def test_lengths_are_told_in_their_largest_unit() -> None:
+    lengths = [Window(t, 1).length for t in (None, 7, 90_000_000, 3_600_000_000, 1_000_000)]
+    assert lengths == ["ever", "7 ticks", "90 s", "1 h", "1 s"]

@@ -1,0 +1,299 @@
+"""Rows of R_T that wait to be written, which a kill leaves to be made again from the queries."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl.store.store
+from feeds.documents import Document
+from tests.examples import examples
+from xscl.engine import transactions
+from xscl.engine.facade import Engine
+from xscl.errors import SqlError, StoreError
+from xscl.service.restore import restore
+from xscl.store.data_directory import Home
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match
+
+# Of the sides of some, several nodes are alike: which is which depends on the variables' numbers.
+QUERIES = {
+    "b c": 'S//a[./b="1"][./b->x][./c->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./c->w]',
+    "c b": 'S//a[./b="1"][./c->x][./b->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./c->v][./b->w]',
+    "b b": 'S//a[./b="1"][./b->x][./b->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./b->w]',
+    "b c, 2": 'S//a[./b="2"][./b->x][./c->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./c->w]',
+    "c, 2": 'S//a[./b="2"][./c->x] JOIN{x=y, 9 s} S//a[./c->y]',
+    "one": 'S//a[./b="2"]->x',
+    "next": "S//a/b->x NEXT{x=y} S//a/b->y",
+    "made": "SELECT <a><b>{x}</b></a> FROM S//a[./c->x] FOLLOWED BY{x=y, 2 s} S//a/c->y PUBLISH P",
+}
+
+
+def document(number: int) -> Document:
+    text = f"<a><b>{number % 2 + 1}</b><c>{number % 3}</c><b>{number % 5}</b></a>"
+    return Document("S", f"d{number}", number * 1_000_000, text.encode())
+
+
+def told(engine: Engine) -> list[tuple[object, ...]]:
+    """What has been told of subscriptions."""
+    return [(s.name, s.number, s.qid, s.template, s.outputs) for s in engine.subscriptions]
+
+
+def killed(engine: Engine, directory: Path) -> Path:
+    """Return the store of an engine as a kill would leave it."""
+    path = engine.host.transactions.store.path
+    assert path is not None
+    for file in path.parent.glob(f"{path.name}*"):
+        shutil.copy(file, directory / file.name)
+    return directory / path.name
+
+
+def stored_pairs(path: Path) -> int:
+    with closing(Store(path)) as store:
+        return len(store.fetch("FROM state.pair"))
+
+
+def ids(matches: Iterable[Match]) -> list[str]:
+    return [match.id for match in matches]
+
+
+def subscribe(engine: Engine, *names: str) -> None:
+    for name in names:
+        engine.subscribe(name, QUERIES[name])
+
+
+def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
+    with Engine() as steady, Engine(tmp_path / "state.duckdb") as engine:
+        for one in (steady, engine):
+            subscribe(one, "b c", "c b", "b b")
+        (tmp_path / "killed").mkdir()
+        path = killed(engine, tmp_path / "killed")
+        assert stored_pairs(path) == 0
+        with Engine(path) as again:
+            assert told(again) == told(engine) == told(steady)
+            for number in range(6):
+                assert ids(again.push(document(number))) == ids(steady.push(document(number)))
+            assert steady.matches()
+            views = ("subscriptions", "R_T_1", "R_bin")
+            answers = [
+                [one.sql(f"FROM {view} ORDER BY ALL").to_pylist() for view in views]
+                for one in (again, steady)
+            ]
+            assert answers[0] == answers[1]
+        assert stored_pairs(path) > 0
+
+
+def test_relations_are_whole(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        assert engine.sql("FROM R_T_1").num_rows == 1
+        subscribe(engine, "b c, 2")
+        assert engine.sql("FROM R_T_1").num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT nextval('mark.commits')",
+        "SELECT qid, setval('mark.commits', 1) FROM R_T_1",
+        "FROM query('SELECT set' || 'val(''mark.commits'', 1)')",
+    ],
+)
+def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        for name in ("b c", "b c, 2"):
+            subscribe(engine, name)
+            assert engine.host.state.registry.waiting
+            before = engine.host.transactions.store.seen()
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+            assert engine.host.transactions.store.seen() == before
+            assert engine.sql("FROM R_T_1").num_rows > 0
+            engine.host.transactions.save()
+            assert not engine.host.state.registry.waiting
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+    Engine(tmp_path / "state.duckdb").close()
+
+
+def test_what_waits_can_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "killed").mkdir()
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c", "c b")
+        engine.unsubscribe("b c")
+        subscribe(engine, "c, 2")
+        before = told(engine)
+        path = killed(engine, tmp_path / "killed")
+    with Engine(path) as engine:
+        assert engine.host.state.registry.waiting
+        assert told(engine) == before
+        engine.unsubscribe("c b")
+        engine.unsubscribe("c, 2")
+        assert all(not engine.sql(f"FROM state.{table}").num_rows for table in ("pair", "variable"))
+
+
+def test_no_more_wait_than_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        assert engine.host.state.registry.waiting
+        monkeypatch.setattr(transactions, "WAITING", engine.host.state.registry.waiting)
+        subscribe(engine, "b c, 2")
+        assert not engine.host.state.registry.waiting
+
+
+def full(point: str) -> None:
+    if point == "before_commit":
+        raise duckdb.IOException("No space left on device")
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda engine: engine.push(document(1)),
+        lambda engine: subscribe(engine, "c, 2"),
+        lambda engine: engine.unsubscribe("c b"),
+    ],
+    ids=["push", "subscribe", "unsubscribe"],
+)
+def test_on_a_full_disk_they_go_on_waiting(
+    fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c", "c b")
+        before, waiting = told(engine), engine.host.state.registry.waiting
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store.store, "reached", full)
+            with pytest.raises(StoreError, match="No space left"):
+                fail(engine)
+        assert (told(engine), engine.host.state.registry.waiting) == (before, waiting)
+        engine.push([document(30), document(31)])
+        assert engine.host.state.registry.waiting == 0
+        assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
+
+
+def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.duckdb"
+    engine = Engine(path)
+    subscribe(engine, "b c", "c b")
+    before, waiting = told(engine), engine.host.state.registry.waiting
+    with monkeypatch.context() as patch:
+        patch.setattr(xscl.store.store, "reached", full)
+        assert engine.sql("FROM R_T_1").num_rows == 1  # they share it
+        assert engine.sql("FROM state.pair").num_rows > 0
+        engine.host.transactions.save()
+        assert engine.host.state.registry.waiting == waiting
+        engine.close()
+    assert stored_pairs(path) == 0
+    with Engine(path) as engine:
+        assert told(engine) == before
+        engine.push([document(30), document(31)])
+        assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
+
+
+@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+def test_saving_is_no_change_that_could_be_undone(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failing one loads nothing again, and what was committed is not written twice."""
+
+    def fail(at: str) -> None:
+        if at == point:
+            raise duckdb.IOException("No space left on device")
+
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        subscribe(engine, "b c", "c b")
+        registry = engine.host.state.registry
+        waiting = registry.waiting
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store.store, "reached", fail)
+            engine.host.transactions.save()
+        assert engine.host.state.registry is registry
+        assert registry.waiting == (waiting if point == "before_commit" else 0)
+        engine.host.transactions.save()
+        assert registry.waiting == 0
+        rows = engine.sql("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM state.pair")
+        assert rows["rows"] == rows["ids"]
+
+
+def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        engine.sql("FROM R_T_1")
+        assert engine.host.state.registry.waiting, "who reads writes nothing"
+        engine.backup(tmp_path / "backup.xscl")
+        assert not engine.host.state.registry.waiting
+        subscribe(engine, "c, 2")
+        assert engine.host.state.registry.waiting
+    home = Home(tmp_path / "restored")
+    restore(tmp_path / "backup.xscl", home)
+    assert 0 < stored_pairs(home.database) < stored_pairs(tmp_path / "state.duckdb")
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    ["query = 'S//a->x NEXT{x=y} S//a->y'", "template = 7", "outputs = list_reverse(outputs)"],
+)
+def test_a_join_that_a_release_makes_otherwise_is_refused(otherwise: str, tmp_path: Path) -> None:
+    """A release that made another join of a query would give its numbers another meaning."""
+    (tmp_path / "killed").mkdir()
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        path = killed(engine, tmp_path / "killed")
+    with closing(Store(path)) as store, store.transaction():
+        store.fetch(f"UPDATE state.subscription SET {otherwise}")
+    with pytest.raises(StoreError, match="the join of the subscription 'b c'") as caught:
+        Engine(path)
+    assert caught.value.hint is not None
+
+
+ACTIONS = st.lists(
+    st.sampled_from([*QUERIES, *QUERIES, "push", "push", "kill", "kill", "remove", "sql"]),
+    min_size=6,
+    max_size=14,
+)
+
+
+@examples(2)
+@given(ACTIONS)
+def test_kills_change_nothing(actions: list[str]) -> None:
+    """Numbers that were told, and matches, are those of an engine that lives on."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        steady, engine = Engine(), Engine(directory / "state.duckdb")
+        for number, action in enumerate(actions):
+            if action == "kill":
+                directory = Path(folder, str(number))
+                directory.mkdir()
+                path, before = killed(engine, directory), told(engine)
+                engine.close()
+                engine = Engine(path)
+                assert told(engine) == before
+                continue
+            for one in (steady, engine):
+                names = [subscription.name for subscription in one.subscriptions]
+                if action == "push":
+                    one.push(document(number))
+                elif action == "sql":
+                    one.sql("FROM subscriptions")
+                elif action == "remove":
+                    for name in names[:-1][:1]:  # the newest one's number would come again
+                        one.unsubscribe(name)
+                elif action not in names:
+                    subscribe(one, action)
+            assert [s[:1] + s[4:] for s in told(engine)] == [s[:1] + s[4:] for s in told(steady)]
+        for number in range(20, 26):
+            assert ids(engine.push(document(number))) == ids(steady.push(document(number)))
+        assert ids(engine.matches()) == ids(steady.matches())
+        engine.close()
+        steady.close()

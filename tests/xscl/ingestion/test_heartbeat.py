@@ -1,0 +1,288 @@
+"""Time passes on live streams when nothing comes: once, durably, the same whenever it is read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import SegmentsMissing, Spool
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.heartbeat import ON_THE_WAY, Timekeeper
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.feed_repository import Feeds, ticks
+from xscl.polling.feed_tables import heard_until
+from xscl.server.serve import Service, Serving
+from xscl.shredding.remote.remote_bindings import Part
+from xscl.store.consumed_offsets import Batch, Beat
+from xscl.store.data_directory import Home
+from xscl.subscriptions.match import Match
+
+ROOT = Path(__file__).resolve().parents[3]
+SECOND = 1_000_000
+SILENCE = "S//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]"
+
+
+def document(name: str, at: float, text: str = "1", stream: str = "S") -> Document:
+    """A document whose element is named by the first letter of its name; `at` is in seconds."""
+    xml = f"<{name[0]}><k>{text}</k></{name[0]}>".encode()
+    return Document(stream, name, round(at * SECOND), xml)
+
+
+@dataclass
+class Place:
+    """An engine, its spool, and a clock that is set by hand, in seconds."""
+
+    engine: Engine
+    spool: Spool
+    now: float = 0.0
+    heard: float | None = None
+
+    def __post_init__(self) -> None:
+        self.keeper = Timekeeper(
+            self.engine,
+            self.spool,
+            lambda: None if self.heard is None else round(self.heard * SECOND),
+            lambda: round(self.now * SECOND) + ON_THE_WAY,
+        )
+
+    def send(self, *documents: Document) -> None:
+        self.spool.append(documents, round(self.now * SECOND))
+        self.consume()
+
+    def consume(self) -> None:
+        DirectConsumer(self.spool, EngineSink(self.engine)).run_once()
+
+    def at(self, now: float) -> list[tuple[str, ...]]:
+        """Return the documents of the matches that are there once it is so late."""
+        self.now = now
+        self.keeper.look()
+        self.consume()
+        return [match.documents for match in self.engine.matches()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Engine() as engine, Spool(tmp_path / "spool") as spool:
+        yield Place(engine, spool)
+
+
+def test_silence_is_found_when_its_time_is_over_and_nothing_comes(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    assert place.at(10) == []  # the document's own epoch may get more
+    assert place.at(12) == []  # an answer at exactly two seconds counts
+    assert place.at(12.000001) == [("a",)]
+    written = place.spool.latest()
+    assert place.at(99) == [("a",)]
+    assert place.spool.latest() == written, "nobody waits for the time any more"
+
+
+def test_time_does_not_pass_over_a_lost_segment(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    lost = place.spool.append([document("b", 11)], 11 * SECOND)
+    place.spool.segment(lost).path.unlink()
+    with pytest.raises(SegmentsMissing):
+        place.at(12.5)
+    assert place.spool.latest() == lost
+    place.spool.skip(lost, lost)
+    assert place.at(12.5) == [("a",)]
+
+
+def test_a_beat_waits_for_what_is_not_consumed_yet(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    place.spool.append([document("b", 12)], 12 * SECOND)
+    place.now = 99
+    place.keeper.look()
+    assert place.spool.latest() == 2
+    assert place.at(99) == []
+
+
+def test_what_waits_for_its_epoch_comes_when_nothing_else_does(place: Place) -> None:
+    place.engine.stream("S", lateness="100 s", live=True)
+    place.engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//b[./k->y]")
+    place.send(document("b", 20), document("a", 10))
+    assert place.at(119) == []
+    assert place.at(120.5) == []  # one beat for many: it may wait a hundredth longer
+    assert place.at(121.1) == [("a", "b")]
+
+
+def test_time_does_not_pass_where_documents_are_replayed(place: Place) -> None:
+    place.engine.stream("L", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.engine.subscribe("mixed", "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]")
+    place.send(document("a", 10), document("a2", 10, stream="L"))
+    assert place.at(99) == []
+    assert place.spool.latest() == 1
+    place.send(document("c", 12.5))
+    assert sorted(place.at(99)) == [("a",), ("a2",)]
+
+
+@pytest.mark.parametrize(
+    "replayed",
+    [
+        "L//a[./k->x] NEXT{x = y} L//b[./k->y]",
+        "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} L//b[./k->y]",
+        "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]",  # its m-ops are those of SILENCE
+        "(S//a[./k->x] NOT FOLLOWED BY{x = y, 3 s} S//c[./k->y]) NEXT{x = z} L//a[./k->z]",
+    ],
+)
+def test_what_waits_on_a_replayed_stream_makes_no_time_pass(replayed: str, place: Place) -> None:
+    """Also if a live stream is as late: of both, only what is live waits for the wall clock."""
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.engine.subscribe("replayed", replayed)
+    place.send(document("a", 10, stream="L"), document("c", 10, "2", stream="S"))
+    place.at(99)
+    assert place.spool.latest() == 1
+    place.send(document("b", 11, "2", stream="L"))
+    assert place.engine.sql("FROM late").num_rows == 0
+    place.send(document("a2", 11))
+    place.at(99)
+    assert place.spool.latest() > 3, "a live one waits"
+
+
+def test_what_is_published_is_as_live_as_what_it_is_made_of(place: Place) -> None:
+    engine = place.engine
+    engine.subscribe("echo", "SELECT <e>{string(x)}</e> FROM S//a[./k->x] PUBLISH E")
+    engine.subscribe("silence", "E//e->x NOT FOLLOWED BY{x = y, 2 s} E//f->y")
+    place.send(document("a", 10))
+    assert (engine.is_live("E"), place.at(20)) == (False, [("a",)])
+    engine.stream("S", live=True)
+    assert engine.is_live("E")
+    assert len(place.at(21)) == 2
+    assert engine.sql("SELECT live FROM watermarks WHERE stream = 'E'").to_pylist() == [
+        {"live": True}
+    ]
+
+
+def test_feeds_that_were_not_polled_are_waited_for(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    place.heard = 11
+    assert place.at(50) == []
+    place.send(document("b", 11.5))  # as the poll finds it
+    place.heard = 51
+    assert place.at(51) == []
+    assert place.engine.sql("FROM late").num_rows == 0
+
+
+def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: Path) -> None:
+    with Engine() as engine, Feeds(engine) as feeds:
+        store = engine.host.connect()
+        assert heard_until(store) is None
+        first = feeds.add("http://a.example/feed", every=3 * 3600)
+        assert heard_until(store) == first.next_poll + 3 * 3600 * SECOND
+        second = feeds.add("http://b.example/feed", every=60)
+        assert heard_until(store) == second.next_poll + 1800 * SECOND
+        store.close()
+
+
+def test_a_beat_follows_the_one_before_only_once_that_is_consumed(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    place.now = 20
+    place.keeper.look()
+    place.now = 21
+    place.keeper.look()
+    assert place.spool.latest() == 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_beat_is_what_it_is_however_the_spool_is_cut(place: Place, together: bool) -> None:
+    engine, spool = place.engine, place.spool
+    engine.stream("S", live=True, attributes={"k": str})
+    engine.subscribe("silence", SILENCE)
+    engine.subscribe("pairs", "S//a[./k->x] FOLLOWED BY{x = y, 3 s} S//b[./k->y]")
+    engine.subscribe("events", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+    for documents, beat in (
+        ([document("a", 10), document("a2", 11, "2")], 13),
+        ([document("b", 12), document("b2", 13, "2")], 15),
+        ([document("b3", 13.5, "2"), document("a3", 16, "3")], 19),
+    ):
+        spool.append(documents, 0)
+        if not together:
+            place.consume()
+        spool.beat(beat * SECOND)
+        if not together:
+            place.consume()
+    place.consume()
+    found = sorted((match.subscription, match.documents) for match in engine.matches())
+    assert found == [
+        ("events", ()),
+        ("pairs", ("a", "b")),
+        ("pairs", ("a2", "b2")),
+        ("silence", ("a",)),  # b came when it was 13
+        ("silence", ("a3",)),
+    ]
+    late = engine.sql("SELECT docid, watermark, missed FROM late ORDER BY ALL").to_pylist()
+    assert [(row["docid"], row["missed"]) for row in late] == [
+        ("b", ["events", "pairs", "silence"]),
+        ("b3", ["events", "pairs", "silence"]),
+    ]
+
+
+def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
+    with Engine() as engine:
+        engine.subscribe("silence", SILENCE)
+        given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
+        parts = [Part(None, 0, 4)]
+        batch = Batch("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
+        found = engine.host.ingest.push(given, source=batch, parts=parts, poison={0, 2})
+        assert [match.documents for match in found] == [("a",)]
+        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
+        assert engine.push(given, source=batch) == []
+
+
+@pytest.mark.parametrize("fault", ["stored:2", pytest.param("beat", marks=pytest.mark.slow)])
+def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
+    fault: str, tmp_path: Path
+) -> None:
+    """Killed with the beat in the spool, and in the transaction that is to take it."""
+    home = Home(tmp_path / "data")
+    with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
+        engine.stream("S", live=True)
+        engine.subscribe("silence", SILENCE)
+        spool.append([document("a", ticks() / SECOND - 60)], ticks())
+    code = (
+        "import sys; from pathlib import Path; from xscl.store.data_directory import Home;"
+        " from xscl.server.serve import Service, Serving;"
+        " Service(Home(Path(sys.argv[1])), Serving(False, look=0.05), lambda matches: None).run()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(home.path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XSCL_FAULT": fault},
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    told: list[Any] = []
+
+    def listen(matches: Sequence[Match]) -> None:
+        told.extend(match.documents for match in matches)
+        if told:
+            service.stop()
+
+    with Spool(home.spool, read_only=True) as spool:
+        assert [spool.segment(number).rows for number in spool.numbers(0)] == [1, 0]
+        service = Service(home, Serving(False, look=0.05), listen)
+        service.run()
+        assert told == [("a",)]
+        assert spool.latest() == 2, "the beat that was there has done"

@@ -1,0 +1,326 @@
+"""`try_query`: what a query would have matched on the kept documents; nothing else changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies as simple
+from tests.examples import examples, until, usually
+from tests.strategies import Push
+from tests.whole import strategies as drawn
+from tests.whole.test_engine import _document
+from tests.xscl.inspection.test_why_properties import play
+from xscl import Document, Engine, Match, QueryError, XsclError
+from xscl.errors import Stopping, UnknownSubscription
+from xscl.inspection import replay
+
+D = 86_400_000_000
+PAIR = "S//a->x FOLLOWED BY{x=y, 3 d} S//b->y"
+Found: TypeAlias = "Counter[tuple[tuple[str, ...], str, bytes, int, int]]"
+
+
+def keep(engine: Engine, *streams: str) -> None:
+    """Have an engine keep all documents of some streams."""
+    for stream in streams:
+        query = f"{stream}//*->k JOIN{{k=n}} T//none->n"
+        engine.subscribe(f"keeper of {stream}", query, updates=True)
+
+
+def found(matches: Iterable[Match]) -> Found:
+    """Return all that matters of matches but for the name of their subscription."""
+    return Counter(
+        (match.documents, str(sorted(match.bindings.items())), match.xml(), match.t0, match.t1)
+        for match in matches
+    )
+
+
+def tables(engine: Engine) -> Mapping[str, list[Any]]:
+    """Return the rows of every table, the engine's and those of its stages."""
+    with closing(engine.host.connect()) as store:
+        listed = store.fetch(
+            "SELECT schema_name, table_name FROM duckdb_tables()"
+            " WHERE database_name = current_database() ORDER BY ALL"
+        )
+        names = [f'{schema}."{table}"' for schema, table in listed]
+        assert {'state."document"', 'state."subscription"', 'state."text"'} <= set(names)
+        return {name: sorted(map(str, store.fetch(f"FROM {name}"))) for name in names}
+
+
+def text(name: str, day: int, root: str, value: str = "u", **more: Any) -> Document:
+    return Document("S", name, day * D, f"<{root}>{value}</{root}>".encode(), **more)
+
+
+def documents(matches: Iterable[Match]) -> list[tuple[str, ...]]:
+    return sorted(match.documents for match in matches)
+
+
+# -- What would have been ------------------------------------------------------------------
+
+
+KINDS: Mapping[str, st.SearchStrategy[Any]] = {
+    "histories": simple.histories(),
+    "chains": drawn.chains(),
+    "residuals": drawn.residuals(),
+    "functions": drawn.functions(),
+    "ordered": drawn.ordered(),
+    "mixes": drawn.mixes(),
+}
+
+
+def delivered(query: str, pushed: Sequence[Document], lateness: Mapping[str, int]) -> Found:
+    """Return what an engine delivers to the query when it is there from the beginning."""
+    with Engine() as engine:
+        for stream, ticks in lateness.items():
+            engine.stream(stream, lateness=ticks)
+        engine.subscribe("q", query)
+        for document in pushed:
+            engine.push(document)
+        engine.flush()
+        return found(engine.matches())
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "ordered", "mixes"))
+def test_a_query_finds_what_it_would_have_matched(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = Counter[bool]()
+
+    @examples(2)
+    @given(KINDS[kind], st.sampled_from((1, 2, 1_000)))
+    def property_holds(case: Any, batch: int) -> None:
+        monkeypatch.setattr(replay, "BATCH", batch)
+        pushed = [_document(event) for event in case.events if isinstance(event, Push)]
+        with Engine() as engine:
+            for stream, ticks in case.lateness.items():
+                engine.stream(stream, lateness=ticks)
+            keep(engine, "S", "R")
+            engine.push(pushed)
+            before = tables(engine)
+            for subscription in case.subscriptions:
+                query = subscription.query.text()
+                tried = found(engine.try_query(query))
+                assert tried == delivered(query, pushed, case.lateness)
+                cases[bool(tried)] += 1
+            assert tables(engine) == before
+
+    property_holds()
+    until(lambda: 3 * cases[True] >= cases.total(), property_holds)
+    assert 3 * cases[True] >= cases.total()
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_subscription_finds_what_it_was_given(waiting: bool) -> None:
+    cases = Counter[bool]()
+
+    @examples(2)
+    @given(drawn.published(waiting=waiting))
+    def property_holds(case: Any) -> None:
+        with Engine() as engine:
+            engine.stream("S", lateness=case.lateness["S"])
+            engine.stream("R", lateness=case.lateness["R"])
+            keep(engine, "S", "R")
+            play(engine, case)
+            before, kept = tables(engine), engine.matches()
+            for one in engine.subscriptions:
+                if one.since == 1:
+                    tried = Counter(match.id for match in engine.try_query(one.name))
+                    assert tried == Counter(m.id for m in kept if m.subscription == one.name)
+                    cases[bool(tried)] += 1
+            assert tables(engine) == before
+
+    property_holds()
+    until(lambda: cases[True] >= 3, property_holds)
+    assert cases[True] >= 3
+
+
+# -- By hand -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """An engine that keeps some documents and knows no query."""
+    engine = Engine()
+    keep(engine, "S")
+    engine.push([text("a1", 1, "a"), text("b2", 2, "b"), text("a5", 5, "a"), text("b7", 7, "b")])
+    return engine
+
+
+def test_a_query_that_is_not_registered(engine: Engine) -> None:
+    matches = engine.try_query(PAIR)
+    assert documents(matches) == [("a1", "b2"), ("a5", "b7")]
+    assert {match.subscription for match in matches} == {"try"}
+    assert matches[0].xml() == b"<result><a>u</a><b>u</b></result>"
+    assert [one.name for one in engine.subscriptions] == ["keeper of S"]
+    assert not list(engine.matches())
+
+
+def test_a_subscription_finds_what_came_before_it(engine: Engine) -> None:
+    engine.subscribe("pair", PAIR)
+    matches = engine.try_query("pair")
+    assert documents(matches) == [("a1", "b2"), ("a5", "b7")]
+    assert {match.subscription for match in matches} == {"pair"}
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        (None, [("a1", "b2"), ("a5", "b7")]),
+        ("6 d", [("a1", "b2"), ("a5", "b7")]),
+        ("5d", [("a5", "b7")]),
+        (2 * D, [("a5", "b7")]),
+        (2 * D - 1, []),
+        (0, []),
+    ],
+)
+def test_since_counts_back_from_the_clock(
+    engine: Engine, since: str | int | None, expected: list[tuple[str, ...]]
+) -> None:
+    assert documents(engine.try_query(PAIR, since)) == expected
+
+
+def test_since_that_is_no_time(engine: Engine) -> None:
+    with pytest.raises(QueryError, match="this is not a duration"):
+        engine.try_query(PAIR, "soon")
+    with pytest.raises(XsclError, match="-1 ticks are no time back"):
+        engine.try_query(PAIR, -1)
+
+
+def test_operators_over_time_end_with_the_kept_documents(engine: Engine) -> None:
+    absent = "S//a->x NOT FOLLOWED BY{x=y, 1 d} S//b->y"
+    assert documents(engine.try_query(absent)) == [("a5",)]
+    assert documents(engine.try_query("S//b->x NEXT{x=y} S//a->y")) == [("b2", "a5")]
+
+
+def test_versions_keep_their_names() -> None:
+    with Engine() as engine:
+        engine.subscribe("all", "S//b->y", updates=True)
+        engine.push([text("d", 1, "x"), text("d", 2, "x", "2"), text("d", 3, "b")])
+        assert documents(engine.matches()) == [("d@3",)]
+        assert documents(engine.try_query("all")) == [("d@3",)]
+        assert documents(engine.try_query("S//b->y")) == []
+
+
+def test_only_what_is_kept_is_seen() -> None:
+    with Engine() as engine:
+        engine.subscribe("b", "S//b->y")
+        engine.push([text("a1", 1, "a"), text("b2", 2, "b")])
+        assert documents(engine.try_query("S//*->x")) == [("b2",)]
+
+
+def test_the_lateness_of_streams_counts() -> None:
+    for lateness, expected in ((0, []), (2 * D, [("a1", "b3")])):
+        with Engine() as engine:
+            engine.stream("S", lateness=lateness)
+            keep(engine, "S")
+            engine.push([text("a1", 1, "a"), text("x6", 6, "x"), text("b3", 3, "b")])
+            assert documents(engine.try_query(PAIR)) == expected
+
+
+def test_history_stays_history() -> None:
+    with Engine() as engine:
+        keep(engine, "S")
+        engine.push([text("a1", 1, "a", history=True), text("a2", 2, "a")])
+        flags = {match.documents: match.history for match in engine.try_query("S//a->x")}
+    assert flags == {("a1",): True, ("a2",): False}
+
+
+def test_what_is_published_can_be_read_and_is_not_published_again(engine: Engine) -> None:
+    engine.subscribe("pairs", f"SELECT <hit>{{x}}</hit> FROM {PAIR} PUBLISH pairs")
+    keep(engine, "pairs")
+    engine.push([text("a8", 8, "a"), text("b9", 9, "b")])
+    (made,) = [match.id for match in engine.matches() if match.subscription == "pairs"]
+    before = tables(engine)
+    assert documents(engine.try_query("pairs//hit->h")) == [(made,)]
+    assert len(engine.try_query("pairs")) == 3
+    assert len(engine.try_query(f"{PAIR} PUBLISH pairs")) == 3
+    assert tables(engine) == before
+
+
+def test_nothing_was_kept() -> None:
+    with Engine() as engine:
+        assert list(engine.try_query(PAIR)) == []
+
+
+def test_a_file_is_tried_and_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        keep(engine, "S")
+        engine.push([text("a1", 1, "a"), text("b2", 2, "b")])
+    with Engine(path) as engine:
+        before = tables(engine)
+        assert documents(engine.try_query(PAIR)) == [("a1", "b2")]
+        assert tables(engine) == before
+
+
+def test_names_and_queries_that_are_wrong(engine: Engine) -> None:
+    engine.subscribe("pair", PAIR)
+    with pytest.raises(UnknownSubscription, match="pier"):
+        engine.try_query("pier")
+    with pytest.raises(QueryError, match="line 1, column"):
+        engine.try_query("S//a->x JON S//b->y")
+
+
+def test_a_query_in_another_language() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes={"title": str})
+        engine.subscribe("c", "SELECT * FROM S", language="cel")
+        with pytest.raises(XsclError, match="'c' is in cel: only queries in XSCL"):
+            engine.try_query("c")
+
+
+def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
+    engine.host.trials.end()
+    with pytest.raises(Stopping):
+        engine.try_query(PAIR)
+
+
+# -- What a feed held already ----------------------------------------------------------------
+
+
+def an_old_feed(engine: Engine) -> None:
+    """Push a document of today, then what a feed held already: items of long ago."""
+    keep(engine, "S")
+    engine.subscribe("there before", PAIR)
+    engine.push(text("post", 100, "a"))
+    old = [text("one", 1, "a", history=True), text("two", 3, "b", history=True)]
+    engine.push([*old, text("three", 9, "b", history=True)])
+
+
+def test_a_trial_takes_history_in_its_own_time() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.push(text("slow", 2, "b"))  # no history: it comes late, as it did
+        assert documents(engine.try_query(PAIR)) == [("one", "two")]
+        assert engine.try_query(PAIR)[0].history
+        silent = "S//a->x NOT FOLLOWED BY{x=y, 3 d} S//b->y"
+        assert documents(engine.try_query(silent)) == [("post",)]
+
+
+def test_why_agrees_with_a_trial_and_with_what_subscriptions_have() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.subscribe("since", PAIR, since="200 d")
+        assert engine.why(PAIR, "one", "two").matched
+        for name in ("there before", "since"):  # they share what they have
+            why = engine.why(name, "one", "two")
+            assert not why.matched
+            assert "'try' takes what a feed held already" in "\n".join(why.lines())
+        assert not engine.matches()
+
+
+def test_history_is_not_late() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.push(text("slow", 2, "b"))
+        (row,) = engine.sql("SELECT documents, late FROM watermarks WHERE stream = 'S'").to_pylist()
+        assert (row["documents"], row["late"]) == (5, 1)

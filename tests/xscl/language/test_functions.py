@@ -1,0 +1,270 @@
+"""The functions of join predicates: tables of cases, and libxml2's XPath as a second opinion."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
+from random import Random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from lxml import etree
+
+from xscl.language.functions import FUNCTIONS, Value, canonical_url, number, text_of
+
+NBSP = "\u00a0"
+ROOT = etree.Element("root")
+
+
+def apply(name: str, *texts: str) -> Value:
+    return FUNCTIONS[name].apply(*texts)
+
+
+# -- The table -------------------------------------------------------------------------------
+
+
+def test_the_table_is_keyed_by_name() -> None:
+    assert {name: function.name for name, function in FUNCTIONS.items()} == {
+        name: name
+        for name in (
+            *("string", "lower-case", "upper-case", "normalize-space", "substring-before"),
+            *("substring-after", "string-length", "number", "year-from-date", "month-from-date"),
+            *("day-from-date", "hours-from-dateTime", "canonical-url"),
+        )
+    }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("text", ["", " ", "a", "3", "2013-03-19T10:00:00Z", "http://a.b/c"])
+def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:
+    function = FUNCTIONS[name]
+    assert function.arguments[0] == "value"
+    value = function.apply(text, *("x" for _ in function.arguments[1:]))
+    kind = {"string": str, "number": float}[function.result]
+    assert value is None or type(value) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "value"),
+    [
+        ("string", (" 3.0 ",), " 3.0 "),
+        ("lower-case", ("ÀBc1",), "àbc1"),
+        ("lower-case", ("ΟΔΟΣ",), "οδος"),
+        ("upper-case", ("straße",), "STRASSE"),
+        ("normalize-space", (" a \t\r\n b  ",), "a b"),
+        ("normalize-space", (f"{NBSP} a{NBSP}{NBSP}b",), f"{NBSP} a{NBSP}{NBSP}b"),
+        ("normalize-space", ("\n ",), ""),
+        ("substring-before", ("1999/04/01", "/"), "1999"),
+        ("substring-before", ("1999", "/"), ""),
+        ("substring-before", ("/1999", "/"), ""),
+        ("substring-before", ("abc", ""), ""),
+        ("substring-before", ("a--b--c", "--"), "a"),
+        ("substring-after", ("1999/04/01", "/"), "04/01"),
+        ("substring-after", ("1999", "/"), ""),
+        ("substring-after", ("1999/", "/"), ""),
+        ("substring-after", ("abc", ""), "abc"),
+        ("substring-after", ("a--b--c", "--"), "b--c"),
+        ("string-length", ("",), 0.0),
+        ("string-length", ("a\U0001f600é",), 3.0),
+        ("number", (" -3.50\n",), -3.5),
+        ("number", (".5",), 0.5),
+        ("number", ("5.",), 5.0),
+        ("number", ("",), None),
+        ("number", ("1e3",), None),
+        ("number", ("+1",), None),
+        ("number", ("Infinity",), None),
+        ("number", (f"{NBSP}1",), None),
+    ],
+)
+def test_strings_and_numbers(name: str, texts: tuple[str, ...], value: Value) -> None:
+    assert apply(name, *texts) == value
+
+
+TEXTS = st.text(st.sampled_from("ab/ \t\n-é" + NBSP), max_size=8)
+
+
+@given(TEXTS, TEXTS.map(lambda text: text[:2]))
+@example("a/b", "/")
+def test_they_are_those_of_xpath_1_0(text: str, part: str) -> None:
+    for name in ("substring-before", "substring-after"):
+        assert apply(name, text, part) == ROOT.xpath(f"{name}($s, $p)", s=text, p=part)
+    for name in ("normalize-space", "string-length"):
+        assert apply(name, text) == ROOT.xpath(f"{name}($s)", s=text)
+
+
+# -- Dates -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("2013-03-19T10:00:00Z", (2013, 3, 19, 10)),
+        ("2013-03-19T10:00:00.5+00:00", (2013, 3, 19, 10)),
+        ("20130319T100000Z", (2013, 3, 19, 10)),
+        ("Tue, 19 Mar 2013 10:59:59 GMT", (2013, 3, 19, 10)),
+        ("19 Mar 13 10:00 +0000", (2013, 3, 19, 10)),
+        ("Tue, 31 Dec 2013 22:30:00 -0500", (2014, 1, 1, 3)),
+        ("2014-01-01T00:30:00+01:00", (2013, 12, 31, 23)),
+        ("2012-02-28T24:00:00Z", (2012, 2, 29, 0)),
+        ("1969-12-31T23:59:59Z", (1969, 12, 31, 23)),
+        ("2013-03-19", (2013, 3, 19, None)),
+        ("2013-03", (2013, 3, 1, None)),
+        (" 2013\n", (2013, 1, 1, None)),
+        ("19 March 2013", (2013, 3, 19, None)),
+        ("2013-02-30", (None, None, None, None)),
+        ("0001-01-01T00:00:00Z", (None, None, None, None)),
+        ("yesterday", (None, None, None, None)),
+        ("", (None, None, None, None)),
+    ],
+)
+def test_parts_of_dates(text: str, parts: tuple[int | None, ...]) -> None:
+    assert dates(text) == parts
+
+
+def dates(text: str) -> tuple[Value, ...]:
+    names = ("year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime")
+    return tuple(apply(name, text) for name in names)
+
+
+@given(
+    st.datetimes(datetime(1901, 1, 1), datetime(2200, 1, 1)),
+    st.integers(-14 * 60, 14 * 60),
+)
+def test_one_moment_has_the_same_parts_in_every_zone_and_spelling(
+    moment: datetime, east: int
+) -> None:
+    moment = moment.replace(microsecond=0, tzinfo=UTC)
+    local = moment.astimezone(timezone(timedelta(minutes=east)))
+    parts = (moment.year, moment.month, moment.day, moment.hour)
+    assert dates(local.isoformat()) == parts
+    assert dates(format_datetime(local)) == parts
+
+
+# -- Addresses -------------------------------------------------------------------------------
+
+SAME = {
+    "http://example.com/": (
+        "http://example.com",
+        "HTTP://Example.COM:80",
+        " http://example.com/?\n",
+        "http://example.com/#top",
+        "http://example.com?utm_source=feed",
+        "http://example.com./",
+    ),
+    "https://example.com/news/1?a=1&b=2": (
+        "https://example.com:443/news/1?b=2&a=1",
+        "https://example.com/news/1/?b=2&a=1",
+        "https://example.com/x/../news/./1?a=1&b=2#comments",
+        "https://example.com/news/1?fbclid=I0&b=2&utm_medium=rss&a=1&gclid=x&UTM_CAMPAIGN=y",
+        "https://example.com/news/%31?a=1&&b=2",
+    ),
+    "https://example.com/News?A=1": ("https://EXAMPLE.com/News?A=1",),
+    "http://xn--bcher-kva.example/%C3%A4": (
+        "http://Bücher.example/ä",
+        "http://xn--bcher-kva.example/%c3%a4/",
+    ),
+    "http://example.com:8080/a?b=%26c": ("http://example.com:8080/a/?b=%26c",),
+    "http://[2001:db8::1]/": ("http://[2001:DB8::1]:80",),
+    "http://example.com/?utm=1&utmost=2": ("http://example.com?utmost=2&utm=1",),
+    "http://example.com/?t": ("http://example.com/?t#t",),
+}
+
+
+@pytest.mark.parametrize("canonical", SAME)
+def test_one_spelling_stands_for_all(canonical: str) -> None:
+    assert canonical_url(canonical) == canonical
+    assert [canonical_url(url) for url in SAME[canonical]] == [canonical] * len(SAME[canonical])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "example.com/a", "//example.com/a", "/a", "urn:uuid:1", "mailto:a@b.c"),
+        *(
+            "ftp://example.com/",
+            "http:",
+            "http://",
+            "http:///a",
+            "http:/a",
+            "http://?a",
+            "httpx://a",
+        ),
+        *(
+            "http://a b/",
+            "http://\u00b4/",
+            "http://a%2eb/",
+            "http://a.example:b/",
+            "http://[::1",
+            "http://[zz]/",
+            "http://..",
+            "see http://example.com/",
+        ),
+        *("http://" + "a" * 70 + ".example/", "http://a.example/" + "b" * 5_000),
+    ],
+)
+def test_what_is_no_web_address_has_no_value(text: str) -> None:
+    assert canonical_url(text) is None
+
+
+HOSTS = st.sampled_from(("example.com", "b.example", "bücher.example", "[::1]", "a_b.example"))
+SEGMENTS = st.text(st.sampled_from("ab. %1;é~+"), max_size=4)
+PATHS = st.lists(SEGMENTS, max_size=3).map("/".join)
+PARAMETERS = st.lists(st.sampled_from(("a=1", "b=2", "a", "c=%2f", "x=é", "q=a+b", "")), max_size=3)
+TRACKERS = st.lists(st.sampled_from(("utm_source=x", "fbclid=1", "GCLID=2", "mc_cid", "utm_")))
+
+
+@given(HOSTS, PATHS, PARAMETERS, TRACKERS, st.randoms(use_true_random=False))
+def test_what_does_not_change_the_page_does_not_change_the_address(
+    host: str, path: str, parameters: list[str], trackers: list[str], random: Random
+) -> None:
+    plain = f"http://{host}/{path}?{'&'.join(parameters)}"
+    mixed = parameters + trackers
+    random.shuffle(mixed)
+    noisy = f"HTTP://{host.upper()}:80/{path}?{'&'.join(mixed)}#{path}"
+    canonical = canonical_url(plain)
+    assert canonical is not None
+    assert canonical_url(noisy) == canonical
+    assert canonical_url(canonical) == canonical
+
+
+@given(st.text(), st.text(st.sampled_from("/?#:@[]%.&=;\\a1 \n\ud800é")))
+def test_no_text_makes_it_fail_and_the_second_time_changes_nothing(text: str, odd: str) -> None:
+    for rest in (text, odd):
+        canonical = canonical_url(f"http://{rest}")
+        if canonical is not None:
+            assert canonical_url(canonical) == canonical
+
+
+# -- String values of derived nodes ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        ("", ""),
+        (" 3.0 ", " 3.0 "),
+        (3.0, "3"),
+        (-0.0, "0"),
+        (0.1, "0.1"),
+        (-2.50, "-2.5"),
+        (1e21, "1000000000000000000000"),
+        (1e-7, "0.0000001"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        (math.nan, None),
+    ],
+)
+def test_the_string_value_of_a_derived_node(value: Value, text: str | None) -> None:
+    assert text_of(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_the_canonical_form_of_a_number_reads_as_that_number(value: float) -> None:
+    text = text_of(value)
+    assert text is not None
+    assert number(text) == value
+    assert "e" not in text
+    assert "." not in text or text[-1] not in ".0"

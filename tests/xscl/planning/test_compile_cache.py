@@ -1,0 +1,342 @@
+"""A query that is made from its shape is what compiling it for itself makes of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.whole.queries import Case
+from tests.whole.strategies import (
+    chains,
+    functions,
+    mixes,
+    ordered,
+    published,
+    residuals,
+)
+from xscl.engine.facade import Engine
+from xscl.errors import QueryError
+from xscl.language.constants import MOST, marks, split
+from xscl.language.parser import parse, parse_block
+from xscl.language.shortest import shortest
+from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledQuery, compile_query
+from xscl.planning.compile_cache import Plain, Registrable, Shapes, plain, registrable
+from xscl.subscriptions.streams import Streams
+
+FORMS = (
+    'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
+    "S//a->v[./b = '{0}'][./c > {n}][./d->x] FOLLOWED BY{{x = y, 3}} S//a[./d->y][./e = {m}]",
+    'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y AND x = "{2}", 3 d}} T//a[./d->y]',
+    'S//a[./b = "{0}" or ./b = "{1}"][./d->x] JOIN{{x = y AND starts-with(x, "{2}"), 3}} T//a->y',
+    'S//a[not(./b = "{0}") and ./c < {n}][./d->x] JOIN{{x = y, 3}} T//a[./b < {m}][./d->y]',
+    'S//a[./b = "{0}"][./b >= {n}][./d->x] JOIN{{x = y AND (x = "{1}" OR y = "{2}"), 3}} T//a->y',
+    'S//a[./d->x] JOIN{{substring-before(x, "{0}") = y, 3}} T//a[./d->y]',
+    'SELECT <hit by="{0}">{{x}}</hit> FROM S//a[./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y',
+    'S//a[./d->x] JOIN{{x = y AND x < {n} AND y != "{0}", 3}} T//a->y',
+    'S//a[./b = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y PUBLISH p',
+    # chains, composites and their leaves, OR, what is left of predicates, operators over time
+    'S//a[. = "{0}"]->x JOIN{{x=y, 3}} T//a[. > {n}]->y JOIN{{y=z AND z != "{1}", 9}} T//c->z',
+    '(S//a[. = "{0}"]->x JOIN{{x=y, 3}} T//a->y) JOIN{{x=z AND y=w, 3}} (S//c->z NEXT T//d->w)',
+    'S//a[./b = "{0}"]->x JOIN{{x = y AND x < y + {n} OR x != "{1}", 3}} T//a[./c = {m}]->y',
+    'S//a->x JOIN{{x = y AND (x < y * {n} OR y > {m} * x OR not(x = "{0}")), 3}} T//a[.="{1}"]->y',
+    'S//a[./b = "{0}"]->x NEXT{{x = y AND y > {n} AND contains(x, "{1}")}} S//a[./b = "{2}"]->y',
+    'S//a[./b = {n}]->x NOT FOLLOWED BY{{x = y AND y != "{0}", 3 d}} S//a[./b = "{1}"]->y',
+    'S//a[./b = "{0}"]->x FOLLOWED BY{{x = y AND y > {n}, 3}} T//a[./b != "{1}"]->y ELSE',
+    'S//a[. > {n}]->x FOLD{{$1.x < $2.y, $2.y > $.n + {m}, $2.y + {m} AS n}} S//a[. != "{0}"]->y',
+    'SELECT <a b="= {n})">{{x}}</a> FROM S//a[. = "{0}"]->x NEXT{{x = y}} S//a->y PUBLISH p',
+    'S//a[./b = 5][./b = {n}][./c = "it\'s"][./c = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y',
+)
+ALONE = (
+    *('S//a[./b = "{0}"][./b = "{1}"]', 'S//a[./b = "{0}" or ./b', "S//a[./b = 5][./b = {n}]"),
+    *('SELECT <hit by="{0}"', 'SELECT <a b="= {n}'),
+)
+"""How forms begin whose order of conditions or whose output depends on constants."""
+INSIDE = (
+    "R&D (n=5)",
+    "x<5)",
+    "it's > 5 and",
+    "= 'x') and",
+    "-- = 5]",
+    " \ue00000",
+    "\t",
+    "0.0000001001",
+)
+TEXTS = st.sampled_from(
+    ("", "a", "b", "zz", " ", "10", "Ä", "x]", "and", "(", "=", ",", "\U0010ffff")
+)
+NUMBERS = st.sampled_from((0, 1, 5, 10, 0.5, 2.25, 12345678))
+
+
+@st.composite
+def constants(draw: st.DrawFn) -> dict[str, object]:
+    """Return constants for a form: they may be equal, and stand in any order."""
+    texts = draw(st.lists(TEXTS, min_size=3, max_size=3))
+    return {"texts": texts, "n": draw(NUMBERS), "m": draw(NUMBERS)}
+
+
+def filled(form: str, values: dict[str, object]) -> str:
+    """Return a form with constants in it."""
+    texts = values["texts"]
+    assert isinstance(texts, list)
+    return form.format(*texts, n=values["n"], m=values["m"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@examples(8)
+@given(cases=st.lists(constants(), min_size=1, max_size=4))
+def test_a_shape_gives_what_the_query_itself_gives(
+    form: str, cases: list[dict[str, object]]
+) -> None:
+    shapes = Shapes(compile_query)
+    for values in cases:
+        text = filled(form, values)
+        alone = compile_query(text)
+        assert shapes.prepare(text) == registrable(alone)
+
+
+@examples(8)
+@given(st.one_of(chains(), residuals(), functions(), ordered(), mixes(), published()))
+def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
+    for query in (one.query.text() for one in case.subscriptions):
+        found = split(query)
+        assert found is not None
+        shape, given_ = found
+        event(f"of {min(len(given_), 3)} constants")
+        shapes = Shapes(compile_query)
+        for more in (100, 200):
+            changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
+            shapes.prepare(shape.text(changed))
+        assert shapes.prepare(query) == registrable(compile_query(query))
+
+
+TOKENS = (
+    *("a", "Q", "x1", "1", "5", ".", " ", "\n", "=", "<", ">", ",", "+", "*", "-", "->", "[./"),
+    *('"', '"k"', '"= 5]"', '""', "]", ")", "(", "}", "{", "and", "or", "&", "/", "$", ":", "\0"),
+    *('="k"]', '< "m")', "= 5]", "*2 +", ', "n")'),
+)
+
+
+def test_what_hides_nothing_is_split_like_any_other_text() -> None:
+    """A comment at the end has the text read with all that may hide something."""
+    seen = [0, 0]
+
+    @examples(200)
+    @given(st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
+    def check(text: str) -> None:
+        whole, hidden = split(text), split(f"{text}|--")
+        assert whole is not None
+        assert hidden is not None
+        seen[len(whole[1]) > 0] += 1
+        *pieces, last = hidden[0].pieces
+        assert last.endswith("|--")
+        assert whole == (hidden[0]._replace(pieces=(*pieces, last[:-3])), hidden[1])
+
+    check()
+    assert seen[True] * 3 > sum(seen), "a third has constants"
+
+
+def test_what_is_refused_is_refused_for_its_own_reason() -> None:
+    with pytest.raises(QueryError) as refused:
+        Shapes(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
+    assert refused.value.__context__ is None
+
+
+def test_a_shape_is_compiled_with_its_second_query() -> None:
+    compiled: list[str] = []
+
+    def counting(text: str) -> CompiledQuery:
+        compiled.append(text)
+        return compile_query(text)
+
+    shapes = Shapes(counting)
+    counts = []
+    for text in ("k", "l", "m"):
+        shapes.prepare(FORMS[0].format(text, "word"))
+        counts.append(len(compiled))
+    assert counts == [1, 3, 3]
+
+
+def test_queries_that_differ_in_constants_are_compiled_once() -> None:
+    compiled: list[str] = []
+
+    def counting(text: str) -> object:
+        compiled.append(text)
+        return compile_query(text)
+
+    shapes = Shapes(counting)  # type: ignore[arg-type]
+    for number in range(50):
+        made = shapes.prepare(FORMS[1].format(f"v{number}", n=number + 20, m=number + 100))
+        assert isinstance(made, Plain)
+    assert len(compiled) == 3  # the first, and the shape in either order of its marks
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
+def test_every_form_is_compiled_once(form: str) -> None:
+    compiled: list[str] = []
+
+    def counting(text: str) -> CompiledQuery:
+        compiled.append(text)
+        return compile_query(text)
+
+    shapes = Shapes(counting)
+    for k in range(4):
+        shapes.prepare(form.format(f"u{k}", f"v{k}", f"w{k}", n=k + 20, m=k + 100))
+    assert len(compiled) == 3
+
+
+def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
+    shapes = Shapes(compile_query)
+    form = 'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y'
+    one, other = (shapes.prepare(form.format(*each)) for each in (("k", "l"), ("l", "k")))
+    assert isinstance(one, Plain)
+    assert isinstance(other, Plain)
+    assert one.definitions == other.definitions
+
+
+@given(
+    text=st.sampled_from(
+        (
+            "S//a[./b = '{0}']/c",
+            'S//a[contains(./b, "{0}")][./c < {n}]/d',
+            'S//a[./b[./f = "{0}"]]/c[./g[./h[. < {n}]]]/d',
+            'S//a[./b = "{0}" or (./c = "{1}" and not(./d > {n}))]//@e',
+            'S//a[./b = "it\'s {n}"][./c = {n}]/d | lower-case(.)',
+        )
+    ),
+    values=constants(),
+)
+def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, object]) -> None:
+    block = parse_block(filled(text, values))
+    derived = block.steps[-1].derived
+    again = filled(text, values).split(" | ", maxsplit=1)[0]
+    read = parse(again).expression
+    assert unparse(parse_block(unparse(block))) == unparse(block)
+    assert parse_block(filled(text, values), short=True) == shortest(block)
+    assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+@pytest.mark.parametrize("other", ["x", "y", "\t", "5"])
+def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None:
+    shapes = Shapes(compile_query)
+    for constant in ("first", other):
+        form = f'[contains(./a, "{inside}")][./b = "{constant}"][./c > 3][0.0000001001 < ./d]'
+        text = f"S//i{form}[./e->x] JOIN{{x = y, 3}} T//i->y"
+        assert shapes.prepare(text) == plain(compile_query(text))
+        block = f"S//i{form}/e"
+        read = parse(block).expression
+        assert parse_block(block).steps == read.steps  # type: ignore[union-attr]
+
+
+def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
+    shapes = Shapes(compile_query)
+    shapes.prepare(FORMS[0].format("good", "good"))
+    for text in ("z" * 70_000, "\x01"):
+        with pytest.raises(QueryError):
+            shapes.prepare(FORMS[0].format(text, "good"))
+
+
+def test_equal_conditions_of_many_blocks_are_one_object() -> None:
+    one, other = (parse_block(f'S//a[./b = "same"][./c = "{n}"]/d') for n in range(2))
+    assert one.steps[0].conditions[0] is other.steps[0].conditions[0]
+    assert one.steps[0].conditions[1] != other.steps[0].conditions[1]
+
+
+def test_a_text_with_very_many_constants_has_no_shape() -> None:
+    conditions = "".join(f'[./b = "{n}"]' for n in range(MOST + 1))
+    assert split(f"S//a{conditions}") is None
+    assert parse_block(f"S//a{conditions}/c").stream == "S"
+
+
+def test_marks_stand_before_and_behind_everything() -> None:
+    found = split('S//a[./b = "x"][./c > 5][./d = "y"]')
+    assert found is not None
+    shape, given_ = found
+    assert given_ == ("x", 5.0, "y")
+    before, after = marks(shape, first=True), marks(shape, first=False)
+    assert str(before[0]) < str(before[2]) < "!" < "~" < str(after[2]) < str(after[0])
+    assert float(before[1]) < 1e-6 < 1e14 < float(after[1])
+
+
+def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
+    compiled: list[str] = []
+
+    def counted(source: str) -> CompiledQuery:
+        compiled.append(source)
+        return compile_query(source)
+
+    def texts(name: str) -> tuple[str, str]:
+        return f'S//{name}[./b = "one"]->v', f'S//{name}[./b = "two"]->v'
+
+    shapes = Shapes(counted, most=2)
+    for name in "abacc":  # c in the place of b; with the second query of each the shape is learnt
+        shapes.prepare(texts(name)[0])
+    compiled.clear()
+    for name in "ac":
+        made = shapes.prepare(texts(name)[1])
+        assert made == plain(compile_query(texts(name)[1]))
+    assert compiled == []
+    shapes.prepare(texts("b")[1])
+    assert compiled[0] == texts("b")[1]
+
+
+def test_threads_may_ask_at_once() -> None:
+    queries = [f"S//a[./k = {n}]->x JOIN{{x = y, 3}} S//b->y" for n in range(4)]
+    compiled: list[str] = []
+
+    def compile_(query: str) -> CompiledQuery:
+        compiled.append(query)
+        return compile_query(query)
+
+    class Meanwhile(dict[Any, Any]):
+        """Has another thread ask for a query of a shape that has just been taken out."""
+
+        def pop(self, *key: Any) -> Any:
+            found = super().pop(*key)
+            if not asked:
+                asked.append(pool.submit(shapes.prepare, queries[3]))
+                wait(asked, 0.05)
+            return found
+
+    asked: list[Future[Registrable]] = []
+    shapes = Shapes(compile_)
+    for query in queries[:2]:
+        shapes.prepare(query)
+    known = len(compiled)
+    shapes._shapes = Meanwhile(shapes._shapes)
+    with ThreadPoolExecutor(1) as pool:
+        assert shapes.prepare(queries[2]).source == queries[2]
+        assert asked[0].result().source == queries[3]
+    assert len(compiled) == known
+
+
+def test_the_lateness_of_a_published_stream_is_asked_without_its_outlines() -> None:
+    made = "S//a[./k = {n}]->x {by} T//b->y PUBLISH P"
+    forms = ("FOLLOWED BY{x = y, 3}", "NOT FOLLOWED BY{x = y, 7}", "NEXT{x = y}")
+    with Engine() as engine:
+        engine.stream("S", lateness=5)
+        engine.stream("T", lateness=2)
+        prepared: list[str] = []
+
+        def prepare(query: str) -> Registrable:
+            prepared.append(query)
+            return registrable(compile_query(query))
+
+        streams = Streams(
+            engine.host.transactions.store, engine.host.state.subscriptions, compile_query, prepare
+        )
+        found = []
+        for n, by in enumerate(forms):
+            engine.subscribe(f"q{n}", made.format(n=n, by=by))
+            found.append((streams_lateness(streams), len(prepared)))
+        assert found == [(5, 1), (12, 2), (12, 3)]
+
+
+def streams_lateness(streams: Streams) -> int:
+    return max(streams.lateness("P") for _ in range(3))

@@ -1,0 +1,171 @@
+"""SASE and EQL over documents: the same as over events, restarts and cuts or not."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from lxml import etree
+
+import cep_core
+from feeds.documents import Document
+from feeds.formats.items import LEAVES
+from tests.examples import examples
+from tests.xscl.commandline import called
+from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
+from xscl.engine.facade import Engine
+from xscl.errors import QueryError, StreamInUse
+from xscl.polling.feed_poller import prepare
+from xscl.subscriptions.match import EventMatch
+
+QUERIES = {
+    "sequence": ("EVENT SEQ(S a, R b) WHERE a.k = b.k AND a.v < b.v WITHIN 4 ms", "sase"),
+    "negation": ("EVENT SEQ(S a, !(R n), S b) WHERE a.k = b.k AND n.k = a.k WITHIN 6 ms", "sase"),
+    "all": ("SELECT ALL(y.v) AS run FROM S x ; R y+ WHERE FILTER(x.k = y.k)", "eql"),
+    "next": ("SELECT * FROM S x ; R y WHERE FILTER(x.k = y.k), (x, y) OCCURS WITHIN 5 ms", "eql"),
+    "union": ("SELECT x.k FROM (S x | R x) WHERE FILTER(x.v > 2)", "eql"),
+    "cel": ("SELECT * FROM S NEXT{$1.k = $2.k} R", "cel"),
+}
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> list[tuple[str, str, int, int]]:
+    """Draw rows (stream, key, value, time) in the order of time."""
+    rows: list[tuple[str, str, int, int]] = []
+    now = 0
+    for _ in range(draw(st.integers(4, 10))):
+        now += draw(st.integers(0, 2))
+        key, value = draw(st.sampled_from("ab")), draw(st.integers(0, 4))
+        rows.append((draw(st.sampled_from("SR")), key, value, now))
+    return rows
+
+
+def registered(engine: Engine | cep_core.Engine) -> None:
+    for stream in "SR":
+        if isinstance(engine, Engine):
+            engine.stream(stream, attributes=FLAT)
+        else:
+            engine.stream(stream, FLAT)
+    for name, (text, language) in QUERIES.items():
+        if isinstance(engine, Engine):
+            engine.subscribe(name, text, language=language)
+        else:
+            engine.register(name, text, language)
+
+
+def expected(rows: list[tuple[str, str, int, int]]) -> set[tuple[Any, ...]]:
+    """Return what the core finds when it is given the rows as events; equal rows are one match."""
+    core = cep_core.Engine(1_000_000)
+    registered(core)
+    events = [cep_core.Event(s, (k, float(v)), time * 1_000) for s, k, v, time in rows]
+    found = [*core.push(events), *core.close()]
+    return {(name, e.t0, e.t1, tuple(map(shown, e.values))) for name, e in found}
+
+
+def shown(value: object) -> object:
+    """Return a value as a leaf of a document shows it."""
+    match value:
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return f"[{', '.join(str(shown(one)) for one in value)}]"
+        case _:
+            return value
+
+
+@examples(4)
+@given(readings(), CUTS)
+def test_over_documents_is_as_over_events(
+    rows: list[tuple[str, str, int, int]], cuts: list[bool]
+) -> None:
+    """Also when the engine is opened anew at each cut."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "state.duckdb")
+        engine = Engine(path)
+        registered(engine)
+        batch = []
+        for number, (stream, key, value, time) in enumerate(rows):
+            batch.append(flat(number, time, key, value, stream))
+            if number < len(cuts) and cuts[number]:
+                engine.push(batch)
+                batch = []
+                engine.close()
+                engine = Engine(path)
+        engine.push(batch)
+        engine.flush()
+        found = {
+            (m.subscription, m.t0, m.t1, tuple(m.values.values()))
+            for m in engine.matches()
+            if isinstance(m, EventMatch)
+        }
+        engine.close()
+    for name in dict.fromkeys(name for name, *_ in found):
+        event(f"{name} matches")
+    assert found == expected(rows)
+
+
+def test_each_language_shares_the_plan_and_shows_a_run_as_a_list() -> None:
+    with Engine() as engine:
+        registered(engine)
+        engine.push([flat(1, 1, "a", 1), flat(2, 2, "b", 2, "R"), flat(3, 3, "a", 4, "R")])
+        engine.flush()
+        texts = {match.subscription: match.xml().decode() for match in engine.matches()}
+        assert texts["all"] == "<result><run>[2, 4]</run></result>"
+        assert texts["sequence"] == (
+            "<result><a_k>a</a_k><a_v>1</a_v><b_k>a</b_k><b_v>4</b_v></result>"
+        )
+        assert "sequence_scan" in engine.explain("sequence")
+        assert "record#1.0, record#1.1" in engine.explain("next")
+
+
+def test_what_is_wrong_is_shown_in_each_language() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        for text, language, message in (
+            ("EVENT SEQ(S a, T b) WITHIN 4 ms", "sase", "there is no event type T"),
+            ("SELECT * FROM S x ; T y", "eql", "there is no stream T"),
+            ("EVENT SEQ(S a, S b) WHERE a.w = b.k WITHIN 4 ms", "sase", "w"),
+        ):
+            with pytest.raises(QueryError, match=message):
+                engine.subscribe("wrong", text, language=language)
+        engine.subscribe("reads", "EVENT SEQ(S a, S b) WITHIN 4 ms", language="sase")
+        with pytest.raises(StreamInUse):
+            engine.stream("S", attributes={"k": str})
+
+
+def test_items_of_feeds_are_events() -> None:
+    """Streams of feeds have the leaves of items as attributes; of several authors, the first."""
+    again = "EVENT SEQ(feeds a, feeds b) WHERE a.title = b.title AND a.author != b.author"
+    with Engine() as engine:
+        prepare(engine)
+        attributes = engine.attributes("feeds")
+        assert attributes == dict.fromkeys(LEAVES, "str")
+        engine.subscribe("again", f"{again} WITHIN 5 hours RETURN a.id, b.author", language="sase")
+        for number, authors in enumerate(("Ann", "Ann", "Bob", "Cyd")):
+            leaves = f"<id>{number}</id><title>One</title><author>{authors}</author>"
+            text = f"<item>{leaves}<author>Dan</author></item>".encode()
+            engine.push(Document("feeds", f"i{number}", number * 60_000_000, text))
+        found = sorted(str(etree.fromstring(m.xml()).xpath("string()")) for m in engine.flush())
+        assert found == ["0Bob", "0Cyd", "1Bob", "1Cyd", "2Cyd"]
+        prepare(engine)
+        assert engine.attributes("feeds") == attributes
+
+
+def test_the_command_line_subscribes_in_each_language(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path))
+    with Engine(tmp_path / "state.duckdb") as engine:
+        for stream in "SR":
+            engine.stream(stream, attributes=FLAT)
+    for name, (text, language) in QUERIES.items():
+        answer = called("subscribe", name, text, "--language", language, *data)
+        assert (answer.exit_code, answer.stdout) == (0, f"subscribed '{name}'\n"), answer.output
+    wrong = called("subscribe", "wrong", "S//e->x", "--language", "eqll", *data)
+    assert wrong.exit_code == 2
+    assert "did you mean eql?" in wrong.stderr
+    with Engine(tmp_path / "state.duckdb") as engine:
+        engine.push([flat(1, 1, "a", 1), flat(2, 2, "a", 2, "R")])
+        assert {one.subscription for one in engine.flush()} == set(QUERIES) - {"negation", "union"}

@@ -1,0 +1,344 @@
+"""CEL in the same engine: over documents, beside XSCL, and published both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cep_core.events import VALUES
+from feeds.documents import Document
+from tests.examples import examples
+from xscl.engine.facade import Engine
+from xscl.errors import NameTaken, QueryError, StreamCycle, StreamInUse, XsclError
+from xscl.planning.event_queries import composite_of_row
+from xscl.subscriptions.match import Match
+
+FLAT = {"k": str, "v": float}
+PAIRS = (
+    (
+        "SELECT * FROM FILTER{v > 2 AND k != 'b'}(S)",
+        "S//e[./v > 2][./k != 'b'][./k->k2][./v->v2]",
+    ),
+    (
+        "SELECT * FROM S NEXT{$1.k = $2.k} S",
+        "S//e[./k->k1][./v->v1] NEXT{k1 = k2} S//e[./k->k2][./v->v2]",
+    ),
+    (
+        "SELECT * FROM FILTER{v > 1}(S) NEXT{$1.k != $2.k AND $1.v < $2.v} S",
+        "S//e[./k->k1][./v->v1][./v > 1] NEXT{k1 != k2 AND number(v1) < number(v2)}"
+        " S//e[./k->k2][./v->v2]",
+    ),
+    (
+        "SELECT * FROM S NEXT{$1.v + 1 = $2.v} R",
+        "S//e[./k->k1][./v->v1] NEXT{v1 + 1 = v2} R//e[./k->k2][./v->v2]",
+    ),
+    (
+        "SELECT * FROM S JOIN{$1.k = $2.k AND $1.v < $2.v, 3 ms} R",
+        "S//e[./k->k1][./v->v1] JOIN{k1 = k2 AND number(v1) < number(v2), 3 ms}"
+        " R//e[./k->k2][./v->v2]",
+    ),
+    (
+        "SELECT * FROM (S NEXT{$1.k = $2.k} R) NEXT{$1.v < $2.v} S",
+        "(S//e[./k->k0][./v->v0] NEXT{k0 = k1} R//e[./k->k1][./v->v1])"
+        " NEXT{number(v1) < number(v2)} S//e[./k->k2][./v->v2]",
+    ),
+)
+
+
+def flat(number: int, time: int, key: str, value: int, stream: str = "S") -> Document:
+    text = f"<e><k>{key}</k><v>{value}</v></e>"
+    return Document(stream, f"d{number}", time * 1_000, text.encode())
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[Document], int]:
+    """Draw documents on two streams, and how late they may come."""
+    lateness = draw(st.integers(0, 2))
+    documents: list[Document] = []
+    now = 0
+    for number in range(draw(st.integers(5, 10))):
+        now += draw(st.integers(0, 2))
+        back = draw(st.integers(0, lateness))
+        key, value = draw(st.sampled_from("aaab")), draw(st.integers(0, 4))
+        stream = draw(st.sampled_from("SR"))
+        documents.append(flat(number, max(0, now - back), key, value, stream))
+    return documents, lateness * 1_000
+
+
+def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
+    found = (match.bindings[name][0].value for name in variables)
+    return match.t0, match.t1, *found
+
+
+CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
+
+
+def test_the_same_query_in_both_languages() -> None:
+    cases = Counter[str]()
+
+    @examples(3, counted=True)
+    @given(streams(), CUTS)
+    def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
+        documents, lateness = drawn
+        with Engine() as engine:
+            for name in "SR":
+                engine.stream(name, attributes=FLAT, lateness=lateness)
+            for number, (cel, xscl) in enumerate(PAIRS):
+                engine.subscribe(f"cel {number}", cel, language="cel")
+                engine.subscribe(f"xscl {number}", xscl)
+            batch: list[Document] = []
+            for document, cut in zip(documents, cuts, strict=False):
+                batch.append(document)
+                if cut:
+                    engine.push(batch)
+                    batch = []
+            engine.push(batch)
+            engine.flush()
+            found: dict[str, set[tuple[object, ...]]] = {}
+            for match in engine.matches():
+                named = sorted(match.bindings, key=lambda name: (name[1:], name[:1]))
+                if match.subscription.startswith("cel"):
+                    named = list(match.bindings)
+                found.setdefault(match.subscription, set()).add(values(match, named))
+        cases["all"] += 1
+        cases["with matches"] += bool(found)
+        for number, (cel, _) in enumerate(PAIRS):
+            assert found.get(f"cel {number}") == found.get(f"xscl {number}"), cel
+
+    property_holds()
+    assert 3 * cases["with matches"] >= cases["all"], cases
+
+
+# -- Published both ways ---------------------------------------------------------------------
+
+FILTERED = "SELECT k, v FROM FILTER{v > 1}(S) PUBLISH big"
+JOINED = (
+    "SELECT <hit><key>{string(x)}</key>{y}</hit>"
+    " FROM big//big->a[./k->x] JOIN{x = y, 5 ms} R//e->b[./k->y] PUBLISH hits"
+)
+COUNTED = "SELECT * FROM hits NEXT{$1.key = $2.key} hits PUBLISH again"
+READ = "again//again->a[./key->x] FOLLOWED BY{x = y, 9 ms} S//e->b[./k->y]"
+
+
+def chained(engine: Engine, lateness: int = 0) -> None:
+    """Register CEL over documents, XSCL over CEL, CEL over XSCL, and XSCL over that."""
+    for name in "SR":
+        engine.stream(name, attributes=FLAT, lateness=lateness)
+    engine.subscribe("filtered", FILTERED, language="cel")
+    engine.subscribe("joined", JOINED)
+    engine.subscribe("counted", COUNTED, language="cel")
+    engine.subscribe("read", READ)
+
+
+def found_by(
+    documents: Sequence[Document], cuts: Sequence[bool], lateness: int, path: Path | None = None
+) -> set[tuple[Any, ...]]:
+    """Return what the chain finds; with a path the engine is opened anew at each cut."""
+    engine = Engine(path)
+    chained(engine, lateness)
+    batch: list[Document] = []
+    for document, cut in zip(documents, cuts, strict=False):
+        batch.append(document)
+        if cut:
+            engine.push(batch)
+            batch = []
+            if path is not None:
+                engine.close()
+                engine = Engine(path)
+    engine.push(batch)
+    engine.flush()
+    found = {(m.subscription, m.id, m.t0, m.t1, m.documents, m.xml()) for m in engine.matches()}
+    engine.close()
+    return found
+
+
+def test_what_is_published_does_not_depend_on_batch_cuts() -> None:
+    """Each link of the chain matches in some case, the first in a third of them."""
+    cases, matched = 0, Counter[str]()
+
+    @examples(6, counted=True)
+    @given(streams(), CUTS)
+    def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
+        nonlocal cases
+        documents, lateness = drawn
+        once = found_by(documents, [False] * 10, lateness)
+        assert found_by(documents, cuts, lateness) == once
+        cases += 1
+        matched.update({name for name, *_ in once})
+
+    property_holds()
+    assert 3 * matched["filtered"] >= cases, matched
+    assert matched["read"], matched
+
+
+def chain_documents() -> list[Document]:
+    return [
+        flat(1, 1, "a", 2, "S"),
+        flat(2, 2, "a", 0, "R"),
+        flat(3, 3, "b", 1, "S"),
+        flat(4, 4, "a", 3, "R"),
+        flat(5, 8, "a", 1, "S"),
+        flat(6, 9, "c", 1, "S"),
+    ]
+
+
+def test_a_chain_through_both_languages(tmp_path: Path) -> None:
+    found = found_by(chain_documents(), [False] * 6, 0)
+    texts = sorted((name, xml.decode()) for name, *_, xml in found)
+    assert [one for one in texts if one[0] in ("filtered", "counted")] == [
+        ("counted", "<again><key_1>a</key_1><k_1>a</k_1><key>a</key><k>a</k></again>"),
+        ("filtered", "<big><k>a</k><v>2</v></big>"),
+    ]
+    assert [name for name, _ in texts if name in ("joined", "read")] == ["joined", "joined", "read"]
+    assert found_by(chain_documents(), [True] * 6, 0, tmp_path / "state.duckdb") == found
+
+
+# -- Streams and their attributes ------------------------------------------------------------
+
+
+def test_values_that_are_none_of_their_type_are_null() -> None:
+    texts = [b"<e><i>7</i><f> 2.50 </f><b>true</b></e>", b"<e i='x' f='' b='yes'/>", b"<e/>"]
+    with Engine() as engine:
+        engine.stream("S", attributes={"i": int, "f": float, "b": bool})
+        engine.subscribe("all", "SELECT * FROM S", language="cel")
+        pushed = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
+        found = [match.xml() for match in engine.push(pushed)]
+    assert found == [b"<result><i>7</i><f>2.5</f><b>true</b></result>", b"<result/>", b"<result/>"]
+
+
+def test_a_new_version_is_no_event() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("all", "SELECT k FROM S", language="cel")
+        assert len(engine.push(flat(1, 1, "a", 1))) == 1
+        assert len(engine.push(flat(1, 2, "b", 1))) == 0
+
+
+def test_it_sees_what_arrives_after_it_was_registered() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("one", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push(flat(1, 1, "a", 1))
+        engine.subscribe("two", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push(flat(2, 2, "a", 2))
+        assert [match.subscription for match in engine.flush()] == ["one"]
+
+
+def test_what_is_late_is_shown() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("next", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push([flat(1, 5, "a", 1), flat(2, 3, "a", 1)])
+        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "d2"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("SELECT * FROM T", QueryError, "there is no stream T"),
+        ("SELECT nokey FROM S", QueryError, "there is no attribute nokey"),
+        ("SELECT * FROM S PUBLISH S", QueryError, "publishes S and reads it"),
+        ("SELECT * FROM S PUBLISH big", NameTaken, "there is a stream big already"),
+        ("SELECT k FROM back PUBLISH fed", StreamCycle, "a cycle"),
+    ],
+)
+def test_what_is_refused(text: str, error: type[XsclError], message: str) -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.stream("back", attributes=FLAT)
+        engine.subscribe("filtered", FILTERED, language="cel")
+        engine.subscribe("loop", "SELECT <e/> FROM fed//e PUBLISH back")
+        before = engine.sql("FROM subscriptions").to_pylist()
+        with pytest.raises(error, match=message):
+            engine.subscribe("wrong", text, language="cel")
+        assert engine.sql("FROM subscriptions").to_pylist() == before
+        assert [m.subscription for m in engine.push(flat(1, 1, "a", 2))] == ["filtered"]
+
+
+def test_odd_arguments_are_refused() -> None:
+    with Engine() as engine:
+        with pytest.raises(XsclError, match="no language 'sql'"):
+            engine.subscribe("q", "SELECT 1", language="sql")
+        with pytest.raises(XsclError, match="cannot be of type bytes"):
+            engine.stream("S", attributes={"k": bytes})
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("q", "SELECT * FROM S", language="cel")
+        with pytest.raises(StreamInUse, match="attributes of 'S' cannot change"):
+            engine.stream("S", attributes={"k": str})
+        with pytest.raises(StreamInUse, match="lateness of 'S' cannot change"):
+            engine.stream("S", lateness=5)
+        with pytest.raises(NameTaken):
+            engine.subscribe("q", "SELECT * FROM S", language="cel")
+        with pytest.raises(XsclError, match="updates"):
+            engine.subscribe("r", "SELECT * FROM S", language="cel", updates=True)
+
+
+# -- Removal ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_when_all_are_removed() -> None:
+    with Engine() as engine:
+        chained(engine)
+        engine.push(chain_documents())
+        for name in ("filtered", "joined", "counted"):
+            with pytest.raises(StreamInUse, match="still reads"):
+                engine.unsubscribe(name)
+        for name in ("read", "counted", "joined", "filtered"):
+            assert engine.unsubscribe(name) == (name,)
+        assert engine.matches() == []
+        for table in ("composite", "text", "result", "subscription", "binding", "composite_stream"):
+            assert engine.sql(f"SELECT count(*) AS n FROM state.{table}").to_pylist() == [{"n": 0}]
+
+
+def test_readers_go_with_what_they_read() -> None:
+    with Engine() as engine:
+        chained(engine)
+        engine.subscribe("other", "S//e->a")
+        assert engine.unsubscribe("filtered", cascade=True) == (
+            "read",
+            "counted",
+            "joined",
+            "filtered",
+        )
+        assert [one.name for one in engine.subscriptions] == ["other"]
+
+
+def test_a_document_does_not_join_itself() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("q", "SELECT * FROM S JOIN{$1.k = $2.k, 3 ms} S", language="cel")
+        assert engine.push(flat(1, 1, "a", 1)) == []
+        assert len(engine.push(flat(2, 2, "a", 2))) == 2
+
+
+def test_explain_shows_the_plan_of_both() -> None:
+    with Engine() as engine:
+        chained(engine)
+        assert "NEXT{$1.key = $2.key}" in engine.explain("counted")
+        assert "template_join" in engine.explain("joined")
+
+
+def test_the_values_of_a_run_are_json_with_numbers_as_they_are_alone() -> None:
+    row = (0, 1, 2) + (None,) * (VALUES - 3) + ((1.5e22, 2.0, 0.5, None, True, "é", math.nan),)
+    (text,) = composite_of_row(row).values
+    assert text == '[15000000000000000000000, 2, 0.5, null, true, "é", null]'
+    assert json.loads(text) == [1.5e22, 2, 0.5, None, True, "é", None]
+
+
+@pytest.mark.parametrize(
+    ("missed", "hint"), [("T", "PUT /v1/streams/T with"), ("FILTER{q > 1}(S)", "there are v")]
+)
+def test_only_of_a_stream_the_attributes_are_missed(missed: str, hint: str) -> None:
+    engine = Engine()
+    engine.stream("S", attributes={"v": float})
+    with pytest.raises(QueryError) as refused:
+        engine.subscribe("e", f"SELECT * FROM {missed}", language="cel")
+    assert hint in (refused.value.hint or "")

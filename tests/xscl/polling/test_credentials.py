@@ -1,0 +1,233 @@
+"""Secrets of feeds: in a file of their own, found again after kills, shown nowhere."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.xscl.commandline import called
+from tests.xscl.polling.scripted import Server, placed, reply, rss, serving
+from xscl.engine.facade import Engine
+from xscl.polling.credentials import Secrets, secrets_in
+from xscl.polling.feed import Feed, FeedsError
+from xscl.polling.feed_repository import Feeds
+
+URL = "https://ann:pw4711@a.example/f?token=t0ken4711&page=1"
+ADDRESS = "https://a.example/f?token=t0ken4711&page=1"
+SECRET = ("X-Key", "s3cret4711")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def opened(directory: Path) -> list[Feed]:
+    with Engine(directory / "state.duckdb") as engine, Feeds(engine) as feeds:
+        return list(feeds)
+
+
+def added(directory: Path) -> Feed:
+    with Engine(directory / "state.duckdb") as engine, Feeds(engine) as feeds:
+        return feeds.add(URL, stream="s", headers=(SECRET,))
+
+
+# -- The file ------------------------------------------------------------------------------
+
+
+def test_a_feed_comes_back_with_its_secrets_from_a_file_of_the_owner(tmp_path: Path) -> None:
+    feed = added(tmp_path)
+    assert (feed.url, feed.headers[0], feed.given_for) == (ADDRESS, SECRET, ADDRESS)
+    assert opened(tmp_path) == [feed]
+    file = tmp_path / "secrets.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [entry.name for entry in tmp_path.glob("*.tmp")] == []
+
+
+def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Engine() as engine:
+        with Feeds(engine) as feeds:
+            feed = feeds.add(URL, headers=(SECRET,))
+        with Feeds(engine) as feeds:
+            assert list(feeds) == [feed]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> None:
+    feed = added(tmp_path)
+    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+        feeds.edit(replace(feed, headers=()))
+        assert "s3cret" not in (tmp_path / "secrets.json").read_text()
+        assert feeds[URL].url == feeds[ADDRESS].url == feeds[feed.shown_url].url == ADDRESS
+        other = feeds.add(ADDRESS.replace("t0ken", "other"), stream="o")
+        assert feeds.is_followed(ADDRESS, besides=other)
+        assert not feeds.is_followed(other.url, besides=other)
+        feeds.remove(feeds[feed.key])
+        feeds.remove(other)
+    assert json.loads((tmp_path / "secrets.json").read_text()) == {}
+
+
+def test_feeds_of_one_process_share_what_they_know(tmp_path: Path) -> None:
+    with (
+        Engine(tmp_path / "state.duckdb") as engine,
+        Feeds(engine) as one,
+        Feeds(engine) as other,
+    ):
+        first = one.add("https://a.example/?key=1", headers=(SECRET,))
+        second = other.add("https://a.example/?key=2")
+        assert [feed.url for feed in one] == [first.url, second.url]
+        assert [feed.headers for feed in other] == [(SECRET,), ()]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"k": 1}', '{"k": {'])
+def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, text: str) -> None:
+    added(tmp_path)
+    file = tmp_path / "secrets.json"
+    file.write_text(text)
+    with pytest.raises(FeedsError, match=r"secrets\.json is damaged"):
+        opened(tmp_path)
+    assert file.read_text() == text
+
+
+# -- Kills ---------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The end of a process, as far as the disk is concerned."""
+
+
+def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = added(tmp_path)
+    moved = "https://a.example/g?token=new4711"
+    changes = [replace(feed, url=moved), replace(feed, url="https://a.example/plain", headers=())]
+    for changed in changes:
+        with (
+            Engine(tmp_path / "state.duckdb") as engine,
+            Feeds(engine) as feeds,
+            monkeypatch.context() as patched,
+        ):
+            patched.setattr(feeds._store, "transaction", _killed)
+            with pytest.raises(Killed):
+                feeds.record(changed)
+            with pytest.raises(Killed):
+                feeds.add("https://b.example/?key=orphan")
+        assert [each.url for each in opened(tmp_path)] == [ADDRESS]
+        with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+            feeds.record(feed)
+            feeds.edit(feed)
+    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+        feeds.record(changes[0])
+        assert [each.url for each in feeds] == [moved]
+        feeds.record(changes[1])
+        assert [each.url for each in feeds] == ["https://a.example/plain"]
+
+
+def _killed() -> None:
+    raise Killed
+
+
+def test_a_feed_whose_secret_address_is_lost_is_not_asked_but_says_so(
+    tmp_path: Path, server: Server
+) -> None:
+    url = server.url("/f?token=t0ken4711")
+    server.says("/f?token=t0ken4711", reply(rss("one")))
+    with placed(tmp_path, server) as place:
+        place.follow(url)
+        assert [polled.new for polled in place.poll()] == [1]
+    (tmp_path / "secrets.json").unlink()
+    with placed(tmp_path, server) as place:
+        (polled,) = place.poll()
+        assert (polled.feed.code, polled.feed.url) == ("feed_secret", server.url("/f?token=***"))
+        assert len(server.asked) == 1
+        place.feeds.remove(polled.feed)
+        assert place.follow(url).key == polled.feed.key
+        assert [polled.new for polled in place.poll()] == [0]
+
+
+# -- Shown nowhere -------------------------------------------------------------------------
+
+
+def everything(engine: Engine) -> str:
+    """All that SQL can reach, and what it says of tables."""
+    asked = [
+        "duckdb_tables()",
+        "duckdb_columns()",
+        "duckdb_settings()",
+        "duckdb_views()",
+        "duckdb_databases()",
+    ]
+    names = engine.sql(
+        "SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()"
+        " WHERE schema_name = 'state' UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    ).to_pylist()
+    asked += [f"query_table('{row['name']}')" for row in names if "." not in row["name"]]
+    asked += [row["name"] for row in names]
+    return "".join(str(engine.sql(f"SELECT * FROM {each}").to_pylist()) for each in asked)
+
+
+def test_no_sql_shows_a_secret(tmp_path: Path, server: Server) -> None:
+    server.says("/f?token=t0ken4711", reply(rss("one"), 'ETag: "1"'))
+    with placed(tmp_path, server) as place:
+        url = f"http://ann:pw4711@127.0.0.1:{server.port}/f?token=t0ken4711"
+        feed = place.follow(url, headers=(SECRET,))
+        for _ in range(2):
+            (polled,) = place.poll()
+            assert polled.feed.error is None
+        asked = server.asked[-1]
+        assert asked == ("/f?token=t0ken4711", asked[1])
+        assert (asked[1]["x-key"], asked[1]["if-none-match"]) == ("s3cret4711", '"1"')
+        shown = everything(place.engine)
+        assert feed.key in shown
+        assert "4711" not in shown
+        assert b"4711" not in b"".join(document.xml for document in place.documents())
+
+
+def test_no_command_shows_a_secret(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    said = ""
+
+    def run(*arguments: str) -> None:
+        nonlocal said
+        done = called(*arguments, *data)
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+        said += done.output
+
+    header = f"{SECRET[0]}: {SECRET[1]}"
+    run("feeds", "add", URL, "--header", header)
+    run("feeds", "add", URL)
+    for json_ in ((), ("--json",)):
+        run("feeds", "list", *json_)
+        run("feeds", "show", URL, *json_)
+        run("status", *json_)
+    run("feeds", "show", "https://ann:pw4711@x.example/?token=t0ken4711")
+    run("feeds", "poll", "--all")
+    run("feeds", "export")
+    run("sql", "SELECT * FROM state.feed")
+    run("sql", "SELECT * FROM state.feed_secret")
+    run("sql", "SELECT * FROM query_table('state.feed_secret')")
+    assert "is followed already" in said
+    assert "feed_secret does not exist" in said
+    assert "4711" not in said
+    everything_else = [
+        path
+        for path in (tmp_path / "data").rglob("*")
+        if path.is_file() and "secrets" not in path.name
+    ]
+    assert len(everything_else) >= 2
+    assert all(b"4711" not in path.read_bytes() for path in everything_else)
+
+
+def test_secrets_are_not_in_what_python_prints(tmp_path: Path) -> None:
+    feed = added(tmp_path)
+    assert "4711" not in repr(feed)
+    assert "4711" not in repr(secrets_in(tmp_path / "secrets.json"))
+    assert "4711" not in repr(Secrets())

@@ -1,0 +1,413 @@
+"""Following feeds: what is new goes to the spool once, whatever happens in between."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.formats.parse import parse_feed
+from feeds.spool import Spool
+from tests.waiting import PATIENCE, eventually
+from xscl.engine.facade import Engine
+from xscl.errors import StreamInUse
+from xscl.language.names import EVERYTHING
+from xscl.polling.feed import Feed, FeedsError, feed_key, public
+from xscl.polling.feed_poller import Fetching, allow_late, follow, keep_polling, poll_now, prepare
+from xscl.polling.feed_repository import Feeds
+from xscl.polling.new_items import VERSIONS, Seen, item_hash, news
+
+HOUR = 3_600_000_000
+
+
+def rss(*titles: str, extra: str = "") -> bytes:
+    items = "".join(f"<item><guid>{t.split()[0]}</guid><title>{t}</title></item>" for t in titles)
+    head = f"<title>Sample</title><link>http://sample.example/</link>{extra}"
+    return f'<rss version="2.0"><channel>{head}{items}</channel></rss>'.encode()
+
+
+@dataclass
+class Script:
+    """What the server answers to every request, and what it was asked."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+
+class Server(ThreadingHTTPServer):
+    script: Script
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        script = self.server.script
+        script.asked.append({name.lower(): value for name, value in self.headers.items()})
+        self.send_response(script.status)
+        for name, value in script.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(script.body)))
+        self.end_headers()
+        self.wfile.write(script.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Tests have no log."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as running:
+        running.daemon_threads = True
+        running.script = Script(body=rss("one", "two"))
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@dataclass
+class Place:
+    """An engine with its feeds and a spool."""
+
+    engine: Engine
+    feeds: Feeds
+    spool: Spool
+    fetching: Fetching
+
+    def poll(self) -> list[int]:
+        """Poll all feeds; how many items were new or changed in each."""
+        return [p.new for p in poll_now(self.feeds, self.spool, list(self.feeds), self.fetching)]
+
+    def spooled(self, after: int = 0) -> list[Document]:
+        return [d for n in self.spool.numbers(after) for d in self.spool.read(n)]
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Iterator[Place]:
+    fetching = Fetching((f"127.0.0.1:{server.server_port}",))
+    with Engine() as engine, Feeds(engine) as feeds, Spool(tmp_path / "spool") as spool:
+        yield Place(engine, feeds, spool, fetching)
+
+
+@pytest.fixture
+def feed(place: Place, server: Server) -> Feed:
+    url = f"http://127.0.0.1:{server.server_port}/feed"
+    return follow(place.engine, place.feeds, url, stream="news", tags=("daily",))[0]
+
+
+# -- The table of feeds --------------------------------------------------------------------
+
+
+def test_a_feed_is_kept_as_it_was_added(place: Place) -> None:
+    added = place.feeds.add("http://www.a.example/x", tags=("t", "u"), every=60, now=5)
+    assert list(place.feeds) == [added]
+    assert added.stream == "a.example"
+    assert added.streams == ("a.example", "t", "u", EVERYTHING)
+    assert place.feeds.due(5) == [added]
+    assert place.feeds.due(4) == []
+
+
+def test_streams_named_after_hosts_do_not_collide(place: Place) -> None:
+    names = [place.feeds.add(f"http://1a.example/{n}").stream for n in range(3)]
+    assert names == ["_1a.example", "_1a.example_2", "_1a.example_3"]
+
+
+@pytest.mark.parametrize("name", ["a b", "", "1a", "a//b", "a>b"])
+def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> None:
+    with pytest.raises(FeedsError, match="is no name of a stream"):
+        place.feeds.add("http://a.example/", tags=(name,))
+    assert list(place.feeds) == []
+
+
+def test_the_same_feed_twice_is_refused(place: Place) -> None:
+    place.feeds.add("http://a.example/")
+    with pytest.raises(FeedsError, match=r"is followed already, on the stream 'a\.example'"):
+        place.feeds.add("http://a.example/")
+
+
+def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published(
+    place: Place,
+) -> None:
+    place.engine.subscribe("p", "S//a PUBLISH made")
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.add("http://a.example/", stream="made")
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.add("http://a.example/", tags=("made",))
+    assert place.feeds.add("http://made/").stream == "made_2"
+    feed = place.feeds.add("http://a.example/", stream="news", tags=("daily",))
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.edit(replace(feed, tags=("made",)))
+    for name in ("news", "daily", EVERYTHING):
+        with pytest.raises(StreamInUse, match="which has the items of feeds"):
+            place.engine.subscribe("q", f"S//a PUBLISH {name}")
+    assert [one.name for one in place.engine.subscriptions] == ["p"]
+
+
+def test_found_by_address_key_or_stream(place: Place) -> None:
+    one = place.feeds.add("http://a.example/1", stream="s")
+    assert place.feeds["http://a.example/1"] == place.feeds[one.key] == place.feeds["s"] == one
+    place.feeds.add("http://a.example/2", stream="s")
+    with pytest.raises(FeedsError, match="2 feeds are on the stream 's'"):
+        place.feeds["s"]
+    with pytest.raises(FeedsError, match="there is no feed 'nix'"):
+        place.feeds["nix"]
+
+
+def test_no_secret_of_the_address_is_shown() -> None:
+    url = "https://ann:pass@a.example:8443/f?token=secret"
+    feed = Feed(feed_key(url), url, "s", (), 60, 0)
+    assert feed.key.startswith("a.example-")
+    assert feed.shown_url == "https://a.example:8443/f?token=***"
+    assert public(feed.url) == "https://a.example:8443/f"
+    assert feed.request.url == url
+
+
+# -- What is new ---------------------------------------------------------------------------
+
+
+FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
+
+
+def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
+    first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
+    assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
+    assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
+    again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, dict(first.items), 2)
+    assert (again.documents, again.items) == ((), ())
+
+
+def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
+    followed, passed = replace(FEED, polls=1), 0
+    seen: dict[str, Seen] = {}
+    for number in range(VERSIONS + 5):
+        found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen, 9)
+        seen |= dict(found.items)
+        passed += len(found.documents)
+        assert not any(d.history for d in found.documents)
+    assert passed == VERSIONS
+    assert (seen["one"].versions, seen["one"].skipped) == (VERSIONS, 5)
+
+
+def test_dates_do_not_make_a_version() -> None:
+    date = b"<pubDate>Mon, 06 May 2024 06:00:00 GMT</pubDate></item>"
+    dated = rss("one").replace(b"</item>", date)
+    one, other = (parse_feed(xml, seen_at=9).items[0] for xml in (rss("one"), dated))
+    assert one.canonical != other.canonical
+    assert item_hash(one.canonical) == item_hash(other.canonical)
+
+
+# -- Polling -------------------------------------------------------------------------------
+
+
+def test_the_first_poll_is_history_and_the_next_brings_what_is_new(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    assert place.poll() == [2]
+    assert [d.history for d in place.spooled()] == [True, True]
+    server.script.body = rss("three", "one", "two changed")
+    assert place.poll() == [2]
+    later = place.spooled(after=1)
+    assert sorted(d.id for d in later) == [f"{feed.key}#three", f"{feed.key}#two"]
+    assert not any(d.history for d in later)
+    assert place.poll() == [0]
+    assert place.spool.latest() == 2
+
+
+def test_validators_go_back_byte_for_byte(place: Place, feed: Feed, server: Server) -> None:
+    server.script.headers = {"ETag": 'W/"x-1"', "Last-Modified": "Mon, 06 May 2024 06:00:00 GMT"}
+    place.poll()
+    server.script.status, server.script.body = 304, b""
+    assert place.poll() == [0]
+    assert server.script.asked[1]["if-none-match"] == 'W/"x-1"'
+    assert server.script.asked[1]["if-modified-since"] == "Mon, 06 May 2024 06:00:00 GMT"
+    assert place.feeds[feed.key].state == "ok"
+    assert place.feeds[feed.key].unchanged == 1
+
+
+def test_errors_are_kept_and_go_away(place: Place, feed: Feed, server: Server) -> None:
+    server.script.status = 500
+    place.poll()
+    failing = place.feeds[feed.key]
+    assert (failing.state, failing.failures) == ("failing", 1)
+    assert failing.error == "the server answered 500 Internal Server Error"
+    server.script.status, server.script.body = 200, b"<rss><channel>"
+    place.poll()
+    assert str(place.feeds[feed.key].error).startswith("the feed cannot be read: ")
+    assert place.feeds[feed.key].next_poll > failing.next_poll
+    server.script.body = rss("one")
+    assert place.poll() == [1]
+    assert place.spooled()[0].history
+    assert (place.feeds[feed.key].state, place.feeds[feed.key].failures) == ("ok", 0)
+
+
+def test_a_page_that_names_no_feed_that_is_one_says_so(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
+    server.script.body = f"<!DOCTYPE html><html><head>{link}</head></html>".encode()
+    place.poll()
+    assert str(place.feeds[feed.key].error).endswith("/real.rss")
+    assert place.feeds[feed.key].url == feed.url
+    assert len(server.script.asked) == 2
+
+
+def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: Server) -> None:
+    server.script.status = 410
+    place.poll()
+    assert place.feeds[feed.key].state == "gone"
+    assert place.feeds.due(1 << 62) == []
+
+
+def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    place.fetching = Fetching()
+    for _ in range(3):
+        place.poll()
+    refused = place.feeds[feed.key]
+    assert (refused.state, refused.failures, refused.failing_since) == ("refused", 0, None)
+    assert str(refused.error).endswith(
+        f"; --allow-address 127.0.0.1:{server.server_port} allows it"
+    )
+    assert refused.polled is not None
+    assert refused.next_poll - refused.polled < 2 * HOUR
+    assert server.script.asked == []
+    place.fetching = Fetching((f"127.0.0.1:{server.server_port}",))
+    place.poll()
+    assert place.feeds[feed.key].state == "ok"
+
+
+def test_a_redirect_to_a_private_address_is_a_failure(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    server.script.status = 302
+    server.script.headers = {"Location": "http://127.0.0.2:80/"}
+    place.poll()
+    failing = place.feeds[feed.key]
+    assert (failing.state, failing.failures, failing.code) == ("failing", 1, "url_private")
+
+
+def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Server) -> None:
+    server.script.body = rss("one", extra="<ttl>300</ttl>")
+    place.poll()
+    polled = place.feeds[feed.key]
+    assert polled.polled is not None
+    assert polled.next_poll - polled.polled >= 5 * HOUR
+    place.fetching = replace(place.fetching, quick=True)
+    place.poll()
+    polled = place.feeds[feed.key]
+    assert polled.polled is not None
+    assert polled.next_poll - polled.polled == HOUR
+
+
+def test_what_was_appended_but_not_recorded_is_not_appended_again(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
+    place.spool.append(found.documents, 1)  # and then the process was killed
+    with Feeds(place.engine, place.spool.directory) as reopened:
+        assert len(reopened.items(feed)) == 2
+        assert reopened[feed.key].polls == 1
+    server.script.body = rss("three", "one", "two")
+    assert place.poll() == [1]
+    assert not place.spooled(after=1)[0].history
+
+
+def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> None:
+    place.poll()
+    place.feeds.remove(feed)
+    assert list(place.feeds) == []
+    place.feeds.add(feed.url)
+    assert place.poll() == [0]
+
+
+def test_polling_goes_on_until_it_is_stopped(place: Place, feed: Feed, server: Server) -> None:
+    stopping, failures = threading.Event(), []
+
+    def poll() -> None:
+        try:
+            keep_polling(place.feeds, place.spool, place.fetching, stopping)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    eventually(lambda: place.spool.latest() or failures)
+    stopping.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert failures == []
+    assert len(server.script.asked) == 1
+
+
+# -- Lateness ------------------------------------------------------------------------------
+
+
+def lateness(engine: Engine) -> dict[str, int]:
+    rows = engine.sql("SELECT name, lateness FROM state.stream").to_pylist()
+    return {row["name"]: row["lateness"] for row in rows}
+
+
+def test_items_may_come_two_polls_late(place: Place) -> None:
+    follow(place.engine, place.feeds, "http://a.example/", stream="a", every=3 * 3600)
+    follow(place.engine, place.feeds, "http://b.example/", stream="b", every=60)
+    assert lateness(place.engine) == {"a": 6 * HOUR, "b": HOUR, EVERYTHING: 6 * HOUR}
+
+
+def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
+    feeds = [Feed(f"k{n}", "http://a.example/", f"s{n}", (), 3 * 3600, 0) for n in range(500)]
+    place.engine.stream("s7", lateness=9 * HOUR, live=True, attributes={"title": str})
+    place.engine.stream("s8", live=True, attributes={"title": str})
+    place.engine.subscribe("q", "s9//item")
+    assert allow_late(place.engine, feeds) == ["s9"]
+    rows = place.engine.sql("SELECT name, lateness, live, attributes FROM state.stream").to_pylist()
+    late = {row["name"]: row["lateness"] for row in rows}
+    assert (late["s0"], late["s7"], late["s8"]) == (6 * HOUR, 9 * HOUR, 6 * HOUR)
+    assert len(late) == 500
+    assert all(row["live"] for row in rows)
+    assert all(row["attributes"] for row in rows)
+    titled = {row["name"] for row in rows if len(row["attributes"]) < len('{"title": "str", ...}')}
+    assert titled == {"s7", "s8"}
+    assert allow_late(place.engine, feeds) == ["s9"]
+
+
+def test_a_stream_that_gets_attributes_is_live(place: Place) -> None:
+    place.engine.stream("old", attributes={"title": str})
+    assert place.engine.host.catalog.raise_lateness({"new": 0, "old": 0}, {"title": str}) == []
+    assert (place.engine.is_live("new"), place.engine.is_live("old")) == (True, False)
+    rows = place.engine.sql("SELECT name, live FROM state.stream").to_pylist()
+    assert {row["name"]: row["live"] for row in rows} == {"new": True, "old": False}
+
+
+def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None:
+    prepare(place.engine)
+    place.engine.subscribe("q", "feeds//item->a[./title->t]")
+    place.engine.subscribe("r", "early//item->a[./title->t]")
+    added = follow(place.engine, place.feeds, "http://a.example/", stream="a", tags=["early"])
+    assert added[1] == ["early"]
+    assert lateness(place.engine) == {"a": 2 * HOUR, EVERYTHING: 2 * HOUR}
+
+
+def test_what_was_killed_halfway_is_late_before_a_subscription_reads_it(place: Place) -> None:
+    place.feeds.add("http://a.example/", stream="a", tags=("t",), every=3 * 3600)
+    assert lateness(place.engine) == {}  # here the process was killed
+    prepare(place.engine)
+    place.engine.subscribe("q", "a//item->i[./title->t] JOIN{t=u, 2 d} t//item->j[./title->u]")
+    assert lateness(place.engine) == {"a": 6 * HOUR, "t": 6 * HOUR, EVERYTHING: 6 * HOUR}
+
+
+def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay_as_they_are(
+    place: Place,
+) -> None:
+    place.engine.subscribe("q", f"{EVERYTHING}//item")
+    feed = place.feeds.add("http://a.example/", stream="a")
+    place.feeds.edit(replace(feed, tags=("t",)))
+    prepare(place.engine)
+    assert lateness(place.engine) == {"a": 2 * HOUR, "t": 2 * HOUR}

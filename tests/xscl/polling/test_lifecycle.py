@@ -1,0 +1,169 @@
+"""What answers make of a feed, as pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feeds.http.fetch import Cache, Failed, NotModified
+from xscl.polling.feed import LOST_AFTER, SECOND, Feed, feed_key, shown, split_user, tag_name
+from xscl.polling.lifecycle import (
+    MOVES,
+    SEARCHES,
+    announced,
+    answered,
+    failed,
+    gone,
+    held_until,
+    settled,
+)
+
+URL = "http://a.example/f"
+FEED = Feed(feed_key(URL), URL, "a.example", (), 3600, 0)
+HOUR = 3_600 * SECOND
+DAY = 24 * HOUR
+FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404)
+
+
+def well(feed: Feed, now: int, moved_to: str | None = None, **cache: int) -> Feed:
+    outcome = NotModified(feed.request, feed.url, Cache(**cache), moved_to)
+    return settled(answered(feed, outcome, None, now))
+
+
+def test_a_failure_doubles_the_interval_and_an_answer_forgets_it() -> None:
+    feed, waits = FEED, []
+    for _ in range(7):
+        feed = failed(feed, FAILURE, feed.next_poll)
+        waits.append((feed.next_poll - (feed.polled or 0)) / HOUR)
+    for wait, hours in zip(waits, (2, 4, 8, 16), strict=False):
+        assert hours <= wait <= 1.1 * hours  # with its jitter
+    assert all(24 / 1.1 <= wait <= 24 for wait in waits[4:])
+    assert feed.failing_since == 0
+    healthy = well(feed, feed.next_poll)
+    assert (healthy.failures, healthy.failing_since, healthy.error, healthy.code) == (
+        0,
+        None,
+        None,
+        None,
+    )
+    assert healthy.next_poll - (healthy.polled or 0) < 2 * HOUR
+
+
+def test_a_feed_that_only_fails_is_lost_after_a_week() -> None:
+    feed = failed(FEED, FAILURE, 0)
+    assert failed(feed, FAILURE, LOST_AFTER - 1).state == "failing"
+    lost = failed(feed, FAILURE, LOST_AFTER)
+    assert lost.state == "lost"
+    assert lost.next_poll - LOST_AFTER <= DAY
+    assert well(lost, LOST_AFTER + DAY).state == "ok"
+
+
+def test_gone_is_gone_until_it_answers() -> None:
+    ended = gone(FEED, 5)
+    assert (ended.state, ended.code, ended.failing_since) == ("gone", "fetch_gone", 5)
+    assert well(ended, 9).state == "ok"
+
+
+def test_a_move_is_believed_after_some_answers_in_a_row() -> None:
+    feed = FEED
+    for number in range(MOVES - 1):
+        feed = well(feed, number, "http://b.example/")
+        assert feed.url == URL
+    assert well(feed, 9).moved_polls == 0  # an answer from here
+    assert well(feed, 9, "http://c.example/").moved_polls == 1  # from elsewhere
+    assert failed(feed, FAILURE, 9).moved_polls == 0
+    moved = well(feed, 9, "http://ann:pw@b.example/")
+    assert (moved.url, moved.key, moved.moved_to) == ("http://b.example/", FEED.key, None)
+
+
+def test_a_page_is_searched_only_where_no_feed_has_been() -> None:
+    urls = (URL, *(f"http://a.example/{n}" for n in range(9)))
+    failure = Failed("fetch_html", "a page", discovered=urls)
+    assert [feed.url for feed in announced(FEED, failure)] == list(urls[1 : SEARCHES + 1])
+    assert announced(replace(FEED, polls=1), failure) == ()
+    assert announced(FEED, FAILURE) == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [(429, 60, 60), (429, None, 300), (503, 60, 60), (503, None, None), (429, 10**9, 86_400)],
+)
+def test_how_long_a_domain_is_left_alone(
+    status: int, retry_after: int | None, seconds: int | None
+) -> None:
+    failure = Failed("fetch_status", "", retry_after, status)
+    assert held_until(failure, 7) == (None if seconds is None else 7 + seconds * SECOND)
+
+
+NUMBERS = st.none() | st.integers(-(10**12), 10**12)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["well", "ill", "moved"]), NUMBERS, st.integers(0, 40 * DAY)),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_whatever_servers_say_the_next_poll_comes_within_a_day(
+    steps: list[tuple[str, int | None, int]],
+) -> None:
+    feed, now = FEED, 0
+    for kind, number, passed in steps:
+        now += passed
+        match kind:
+            case "ill":
+                feed = failed(feed, replace(FAILURE, retry_after=number), now)
+            case "moved":
+                feed = well(feed, now, f"http://b.example/{number}")
+            case _:
+                feed = well(feed, now, max_age=number or 0)
+        assert 300 * SECOND <= feed.next_poll - now <= DAY
+        assert (feed.error is None) == (feed.failures == 0) == (feed.failing_since is None)
+        assert feed.key == FEED.key
+    assert well(feed, now, max_age=0).next_poll - now >= 3_600 * SECOND
+
+
+def test_quick_is_as_quick_as_it_was_told() -> None:
+    feed = replace(FEED, every=1, ttl=9_999, skip_hours="0 1 2")
+    assert failed(feed, FAILURE, 5, quick=True).next_poll == 5 + SECOND
+
+
+# -- What is shown -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://u:p@a.example/f?x=1", "https://a.example/f?x=1"),
+        ("https://a.example/f?API_KEY=a%20b&x=1", "https://a.example/f?API_KEY=***&x=1"),
+        ("https://a.example/f?x=1&auth_token=t#top", "https://a.example/f?x=1&auth_token=***"),
+        ("https://a.example/f?feed=rss2", "https://a.example/f?feed=rss2"),
+    ],
+)
+def test_what_is_shown_of_an_address(url: str, text: str) -> None:
+    assert shown(url) == text
+
+
+def test_user_and_password_become_a_header() -> None:
+    assert split_user("http://a%40b:p%3Aw@h.example:81/x") == (
+        "http://h.example:81/x",
+        (("Authorization", "Basic YUBiOnA6dw=="),),
+    )
+    assert split_user("http://h.example/x@y") == ("http://h.example/x@y", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Tech & Science", "Tech-Science"),
+        ("C++", "C"),
+        ("2024", "_2024"),
+        ("Газета", "Газета"),
+        (" --- ", ""),
+        ("a//b>c", "a-b-c"),
+    ],
+)
+def test_folders_become_names_that_queries_can_write(text: str, name: str) -> None:
+    assert tag_name(text) == name

@@ -1,0 +1,126 @@
+"""What is remembered of a feed's items: nothing that it shows is forgotten, the rest is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feeds.formats.parse import parse_feed
+from tests.examples import examples
+from tests.xscl.polling.scripted import HOUR, placed, reply, rss, serving
+from xscl.polling.feed import Feed
+from xscl.polling.feed_repository import Count
+from xscl.polling.new_items import VERSIONS, News, Seen, news
+
+FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
+
+
+def taken(seen: dict[str, Seen], titles: list[str], now: int) -> tuple[News, dict[str, Seen]]:
+    """What an answer brings, and what is remembered after it."""
+    found = news(FEED, parse_feed(rss(*titles), seen_at=now).items, seen, now)
+    rest = {name: row for name, row in seen.items() if name not in found.forgotten}
+    return found, rest | dict(found.items)
+
+
+def test_an_item_that_has_left_is_marked_and_comes_back_as_known() -> None:
+    _, seen = taken({}, ["one", "two"], 1)
+    assert [row.left for row in seen.values()] == [None, None]
+    found, seen = taken(seen, ["two"], 2)
+    assert (found.documents, seen["one"].left) == ((), 2)
+    found, seen = taken(seen, ["two"], 3)
+    assert (found.items, seen["one"].left) == ((), 2)
+    found, seen = taken(seen, ["one"], 4)
+    assert found.documents == ()
+    assert (seen["one"].left, seen["two"].left) == (None, 4)
+
+
+@examples(25)
+@given(
+    st.lists(st.sets(st.integers(0, 40), max_size=12), min_size=5, max_size=40),
+    st.integers(0, 9),
+)
+def test_what_a_feed_shows_is_never_new_twice_and_the_rest_is_bounded(
+    answers: list[set[int]], kept: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("xscl.polling.new_items.KEPT", kept)
+        seen: dict[str, Seen] = {}
+        last: set[str] = set()
+        gone: list[str] = []  # in the order in which they left the answers
+        for now, answer in enumerate(answers):
+            titles = [f"i{number}" for number in sorted(answer)]
+            found, seen = taken(seen, titles, now)
+            new = {document.id.partition("#")[2] for document in found.documents}
+            assert new <= set(titles) - last
+            gone += sorted(last - set(titles))
+            known = {name for name in gone[-kept:] if kept and name in titles}
+            assert not new & known
+            assert set(titles) <= seen.keys()
+            assert len(seen) <= len(titles) + kept + kept // 10
+            gone = [name for name in gone if name not in titles]
+            last = set(titles)
+
+
+def test_items_of_long_ago_leave_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.polling.new_items.KEPT", 20)
+    with serving() as server, placed(tmp_path, server) as place:
+        pages = [rss(*(f"i{number}" for number in range(at, at + 10))) for at in range(0, 90, 10)]
+        server.says("/f", *map(reply, pages))
+        feed = place.follow(server.url("/f"))
+        for _ in pages:
+            place.clock.now += HOUR
+            assert place.poll()[0].new == 10
+        items = place.feeds.items(feed)
+        assert set(items) == {f"i{number}" for number in range(60, 90)}
+        assert place.feeds.counts()[feed.key] == Count(30, 30, 0, undated=30)
+
+
+def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:
+    with serving() as server, placed(tmp_path, server) as place:
+        edits = [rss(f"one {number}") for number in range(VERSIONS + 3)]
+        server.says("/f", *map(reply, edits))
+        feed = place.follow(server.url("/f"))
+        new = [place.poll()[0].new for _ in edits]
+        assert new == [1] * VERSIONS + [0] * 3
+        listed = place.listed(feed)
+        assert (listed["versions"], listed["skipped"]) == (VERSIONS, 3)
+        assert place.poll()[0].new == 0
+        assert place.listed(feed) | {"polled": 0, "next_poll": 0, "polls": 0} == listed | {
+            "polled": 0,
+            "next_poll": 0,
+            "polls": 0,
+        }
+
+
+def test_an_item_of_two_versions_in_one_answer_has_the_last_one_as_latest() -> None:
+    feed = replace(FEED, polls=0)
+    found = news(feed, parse_feed(rss("one", "one"), seen_at=1).items, {}, 1)
+    assert [row.versions for _, row in found.items] == [1]
+
+
+def test_f9_a_time_that_was_clipped_or_guessed_is_seen(tmp_path: Path) -> None:
+    written = {"ahead": "2100-01-01", "past": "2013-03-19", "vague": "soon"}
+    items = "".join(
+        f"<item><guid>{guid}</guid><pubDate>{date}</pubDate></item>"
+        for guid, date in written.items()
+    )
+    body = f'<rss version="2.0"><channel><title>S</title>{items}</channel></rss>'.encode()
+    with serving() as server, placed(tmp_path, server) as place:
+        server.says("/f", reply(body), reply(body.replace(b"2100", b"2101")))
+        feed = place.follow(server.url("/f"))
+        for _ in range(2):
+            place.poll()
+            listed = place.listed(feed)
+            assert (listed["items"], listed["clipped"], listed["undated"]) == (3, 1, 1)
+            told = place.engine.sql(
+                "SELECT identity, time_from, clipped, written FROM state.feed_item ORDER BY 1"
+            ).to_pylist()
+            assert [tuple(row.values()) for row in told] == [
+                ("ahead", "published", True, "2100-01-01"),
+                ("past", "published", False, None),
+                ("vague", "seen_at", False, "soon"),
+            ]

@@ -1,0 +1,398 @@
+"""Feeds polled in one round: their items are joined as if they had come in the order of time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.examples import usually
+from tests.waiting import PATIENCE, eventually
+from tests.xscl.polling.scripted import (
+    DAY,
+    START,
+    Clock,
+    Place,
+    Server,
+    Talk,
+    placed,
+    reply,
+    serving,
+)
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.byte_budget import ByteBudget
+from xscl.polling.feed import Feed
+from xscl.polling.feed_poller import keep_polling, poll_now, prepare
+from xscl.polling.feed_repository import Feeds
+from xscl.polling.new_items import News, by_time, parts
+
+HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
+QUERIES = {
+    "echo": "feeds//item->a[./title->t] FOLLOWED BY{t=u, 2 d} feeds//item->b[./title->u]",
+    "near": "feeds//item->a[./title->t] JOIN{t=u, 9 h} feeds//item->b[./title->u]",
+    "next": "f0//item->a[./title->t] NEXT{t=u} feeds//item->b[./title->u]",
+}
+
+Found = set[tuple[str, tuple[str, ...]]]
+
+
+class Killed(BaseException):
+    """The end of a process, as far as the disk is concerned."""
+
+
+class Mortal(Spool):
+    """A spool whose process dies right after some segment has become durable."""
+
+    left = -1
+
+    def append(self, documents: Sequence[Document], arrived: int) -> int:
+        number = super().append(documents, arrived)
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+        return number
+
+
+@dataclass
+class Fatal(Clock):
+    """A clock that can be looked at so often and then kills the process."""
+
+    left: int = 0
+
+    def __call__(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        return self.now
+
+
+@dataclass(frozen=True)
+class Case:
+    """Feeds with the times of their items, the order of polling, and after which segment to die."""
+
+    feeds: tuple[tuple[tuple[str, int], ...], ...]
+    order: tuple[int, ...]
+    slow: tuple[float, ...]
+    dies: int
+
+
+def case(seed: int) -> Case:
+    dice = random.Random(seed)
+    feeds = []
+    for number in range(len(HOSTS)):
+        times = sorted(dice.sample(range(30 * 24), 12), reverse=True)
+        feeds.append(tuple((f"n{number}-{at} word{dice.randrange(4)}", at) for at in times))
+    order = dice.sample(range(len(HOSTS)), len(HOSTS))
+    slow = tuple(dice.choice((0.0, 0.0, 0.05, 0.1)) for _ in HOSTS)
+    return Case(tuple(feeds), tuple(order), slow, (0, 1, 3, 5)[seed % 4])
+
+
+def body(items: Sequence[tuple[str, int]]) -> bytes:
+    """A feed whose items have a guid, a title, and a time in hours after the beginning."""
+    written = "".join(
+        f"<item><guid>{name.split()[0]}</guid><title>{name.split()[1]}</title>"
+        f"<pubDate>{format_datetime(datetime.fromtimestamp(at * 3_600 + EARLIEST, UTC))}"
+        "</pubDate></item>"
+        for name, at in items
+    )
+    return f'<rss version="2.0"><channel><title>x</title>{written}</channel></rss>'.encode()
+
+
+EARLIEST = START // 1_000_000 - 40 * 24 * 3_600
+
+
+def slowly(seconds: float, answer: bytes) -> Talk:
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(seconds)
+        writer.write(answer)
+        await writer.drain()
+
+    return talk
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def follow_all(place: Place, given: Case) -> None:
+    for number, (host, items) in enumerate(zip(HOSTS, given.feeds, strict=True)):
+        place.server.says(f"/{number}", slowly(given.slow[number], reply(body(items))))
+        place.follow(f"http://{host}:{place.server.port}/{number}", stream=f"f{number}")
+    prepare(place.engine)
+    for name, query in QUERIES.items():
+        place.engine.subscribe(name, query)
+
+
+def consume(place: Place, spool: Spool) -> Found:
+    DirectConsumer(spool, EngineSink(place.engine)).run_once()
+    return {(match.subscription, match.documents) for match in place.engine.matches()}
+
+
+def sorted_by_time(place: Place) -> Found:
+    """What matches if all items come by time, to subscriptions of the same lateness."""
+    with Engine() as engine:
+        rows = place.engine.sql("SELECT name, lateness FROM state.stream").to_pylist()
+        for row in rows:
+            engine.stream(row["name"], lateness=row["lateness"])
+        engine.subscribe_many(QUERIES.items())
+        engine.push(sorted(place.documents(), key=lambda document: document.timestamp))
+        return {(match.subscription, match.documents) for match in engine.matches()}
+
+
+def chosen(place: Place, given: Case) -> list[Feed]:
+    return [place.feeds[f"f{number}"] for number in given.order]
+
+
+@pytest.mark.parametrize("seed", usually(range(4), 1, 3))
+def test_feeds_of_one_round_match_as_if_sorted_whatever_their_order_and_kills(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("xscl.polling.new_items.PART_DOCUMENTS", 11)
+    given = case(seed)
+    with placed(tmp_path, server) as place:
+        follow_all(place, given)
+        place.spool.close()
+        spool = Mortal(tmp_path / "spool")
+        with spool:
+            spool.left = given.dies
+            try:
+                poll_now(place.feeds, spool, chosen(place, given), place.fetching)
+                assert not given.dies
+            except Killed:
+                assert spool.latest() == given.dies
+                if seed > 1:
+                    consume(place, spool)
+    with placed(tmp_path, server) as place:
+        poll_now(place.feeds, place.spool, chosen(place, given), place.fetching)
+        found = consume(place, place.spool)
+        documents = place.documents()
+        assert len(documents) == len({document.id for document in documents}) == 48
+        assert all(a.timestamp <= b.timestamp for a, b in pairwise(documents))
+        assert all(document.history for document in documents)
+        assert found == sorted_by_time(place)
+        assert {name for name, _ in found} == set(QUERIES)
+        assert len(found) > 20
+
+
+def test_one_after_the_other_the_same_feeds_match_less(tmp_path: Path, server: Server) -> None:
+    given = case(0)
+    with placed(tmp_path, server) as place:
+        follow_all(place, given)
+        for feed in chosen(place, given):
+            poll_now(place.feeds, place.spool, [feed], place.fetching)
+        joined, all_joined = (
+            {found for found in each if found[0] != "next"}
+            for each in (consume(place, place.spool), sorted_by_time(place))
+        )
+        assert joined < all_joined
+
+
+def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Server) -> None:
+    given = case(1)
+    with placed(tmp_path, server) as place:
+        follow_all(place, Case(given.feeds, given.order, (0.0,) * 4, 0))
+        place.clock.now += DAY
+        stopping = threading.Event()
+        arguments = (place.feeds, place.spool, place.fetching, stopping)
+        thread = threading.Thread(target=keep_polling, args=arguments)
+        thread.start()
+        eventually(place.spool.latest)
+        stopping.set()
+        thread.join(PATIENCE)
+        times = [document.timestamp for document in place.spool.read(1)]
+        assert times == sorted(times)
+        assert len({document.origin for document in place.spool.read(1)}) >= 2
+
+
+def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is any other of its domain: somebody wants them polled now."""
+    monkeypatch.setattr("xscl.polling.feed_poller._LOOK", 0.01)
+    asked, looked, answer = threading.Event(), threading.Event(), threading.Event()
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        while not answer.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(reply(body([("one word", 1)])))
+        await writer.drain()
+
+    server.says("/f", talk)
+    server.says("/g", talk)
+    with placed(tmp_path, server) as place:
+        feeds = [place.follow(server.url(path)) for path in ("/f", "/g")]
+        find, looks, stopping = place.feeds.next_due, iter(range(5)), threading.Event()
+
+        def next_due(now: int, busy: Collection[str], most: int) -> list[Feed]:
+            if asked.is_set() and next(looks, None) is None:
+                looked.set()
+            return find(now, busy, most)
+
+        monkeypatch.setattr(place.feeds, "next_due", next_due)
+        arguments = (place.feeds, place.spool, place.fetching, stopping)
+        thread = threading.Thread(target=keep_polling, args=arguments)
+        thread.start()
+        assert asked.wait(PATIENCE)
+        with Feeds(place.engine) as others:
+            for feed in feeds:
+                others.edit(replace(feed, next_poll=0))
+        assert looked.wait(PATIENCE)
+        assert len(server.asked) == 1
+        answer.set()
+        eventually(lambda: place.spool.latest() == 2)
+        stopping.set()
+        thread.join(10)
+        assert (server.count("/f"), server.count("/g"), len(place.documents())) == (1, 1, 2)
+        assert server.most_at_once["127.0.0.1"] == 1
+
+
+def test_large_answers_do_not_wait_for_the_end_of_the_round(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.polling.feed_poller.ROUND", 1_000)
+    given = case(2)
+    with placed(tmp_path, server) as place:
+        follow_all(place, given)
+        done = poll_now(place.feeds, place.spool, chosen(place, given), place.fetching)
+        assert [polled.new for polled in done] == [12, 12, 12, 12]
+        assert place.spool.latest() > 1
+        assert len(place.documents()) == 48
+
+
+def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of five feeds of a domain four have answered when the process is killed."""
+    monkeypatch.setattr("xscl.polling.feed_poller.ANSWERS", 2)
+
+    asked = []
+    with placed(tmp_path, server) as place:
+        for number in range(5):
+            server.says(f"/{number}", reply(status="500 Internal Server Error"))
+            asked.append(place.follow(server.url(f"/{number}")))
+        # It looks at the clock before each request and after each round.
+        place.fetching = replace(place.fetching, clock=Fatal(left=6))
+        with pytest.raises(Killed):
+            place.poll(*asked)
+    with placed(tmp_path, server) as place:
+        assert [place.feeds[feed.key].failures for feed in asked] == [1, 1, 1, 1, 0]
+        assert [feed.key for feed in place.feeds.due(place.clock.now)] == [asked[4].key]
+
+
+def test_without_room_feeds_are_asked_one_after_the_other(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.polling.feed_poller.IN_FLIGHT", 1)
+    running, most = 0, 0
+
+    def counted(answer: bytes) -> Talk:
+        async def talk(writer: asyncio.StreamWriter) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.02)
+            running -= 1
+            writer.write(answer)
+            await writer.drain()
+
+        return talk
+
+    with placed(tmp_path, server) as place:
+        for number, host in enumerate(HOSTS):
+            server.says(f"/{number}", counted(reply(body([(f"n{number} word", number)]))))
+            place.follow(f"http://{host}:{server.port}/{number}")
+        assert [polled.new for polled in place.poll()] == [1, 1, 1, 1]
+    assert most == 1
+
+
+def test_a_feed_that_is_named_twice_is_polled_once(tmp_path: Path, server: Server) -> None:
+    server.says("/f", reply(body([("one word", 1)])))
+    with placed(tmp_path, server) as place:
+        feed = place.follow(server.url("/f"))
+        assert [polled.new for polled in place.poll(feed, feed)] == [1]
+        assert (len(place.documents()), server.count("/f")) == (1, 1)
+
+
+def test_a_feed_announced_by_two_pages_is_followed_once(tmp_path: Path, server: Server) -> None:
+    link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
+    page = reply(f"<!DOCTYPE html><html><head>{link}</head></html>".encode())
+    server.says("/1", page)
+    server.says("/2", page)
+    server.says("/real.rss", reply(body([("one word", 1)])))
+    with placed(tmp_path, server) as place:
+        feeds = [place.follow(server.url(path)) for path in ("/1", "/2")]
+        place.poll()
+        states = sorted(place.listed(feed)["state"] for feed in feeds)
+        assert states == ["failing", "ok"]
+        assert len(place.documents()) == 1
+
+
+# -- Order and parts -----------------------------------------------------------------------
+
+
+def document(feed: str, at: int, size: int = 1) -> Document:
+    return Document("s", f"{feed}#{at}", at, b"x" * size, origin=feed)
+
+
+def test_by_time_and_where_that_is_equal_by_feed() -> None:
+    one = News("a", (document("a", 1), document("a", 5)))
+    two = News("b", (document("b", 1), document("b", 3)))
+    expected = ["a#1", "b#1", "b#3", "a#5"]
+    assert [each.id for each in by_time([one, two])] == expected
+    assert [each.id for each in by_time([two, one])] == expected
+
+
+def test_parts_are_bounded_and_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.polling.new_items.PART_DOCUMENTS", 3)
+    monkeypatch.setattr("xscl.polling.new_items.PART_BYTES", 10)
+    sizes = [1, 1, 1, 1, 30, 4, 4, 4, 1]
+    documents = [document("a", at, size) for at, size in enumerate(sizes)]
+    cut = list(parts(documents))
+    assert [len(part) for part in cut] == [3, 1, 1, 2, 2]
+    assert [each for part in cut for each in part] == documents
+    assert list(parts([])) == []
+
+
+# -- Byte budget ---------------------------------------------------------------------------
+
+
+def test_only_a_request_that_has_not_begun_waits_for_the_budget() -> None:
+    inside, most = 0, 0
+
+    async def answer(budget: ByteBudget, size: int, order: list[int]) -> None:
+        nonlocal inside, most
+        async with budget.reserve(1) as add:
+            inside += 1
+            await asyncio.sleep(0)
+            add(size - 1)
+            order.append(size)
+            inside += size - 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= size
+
+    async def run(budget: ByteBudget, sizes: Sequence[int]) -> list[int]:
+        order = list[int]()
+        await asyncio.gather(*(answer(budget, size, order) for size in sizes))
+        return order
+
+    assert sorted(asyncio.run(run(ByteBudget(3), [5] * 12))) == [5] * 12
+    assert most == 3 * 5
+    most = 0
+    asyncio.run(run(ByteBudget(1), [5, 7, 5]))
+    assert most == 7

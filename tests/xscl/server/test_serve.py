@@ -1,0 +1,442 @@
+"""The service: started, told to stop by a signal, looked at from outside while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.examples import usually
+from tests.waiting import PATIENCE, eventually
+from tests.xscl.commandline import called
+from tests.xscl.polling import scripted
+from xscl.delivery.endpoint import File
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.outbox.outbox import Outbox
+from xscl.engine.facade import Engine
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed_poller import Fetching, follow
+from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_tables import create_tables
+from xscl.server.serve import Service, Serving
+from xscl.service.accounts import Accounts, Quota
+from xscl.service.status import Looks, status
+from xscl.store import disk_guard
+from xscl.store.consumed_offsets import Batch
+from xscl.store.data_directory import Home
+from xscl.store.disk_guard import DiskFull
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.matches import Matches
+
+ROOT = Path(__file__).resolve().parents[3]
+TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
+
+
+def documents(*numbers: int) -> list[Document]:
+    return [Document("S", f"d{n}", n, b"<a>hi</a>", history=n < 2) for n in numbers]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from xscl.cli import main; main()", *arguments]
+
+
+SETTING: dict[str, Any] = {
+    "cwd": ROOT,
+    "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+    "text": True,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Home:
+    """A data directory with a subscription, and two documents in its spool."""
+    home = Home(tmp_path / "data")
+    with home.hold("test"), Engine(home.database) as engine:
+        engine.subscribe("twice", TWICE)
+        with Spool(home.spool) as spool:
+            spool.append(documents(0, 1), 1)
+    return home
+
+
+@pytest.fixture
+def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
+    """A running service that has consumed what there was."""
+    with subprocess.Popen(
+        command("serve", "--no-spark", "--json", "--notify-history", "--data", str(place.path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        **SETTING,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        assert json.loads(line)["documents"] == ["d0", "d1"]
+        yield process
+        process.kill()
+
+
+def written(place: Home) -> dict[str, Any]:
+    """What the service last wrote."""
+    return place.read_status() or {}
+
+
+def waiting(place: Home) -> int | None:
+    return written(place).get("waiting")
+
+
+@pytest.mark.parametrize("number", usually([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
+def test_a_signal_ends_it_in_order(
+    place: Home, service: "subprocess.Popen[str]", number: signal.Signals
+) -> None:
+    os.killpg(service.pid, number)
+    _, errors = service.communicate(timeout=PATIENCE)
+    assert service.returncode == 0, errors
+    assert errors.splitlines()[-1] == "xscl: stopped"
+    assert place.holder() is None
+    with Engine(place.database) as engine:
+        assert engine.consumed("direct") == 1
+        assert [m.documents for m in engine.matches()] == [("d0", "d1")]
+
+
+def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[str]") -> None:
+    data = ("--data", str(place.path))
+    for arguments in (("serve", "--no-spark"), ("restore", "--accept")):
+        done = called(*arguments, *data)
+        assert done.exit_code == 1
+        told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
+        assert told in done.stderr
+    eventually(lambda: written(place).get("matches") == 1)
+    done = called("status", "--json", *data)
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["service"] == service.pid
+    assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
+    assert f"service        process {service.pid}" in called("status", *data).stdout
+
+
+def test_the_status_of_a_service_of_another_release(
+    place: Home, service: "subprocess.Popen[str]"
+) -> None:
+    """A later one says more; an earlier one, which says less, is named as the reason."""
+    os.kill(service.pid, signal.SIGSTOP)
+    last = written(place)
+    place.write_status({**last, "pressure": [7]})
+    done = called("status", "--json", "--data", str(place.path))
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)
+    not_figures = {"pid", "written", "paused", "stalled", "wall_clock", "wall_clock_ahead"}
+    assert figures.keys() == last.keys() - not_figures | {"service"}
+    for missing in ("lag", "written"):
+        place.write_status({name: value for name, value in last.items() if name != missing})
+        done = called("status", "--data", str(place.path))
+        assert done.exit_code == 1
+        assert f"(process {service.pid}) is of another release" in done.stderr
+        assert "Traceback" not in done.output
+    os.kill(service.pid, signal.SIGCONT)
+
+
+def test_a_service_that_was_killed_leaves_nothing_behind(
+    place: Home, service: "subprocess.Popen[str]"
+) -> None:
+    service.kill()
+    service.wait()
+    done = called("status", "--json", "--data", str(place.path))
+    assert json.loads(done.stdout)["service"] is None
+    assert json.loads(done.stdout)["matches"] == 1
+
+
+# -- Within this process -------------------------------------------------------------------
+
+
+def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
+    found: list[tuple[str, ...]] = []
+    begun: list[float] = []
+    service = Service(
+        *(place, Serving(spark=False), lambda ms: found.extend(m.documents for m in ms)),
+        on_consuming=begun.append,
+    )
+    until = threading.Event()
+    until.set()
+    service.run(until)
+    assert found == [("d0", "d1")]
+    assert len(begun) == 1
+    last = written(place)
+    assert (last["position"], last["spool"], last["waiting"]) == (1, 1, 0)
+    assert (last["documents"], last["matches"]) == (2, 1)
+
+
+def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
+    """And lets time pass once: what was absent is told."""
+    with scripted.serving() as server:
+        server.says("/feed", scripted.reply(scripted.rss("one", "two")))
+        with (
+            place.hold("test"),
+            Engine(place.database) as engine,
+            Feeds(engine) as feeds,
+            closing(Endpoints(engine.host.connect(), secrets_in(place.path / NAME))) as endpoints,
+        ):
+            follow(engine, feeds, f"http://127.0.0.1:{server.port}/feed", stream="f")
+            engine.subscribe("items", "f//item->x")
+            engine.subscribe("silence", "L//a->x NOT FOLLOWED BY{x=y, 1 s} L//b->y")
+            engine.stream("L", live=True)
+            for name in ("items", "twice", "silence"):
+                endpoints.add(name, File(f"{name}.jsonl", history=True), 0)
+        with Spool(place.spool) as spool:
+            spool.append([Document("L", "alone", 5_000_000, b"<a/>")], 2)
+        fetching = Fetching((f"127.0.0.1:{server.port}",))
+        told: list[str] = []
+        for _ in range(2):
+            serving = Serving(spark=False, fetching=fetching)
+            Service(place, serving, lambda ms: told.extend(m.subscription for m in ms)).run_once()
+            delivered = {
+                path.stem: len(path.read_text().splitlines()) for path in place.files.iterdir()
+            }
+            assert delivered == {"items": 2, "twice": 1, "silence": 1}
+            assert waiting(place) == 0
+        assert sorted(told) == ["items", "items", "silence", "twice"]
+        assert server.count("/feed") == 1
+    done = called("serve", "--once", "--no-spark", "--data", str(place.path))
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -> None:
+    with (
+        place.hold("test"),
+        Engine(place.database) as engine,
+        closing(engine.host.connect()) as store,
+    ):
+        user = Accounts(store).make("dora", Quota(mails_a_day=2))
+    service = Service(place, Serving(spark=False), lambda matches: None)
+    begun: list[int | None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
+        with service._opened() as (_, outbox, *_):
+            assert [outbox.mail_limit(user.number + more) for more in (0, 1)] == [2, 0]
+            counted = [outbox.count_mail(user.number) is None for _ in range(3)]
+            assert counted == [True, True, False]
+            assert [outbox.count_mail(0) for _ in range(3)] == [None] * 3
+    assert begun == [2]
+
+
+def test_one_run_waits_for_no_room(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though there was some before it polled."""
+    monkeypatch.setattr(disk_guard, "_LOOK", 0.0)
+    service = Service(place, Serving(spark=False), lambda matches: None)
+
+    def fill(*_: object) -> None:
+        service.room.least = 1 << 60
+
+    monkeypatch.setattr("xscl.server.serve.poll_now", fill)
+    with pytest.raises(DiskFull, match="MiB are free"):
+        service.run_once()
+
+
+def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
+    service = Service(place, Serving(spark=False), lambda matches: None)
+    service.stop()
+    service.run()
+    assert waiting(place) == 2
+
+
+def test_the_error_of_a_listener_ends_nothing(
+    place: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(matches: Sequence[Match]) -> None:
+        raise ValueError("the listener fell asleep")
+
+    until = threading.Event()
+    until.set()
+    Service(place, Serving(spark=False), fail).run(until)
+    assert "the listener fell asleep" in caplog.text
+    assert written(place)["matches"] == 1
+    assert waiting(place) == 0
+
+
+def test_the_error_of_a_thread_ends_it(place: Home) -> None:
+    place.status.with_suffix(".tmp").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        Service(place, Serving(spark=False), lambda matches: None).run()
+    assert place.holder() is None
+
+
+def _in_the_way(path: Path) -> bool:
+    """Whether a directory was made; a look that is being written may have the name just now."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def test_a_look_that_fails_does_not_end_it(
+    place: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("xscl.server.serve.REPORT", 0.01)
+    told = list[bool]()
+
+    def listen(matches: Sequence[Match]) -> None:
+        there = place.status.with_suffix(".tmp")
+        eventually(lambda: _in_the_way(there))
+        eventually(lambda: "how the service is doing cannot be" in caplog.text)
+        told.append(True)
+        there.rmdir()
+        running.stop()
+
+    running = Service(place, Serving(spark=False), listen)
+    running.run()
+    assert told == [True]
+    assert len(caplog.messages) == 1
+    assert waiting(place) == 0
+
+
+def test_a_batch_that_comes_twice_is_heard_once() -> None:
+    found: list[int] = []
+    with Engine() as engine:
+        engine.subscribe("twice", TWICE)
+        sink = EngineSink(engine, lambda matches: found.append(len(matches)))
+        sink.consume(documents(0, 1), Batch("q", 7))
+        sink.consume(documents(0, 1), Batch("q", 7))
+        assert (found, sink.consumed("q"), sink.consumed("other")) == ([1], 7, None)
+
+
+def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) -> None:
+    database, told = tmp_path / "x.duckdb", list[str]()
+
+    def listen(matches: Matches) -> None:
+        told.extend(match.id for match in matches)
+
+    def fail(matches: Matches) -> None:
+        raise ValueError("the listener fell asleep")
+
+    with Engine(database) as engine:
+        engine.subscribe("twice", TWICE)
+        engine.push(documents(0, 1))  # whoever pushes without a sink has the matches
+        with EngineSink(engine, listen) as sink:
+            sink.consume(documents(2, 3), Batch("q", 1))
+        first = [match.id for match in engine.matches()]
+        assert told == first[1:]
+        with pytest.raises(ValueError, match="fell asleep"), EngineSink(engine, fail) as sink:
+            sink.consume(documents(4, 5), Batch("q", 2))
+    with Engine(database) as engine:
+        every = [match.id for match in engine.matches()]
+        assert len(every) > len(first)
+        with EngineSink(engine, listen):
+            assert told == every[1:]
+    with Engine(database) as engine, EngineSink(engine, listen):
+        assert told == every[1:]
+
+
+def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.host.connect()) as store,
+    ):
+        create_tables(store)
+        before = status(store, place)
+        assert (before.consumer, before.waiting, before.matches) == (None, 2, 0)
+        assert before.lag > 1e9  # seconds: the segment says that it arrived in 1970
+        pairs = "S//a[./b->x] FOLLOWED BY{x=y, 10 s} S//a[./b->y]"
+        engine.subscribe("every", pairs)
+        engine.subscribe("same", pairs)
+        engine.subscribe("new", pairs, updates=True)
+        engine.subscribe("groups", f"SELECT DISTINCT * FROM {pairs}")
+        two = b"<a><b>u</b><b>v</b></a>"
+        spool.append([Document("S", f"e{n}", n, two) for n in (3, 4)], 2)
+        spool.append([Document("S", "e4", 5, two + b"<!-- again -->")], 3)
+        DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
+        engine.subscribe("late", pairs)
+        after = status(store, place)
+        expected = len(engine.matches())
+        assert after.matches == expected
+        assert expected > 6
+        assert (after.consumer, after.position, after.waiting) == ("direct", 3, 0)
+        assert (after.subscriptions, after.joins, after.templates) == (6, 2, 1)
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when it is told to, and between two looks at it."""
+
+    now: float = 0.0
+    between: float = 0.0
+    looks: int = 0
+
+    def __call__(self) -> float:
+        self.now += self.between
+        self.looks += 1
+        return self.now
+
+
+def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
+    """A count takes a second, later ten; what waits is seen at each look."""
+    clock = Clock(between=1)
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.host.connect()) as store,
+    ):
+        create_tables(store)
+        looks = Looks(store, place, clock)
+
+        def look(after: float, *, whole: bool = False) -> tuple[int, int, int, int]:
+            clock.now += after
+            found = looks.now(whole=whole)
+            return found.documents, found.matches, found.position, found.waiting
+
+        assert look(0) == (0, 0, 0, 2)
+        consumer = DirectConsumer(spool, EngineSink(engine))
+        consumer.run_once()
+        assert look(15) == (0, 0, 1, 0)
+        assert look(5) == (2, 1, 1, 0)
+        clock.looks = 0
+        assert look(1_000) == (2, 1, 1, 0)
+        assert clock.looks == 1, "nothing has changed"
+        spool.append(documents(2), 1)
+        clock.between = 10
+        assert look(0) == (2, 1, 1, 1)
+        consumer.run_once()
+        assert look(0) == (3, 3, 2, 0)
+        spool.append(documents(3), 1)
+        consumer.run_once()
+        assert look(40) == (3, 3, 3, 0)
+        assert look(10) == (4, 6, 3, 0), "a minute is the longest"
+        spool.append(documents(4), 1)
+        consumer.run_once()
+        assert look(0, whole=True) == (5, 10, 4, 0)
+        assert looks.now(whole=True) == status(store, place)
+
+
+def test_what_waits_is_opened_once(place: Home) -> None:
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.host.connect()) as store,
+    ):
+        create_tables(store)
+        looks = Looks(store, place)
+        spool.append(documents(2), 2)
+        assert looks.now().waiting == 3
+        for number in (1, 2):
+            spool.segment(number).path.write_bytes(b"")
+        spool.append(documents(3, 4, 5), 10**12)
+        assert (looks.now().waiting, looks.now().spool) == (6, 3)
+        lag = looks.now().lag
+        engine.push([], source=Batch("q", 1, 2))
+        assert (looks.now().waiting, looks.now().position) == (3, 2)
+        assert 900_000 < lag - looks.now().lag <= 1_000_000, "seconds since the oldest came"
+        engine.push([], source=Batch("q", 2, 3))
+        assert (looks.now().waiting, looks.now().lag) == (0, 0)

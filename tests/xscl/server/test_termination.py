@@ -1,0 +1,142 @@
+"""SIGTERM ends the service in time, whatever it is doing; what was in progress is done again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import xscl
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.service.conftest import eventually, ok
+from xscl.server.termination import stopped_by_signals
+from xscl.store.data_directory import Home
+
+ROOT = Path(__file__).resolve().parents[3]
+ENDS_WITHIN = 50.0
+"""Seconds, ten times what is promised; what is going on in these tests takes minutes."""
+
+
+@contextmanager
+def service(home: Home, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a service whose output is read at its end."""
+    program = "from xscl.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0", *options]
+    with subprocess.Popen(
+        [*command, "--data", str(home.path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[bytes]) -> str:
+    """Send SIGTERM, and return what it says on standard error when it has ended, without error."""
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=ENDS_WITHIN)
+    assert process.returncode == 0, errors
+    return errors.decode()
+
+
+def address(home: Home) -> str:
+    """Return where a service answers."""
+    eventually(lambda: bool((home.read_status() or {}).get("address")), 120)
+    return str((home.read_status() or {})["address"])
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """Yield the address of a server that takes requests and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
+    """It is cut; nothing of it is in the store, and all of it in the spool."""
+    home = Home(tmp_path / "data")
+    with home.hold("test"), xscl.Engine(home.database) as engine:
+        for n in range(20):
+            query = f"S//a->x JOIN{{contains(y, x), {n + 1} d}} S//b->y"
+            engine.subscribe(f"all-{n}", query)
+    texts = (f"<r><a>{n}</a><b>{n * n} {n * n * n}</b></r>".encode() for n in range(4_000))
+    with Spool(home.spool) as spool:
+        spool.append([Document("S", f"d{n}", n, text) for n, text in enumerate(texts)], 1)
+    with service(home) as process:
+        eventually(home.attempt.exists, 120)  # the push has begun
+        time.sleep(1)
+        assert "done again at the next start" in ended(process)
+    assert home.holder() is None
+    with xscl.Engine(home.database) as engine:
+        assert engine.host.ingest.segment == 0
+        assert engine.sql("SELECT * FROM documents").num_rows == 0
+    with Spool(home.spool, read_only=True) as spool:
+        assert spool.numbers(0) == [1]
+
+
+def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
+    """A feed and a webhook that do not answer, events that are listened to, a long question."""
+    home = Home(tmp_path / "data")
+    with ExitStack() as stack:
+        quiet = stack.enter_context(silent())
+        process = stack.enter_context(service(home, "--allow-address", quiet))
+        client = stack.enter_context(
+            httpx.Client(base_url=address(home), timeout=60, trust_env=False)
+        )
+        ok(client.put("/v1/subscriptions/q", json={"query": "S//a->x"}))
+        hook = {"kind": "webhook", "url": f"http://{quiet}/hook"}
+        ok(client.post("/v1/subscriptions/q/endpoints", json=hook))
+        ok(client.post("/v1/feeds", json={"url": f"http://{quiet}/feed"}))
+        ok(client.post("/v1/documents/S", content="<a/>"))
+        events = stack.enter_context(client.stream("GET", "/v1/events?after=0"))
+        next(events.iter_lines())
+        query = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range = -1"
+        asking = threading.Thread(target=_ask, args=[client, query], daemon=True)
+        asking.start()
+        time.sleep(0.5)
+        assert ended(process).splitlines()[-1].startswith("xscl: stopped")
+        asking.join(60)
+    assert home.holder() is None
+    with xscl.Engine(home.database) as engine:
+        assert len(engine.matches()) == 1
+
+
+def _ask(client: httpx.Client, query: str) -> None:
+    try:
+        client.post("/v1/sql", json={"query": query})
+    except httpx.HTTPError:
+        return  # the service has ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_and_then_is_overdue(number: signal.Signals) -> None:
+    stopped, overdue = threading.Event(), threading.Event()
+    with stopped_by_signals(stopped.set, overdue.set, deadline=0.01):
+        os.kill(os.getpid(), number)
+        assert stopped.wait(60)
+        assert overdue.wait(60)
+
+
+def test_what_ends_in_time_is_not_overdue() -> None:
+    stopped, overdue = threading.Event(), threading.Event()
+    before = signal.getsignal(signal.SIGTERM)
+    with stopped_by_signals(stopped.set, overdue.set, deadline=3_600):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopped.wait(60)
+    assert not overdue.is_set()
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,345 @@
+"""Questions beside an engine that goes on: what snapshots show, and what happens to processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from tests.foreign import write_foreign_packages
+from tests.waiting import PATIENCE
+from xscl.engine.facade import Engine
+from xscl.engine.read_snapshot import read_snapshot
+from xscl.inspection.relations import PUBLIC
+from xscl.service.sql import UserSql, Viewer, sql_service
+from xscl.service.sql.errors import Busy, NotSelect, Refused, Unavailable
+from xscl.service.sql.limits import Limits
+from xscl.service.sql.snapshot import publish
+from xscl.store.store import Store
+
+ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
+CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z"
+
+
+def documents(first: int, count: int, stream: str = "S") -> list[Document]:
+    return [Document(stream, f"d{n}", n, b"<a>hi</a>") for n in range(first, first + count)]
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[Engine, UserSql]]:
+    """One engine and one nursery for all tests that only add to them."""
+    with Engine() as engine, UserSql(engine) as sql:
+        engine.subscribe("echo", ECHO)
+        yield engine, sql
+
+
+def test_a_snapshot_shows_what_the_engine_shows(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every relation: the operator's answer is that of the engine's own SQL."""
+    engine, sql = shared
+    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
+    monkeypatch.setattr(sql_service, "LATEST", 0.0)
+    engine.subscribe("chain", CHAIN)
+    engine.subscribe("distinct", "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 5 s} S//a->y")
+    engine.push([*documents(1, 4), Document("S", "broken", 9, b"<a>"), *documents(1, 1, "T")])
+    engine.push(documents(10, 3))
+    seen = 0
+    for name in [*PUBLIC, "R_T_1", "R_out_1"]:
+        expected = engine.sql(f"SELECT * FROM {name}").to_pylist()
+        answer = sql.ask(f"SELECT * FROM {name}")
+        names = [column.name for column in answer.columns]
+        found = [dict(zip(names, row, strict=True)) for row in answer.rows()]
+        assert sorted(map(str, found)) == sorted(map(str, expected)), name
+        seen += len(found) > 0
+    assert seen >= len(PUBLIC) * 2 // 3
+
+
+def test_s11_never_half_a_batch(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While batches of seven come, each answer has whole batches, and what belongs to them."""
+    engine, sql = shared
+    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
+    monkeypatch.setattr(sql_service, "LATEST", 0.0)
+    engine.stream("W")
+    engine.subscribe("each", "W//a->x")
+    stop = threading.Event()
+
+    def push() -> None:
+        at = 0
+        while not stop.is_set():
+            engine.push([Document("W", f"w{at + n}", 100 + at, b"<a>x</a>") for n in range(7)])
+            at += 7
+            time.sleep(0.01)
+
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    try:
+        counts = set()
+        for _ in range(12):
+            answer = sql.ask(
+                "SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, 'W')),"
+                " (SELECT count(*) FROM matches WHERE subscription = 'each'),"
+                " (SELECT count(*) FROM documents WHERE list_contains(streams, 'W'))"
+            )
+            ((first, matches, again),) = answer.rows()
+            assert first % 7 == 0
+            assert first == matches == again
+            counts.add(first)
+    finally:
+        stop.set()
+        pushing.join()
+    assert len(counts) > 3
+
+
+def test_s11_staleness_is_shown_and_bounded(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sql = shared
+    clock = itertools.count(sql_service._now(), 700_000)  # so much time passes with every look
+    monkeypatch.setattr(sql_service, "_now", lambda: next(clock))
+    question, viewer = "SELECT count(*) FROM documents", Viewer(7)
+    before = sql.ask(question, viewer)
+    same = sql.ask(question, viewer)
+    assert (same.as_of.taken, same.rows()) == (before.as_of.taken, before.rows())
+    assert same.as_of.age > before.as_of.age
+    engine.push([Document("late", "late", 1, b"<a/>")])
+    ages = []
+    for _ in range(40):
+        answer = sql.ask(question, viewer)
+        if answer.rows() != before.rows():
+            break
+        ages.append(answer.as_of.age)
+    assert answer.rows()[0][0] == before.rows()[0][0] + 1
+    assert ages == sorted(ages)
+    assert max(ages, default=0) <= sql_service.LATEST
+
+
+def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
+    """While a push holds the engine, a look sees what was before it."""
+    engine.subscribe("echo", ECHO)
+    engine.push(documents(1, 2))
+    store = engine.host.connect()
+    with read_snapshot(engine.host.transactions, store) as look:
+        assert look.streams.num_rows == 1  # which is at hand from now on
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with engine.host.transactions.change() as state:
+            found = state.documents.accept(documents(3, 1))
+            state.arrived.append(found.arrivals)
+            state.network.shred(found.arrivals)
+            state.network.join()
+            inside.set()
+            leave.wait(PATIENCE)
+            engine.host.ingest._commit(state)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    try:
+        assert inside.wait(PATIENCE)
+        snapshot = publish(engine, store, Viewer(), None, 1)
+        assert snapshot.as_of.position == 1
+        assert not leave.is_set()
+    finally:
+        leave.set()
+        holding.join()
+    later = publish(engine, store, Viewer(), None, 1)
+    assert later.as_of.position == 3
+    snapshot.close()
+    later.close()
+    store.close()
+
+
+@pytest.mark.parametrize("query", [ECHO, CHAIN, "S//a->x"])
+def test_a_user_sees_no_results_of_before_he_subscribed(
+    engine: Engine, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal queries share results: those of others before tell nothing to a newcomer."""
+    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
+    monkeypatch.setattr(sql_service, "LATEST", 0.0)
+    with UserSql(engine) as sql:
+
+        def seen(number: int) -> tuple[int, list[int]]:
+            answer = sql.ask("SELECT position FROM matches ORDER BY position", Viewer(number))
+            return answer.as_of.position, [position for (position,) in answer.rows()]
+
+        engine.subscribe("_7.mine", query)
+        engine.push(documents(1, 4))
+        before, theirs = seen(7)
+        assert before == max(theirs)
+        engine.subscribe("_8.mine", query)
+        assert seen(8) == (0, [])
+        engine.push(documents(10, 4))
+        after, own = seen(8)
+        assert after == max(own) > before
+        assert min(own) > before
+
+
+def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
+    """The child that is ready, and the nursery with it."""
+    _, sql = shared
+    assert sql.ask("SELECT 1").rows() == [[1]]
+    nursery = sql._nursery
+    assert nursery is not None
+    for pid in _children(nursery.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert sql.ask("SELECT 2").rows() == [[2]]
+    os.kill(nursery.pid, signal.SIGKILL)
+    assert _within_a_minute(lambda: not nursery.alive)
+    assert sql.ask("SELECT 3").rows() == [[3]]
+    assert sql._nursery is not nursery
+
+
+def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
+    _, sql = shared
+    codes: list[str] = []
+
+    def ask() -> None:
+        try:
+            sql.ask("SELECT sleep_ms(10000)")  # it ends when its process is found and killed
+        except Refused as error:
+            codes.append(error.code)
+
+    assert sql.ask("SELECT 1").rows() == [[1]]
+    nursery = sql._nursery
+    assert nursery is not None
+    asked = threading.Thread(target=ask)
+    asked.start()
+    while asked.is_alive():  # the child of the question before may still be ending
+        for pid in _busy(nursery.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSEGV)
+        time.sleep(0.01)
+    assert codes == ["sql_too_large"]
+    assert sql.ask("SELECT 1").rows() == [[1]]
+
+
+def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk (C7): an older answer with its age, or a clear error if there is none."""
+
+    def full(engine: Engine, store: Store, viewer: Viewer, directory: Path, now: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
+    monkeypatch.setattr(sql_service, "LATEST", 0.0)
+    with UserSql(engine, tmp_path) as sql:
+        assert sql.ask("SELECT count(*) FROM documents").rows() == [[0]]
+        engine.push(documents(1, 1))
+        monkeypatch.setattr(sql_service, "publish", full)
+        answer = sql.ask("SELECT count(*) FROM documents")
+        assert answer.rows() == [[0]]
+        assert answer.as_of.age > 0
+        with pytest.raises(Unavailable, match="no snapshot can be written"):
+            sql.ask("SELECT 1", Viewer(3))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_l3_a_million_witnesses_are_published_in_time(tmp_path: Path) -> None:
+    """The promise is one second for a snapshot; the watchdog has ten times that."""
+    with Engine(tmp_path / "store.duckdb") as engine:
+        for number in range(1_000):
+            owner = f"_{number % 10}." if number % 10 else ""
+            engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
+        engine.push(documents(1, 2))
+        store = engine.host.connect()
+        store.fetch(
+            "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT"
+            " FROM range(1000000) t(i)"
+        )
+        store.fetch(
+            "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i FROM range(100000) t(i)"
+        )
+        store.fetch("INSERT INTO state.value SELECT i::UBIGINT, 'a ' || i FROM range(1000000) t(i)")
+        store.fetch(
+            "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1, ['S', 'feeds'],"
+            " i, i, i * 64, i, i, 'x'::BLOB, false, '' FROM range(100000) t(i)"
+        )
+        for viewer in (Viewer(), Viewer(7)):
+            began = time.monotonic()
+            publish(engine, store, viewer, tmp_path, 1).close()
+            assert time.monotonic() - began < 10
+        with UserSql(engine, tmp_path) as sql:
+            for viewer, own in ((Viewer(), 1000), (Viewer(7), 100)):
+                assert sql.ask("SELECT count(*) FROM subscriptions", viewer).rows() == [[own]]
+                assert sql.ask("SELECT count(*) FROM R_bin", viewer).rows() == [[1_000_002]]
+        store.close()
+
+
+def test_what_cannot_be_asked(shared: tuple[Engine, UserSql]) -> None:
+    _, sql = shared
+    with pytest.raises(NotSelect, match="can be encoded"):
+        sql.ask("SELECT '\ud800'")
+    with pytest.raises(Refused, match="rows is 0"):
+        sql.ask("SELECT 1", rows=0)
+
+
+def test_after_close_nothing_is_answered(engine: Engine) -> None:
+    sql = UserSql(engine)
+    sql.close()
+    with pytest.raises(Unavailable):
+        sql.ask("SELECT 1")
+    sql.close()
+
+
+def test_too_many_at_once_are_told_so(engine: Engine) -> None:
+    """Each asker may wait with a few questions only, so that nobody fills all places."""
+    with UserSql(engine, limits=Limits(waiting=0)) as sql:
+        with sql._turn(Viewer(5)), pytest.raises(Busy, match="earlier request"):
+            sql.ask("SELECT 1", Viewer(5))
+        with sql._turn(Viewer(5)):  # its slot is free again
+            pass
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def _busy(pid: int) -> list[int]:
+    """The children that have a question: they are nice."""
+    found = []
+    for child in _children(pid):
+        try:
+            stat = Path(f"/proc/{child}/stat").read_text()
+        except OSError:
+            continue
+        if stat.rsplit(")", 1)[1].split()[16] == "10":
+            found.append(child)
+    return found
+
+
+def _within_a_minute(happens: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 60
+    while not happens():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_children_load_our_packages_where_foreign_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_foreign_packages(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with Engine() as engine, UserSql(engine) as sql:
+        assert list(sql.ask("SELECT 6 * 7").rows()) == [[42]]

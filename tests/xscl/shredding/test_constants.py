@@ -1,0 +1,59 @@
+"""Constants come and go: those that suit a text are the ones that a look at each finds."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from xscl.shredding.conditions.atoms import Kind, Question
+from xscl.shredding.conditions.constants import Constants
+
+TEXTS = ("x", "xy", "xyz", "xyzz", "zxy", "zxyz", "y", "yx", "z", "")
+HOLDS: dict[Kind, Callable[[str, str], bool]] = {
+    "starts-with": str.startswith,
+    "contains": str.__contains__,
+}
+
+
+def agree(constants: Constants, learnt: set[str], holds: Callable[[str, str], bool]) -> None:
+    for text in TEXTS:
+        assert constants.suitable([text]) == {one for one in learnt if holds(text, one)}, text
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) -> None:
+    constants, holds = Constants(Question(kind)), HOLDS[kind]
+    for word in ("x", "xy", "xyz"):
+        constants.learn(word)
+    agree(constants, {"x", "xy", "xyz"}, holds)
+    constants.forget("xy")
+    agree(constants, {"x", "xyz"}, holds)
+    again = pickle.loads(pickle.dumps(constants))
+    agree(again, {"x", "xyz"}, holds)
+    for one in (constants, again):
+        one.forget("xyz")
+        one.learn("xy")
+        agree(one, {"x", "xy"}, holds)
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_what_suits_is_found_whatever_comes_and_goes(kind: Kind) -> None:
+    """A constant that was learnt twice is there until it was forgotten twice."""
+    source, constants, uses = Random(kind), Constants(Question(kind)), Counter[str]()
+    for _ in range(300):
+        if uses and source.random() < 0.5:
+            word = source.choice(sorted(uses.elements()))
+            constants.forget(word)
+            uses = +(uses - Counter([word]))
+        else:
+            word = "".join(source.choices("xyz", k=source.randint(1, 3)))
+            constants.learn(word)
+            uses[word] += 1
+        if source.random() < 0.05:
+            constants = pickle.loads(pickle.dumps(constants))
+        agree(constants, set(uses), HOLDS[kind])
+    assert any(count > 1 for count in uses.values())

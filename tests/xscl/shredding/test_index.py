@@ -1,0 +1,367 @@
+"""What an index tries, and what it need not try: constants, intervals, words that come and go."""
+
+from __future__ import annotations
+
+import gc
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from tests.examples import examples
+from xscl.language.parser import parse_block
+from xscl.language.syntax import Block, Condition
+from xscl.shredding.automaton import lineage
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.structure import Structure, skeleton
+from xscl.shredding.automaton.subtree import Subtree, Subtrees
+from xscl.shredding.batch import index_view, walk
+from xscl.shredding.batch.shape import ShapeCache
+from xscl.shredding.batch.shape_batch import Together
+from xscl.shredding.batch.shred import Columns
+from xscl.shredding.conditions import atoms, substrings
+from xscl.shredding.conditions.atoms import demanded, plan
+from xscl.shredding.conditions.intervals import Interval, Intervals
+from xscl.shredding.conditions.navigate import holds
+from xscl.shredding.conditions.substrings import Substrings
+
+
+def conditions(text: str) -> tuple[Condition, ...]:
+    """Return the conditions of an element `a`."""
+    return parse_block(f"S//a{text}", short=True).steps[-1].conditions
+
+
+def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
+    """Return the bindings in a document, each with its pair."""
+    columns = Columns(automaton)
+    columns.add(0, ("S",), etree.fromstring(xml))
+    rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
+    return sorted(zip(*rows.values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "proof"),
+    [
+        ("[./b = 'x']", True),
+        ("[./b[./c = 'x']]", True),
+        ("[./b[./c][./d = 'x']]", False),
+        ("[./b]", True),
+        ("[./b/c]", False),
+        ("[./b > 3]", True),
+        ("[./b < 'x']", True),
+        ("[./b != 'x']", False),
+        ("[contains(./b, 'x')]", True),
+        ("[./b[contains(., 'x')]]", True),
+        ("[./b[contains(./c, 'x')]]", False),
+        ("[starts-with(., 'x')]", True),
+        ("[contains(., '')]", True),
+        ("[not(./b)]", False),
+        ("[./text()]", False),
+    ],
+)
+def test_what_is_a_proof(text: str, proof: bool) -> None:
+    (condition,) = conditions(text)
+    assert demanded(condition).proof is proof
+
+
+def test_the_sharpest_comes_first() -> None:
+    text = "[./price > 3][./isbn][contains(./t, 'w')][./c = 'x'][starts-with(./t, 'v')]"
+    kinds = [lookup.atoms[0].question.kind for lookup in plan(conditions(text))]
+    assert kinds == ["=", "starts-with", "contains", "child", ">"]
+
+
+def test_bounds_on_both_sides_are_one_interval() -> None:
+    (lookup,) = plan(conditions("[./p > 3][./p >= 4][./p < 9][./p <= 9]"))
+    assert [atom.constant for atom in lookup.atoms] == [Interval(4.0, False, 9.0, True)]
+    assert sorted(lookup.proves) == [0, 1, 2, 3]
+    assert len(plan(conditions("[./p > 9][./p < 3]"))) == 2  # of two nodes, one may be each
+
+
+ONE_OF = (
+    *("[./p > {n}]", "[./p < {n}]", "[./p = {n}]", "[./q >= {n}]", "[./p != {n}]", "[./b]"),
+    *("[./c = '{n}']", "[contains(./t, '{n}')]", "[starts-with(./t, '{n}')]", "[./c = '*']"),
+    *("[./c = '{n}' or ./b]", "[./d/c[. = '{n}']]", "[not(./b)]", "[./p > 'k{n}']"),
+)
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.sampled_from(ONE_OF), st.integers(0, 3)), min_size=1, max_size=4))
+def test_the_short_way_to_a_plan_leads_where_the_long_one_does(
+    parts: list[tuple[str, int]],
+) -> None:
+    asked = conditions("".join(form.format(n=number) for form, number in parts))
+    planned = plan(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atoms, "_simple", lambda _: None)
+        assert planned == plan(asked)
+
+
+# -- What is tried -------------------------------------------------------------------------
+
+
+def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = Automaton()
+    tests = (
+        *("[./b = 'v{}']", "[./b = {}]", "[./b > 1{}]", "[./b > 100{}][./b < 200{}]"),
+        *("[contains(./b, 'v{}')]", "[starts-with(./b, 'v{}')]", "[./n{}]", "[./b/m{} = 'x']"),
+        *("[./b = 'w{}' or ./b = 'z{}']", "[not(./c)][./b = 'u{}']", "[./b != '3'][./k{} = '3']"),
+    )
+    for place, text in enumerate(tests):
+        for number in range(50):
+            block = parse_block(f"S//a{text.format(*[1000 + number] * 2)}")
+            automaton.add(100 * place + number, block, block, valued=True)
+    tried: list[Condition] = []
+
+    def counted(self: walk.Walk, condition: Condition, node: int) -> bool:
+        tried.append(condition)
+        return holds(condition, self.item(node))
+
+    monkeypatch.setattr(walk.Walk, "_tried", counted)
+    assert found(automaton, "<r><a><b>3</b><c/></a><a><b>v</b></a></r>") == []
+    assert tried == []
+    assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
+    assert len(tried) == 1
+
+
+def block(number: int) -> tuple[Block, Block]:
+    parsed = parse_block(f"S//a[./b = 'v{number}'][contains(./c, 'w{number}')]/c")
+    return Block(parsed.stream, parsed.steps[:1]), parsed
+
+
+def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = Automaton()
+    for number in range(100):
+        automaton.add(number, *block(number), valued=True)
+    xml = "<r><a><b>v100</b><c>w100</c></a></r>"
+    for _ in range(2):
+        assert found(automaton, xml) == []
+
+    def again(*_: object) -> None:
+        raise AssertionError("the structure is known")
+
+    monkeypatch.setattr("xscl.shredding.batch.shape.Structure", again)
+    monkeypatch.setattr(Substrings, "_build", again)
+    automaton.add(100, *block(100), valued=True)
+    automaton.add(101, parse_block("S//b"), parse_block("S//b"), valued=True)
+    assert found(automaton, xml) == [(100, 1, 3), (101, 2, 2)]
+    automaton.remove(100)
+    automaton.remove(101)
+    assert found(automaton, xml) == []
+
+
+def test_what_documents_have_in_common_is_let_go() -> None:
+    automaton = Automaton()
+    upper = parse_block("S//a[./b = 'x' or ./c = 'y']")
+    automaton.add(0, upper, parse_block("S//a[./b = 'x' or ./c = 'y']/b"), valued=True)
+    gc.disable()  # as where documents are shredded
+    try:
+        for _ in range(3):
+            assert found(automaton, "<r><a><b>x</b><c>y</c></a><a><b>x</b></a></r>") != []
+        left = [one for one in gc.get_objects() if isinstance(one, (Together, walk.Walk))]
+        assert left == []
+    finally:
+        gc.enable()
+
+
+def test_a_question_behind_several_constants_is_answered_for_each_document() -> None:
+    automaton = Automaton()
+    asked = {
+        10 * home + word: parse_block(
+            f"S//a[./h = '{home}'][contains(./t, 'w{word};')]", short=True
+        )
+        for home in range(3)
+        for word in range(10)  # more than make a list
+    }
+    for pair, block in asked.items():
+        automaton.add(pair, block, block, valued=False)
+    source = Random(5)
+    columns = Columns(automaton)
+    expected: list[tuple[int, int]] = []
+    for doc in range(40):
+        home, words = source.randrange(4), sorted(source.sample(range(12), 3))
+        text = "".join(f"w{word};" for word in words)
+        columns.add(doc, ("S",), etree.fromstring(f"<a><h>{home}</h><t>{text}</t></a>"))
+        expected += [(doc, 10 * home + word) for word in words if home < 3 and word < 10]
+    rows = columns.tables()[0].select(["doc", "pair"]).to_pydict()
+    assert sorted(zip(*rows.values(), strict=True)) == sorted(expected)
+
+
+MANY = index_view.TOO_MANY + 4
+
+
+def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
+    automaton = Automaton()
+    upper = parse_block("S//a[./b0 = 'x']")
+    xml = "<a>" + "".join(f"<b{n}>x</b{n}>" for n in range(MANY)) + "</a>"
+
+    def pairs() -> list[int]:
+        return [pair for pair, _, _ in found(automaton, xml)]
+
+    for number in range(MANY):
+        automaton.add(number, upper, parse_block(f"S//a[./b0 = 'x']/b{number}"), valued=True)
+        assert pairs() == list(range(number + 1))
+    for number in range(MANY):
+        assert pairs() == list(range(number, MANY))
+        automaton.remove(number)
+    assert not automaton.reads(("S",))
+
+
+def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
+    automaton = Automaton()
+    stays = parse_block("S//a[./b]"), parse_block("S//a[./b]/b")
+    automaton.add(0, *stays, valued=True)
+    xml = "<r>" + "<a><b>x</b></a>" * 3 + "</r>"
+    most = 0
+    for number in range(1, 301):
+        gone = parse_block("S/r/a[./b]/b")  # its states are others each time
+        automaton.add(number, gone, gone, valued=True)
+        assert [pair for pair, _, _ in found(automaton, xml)] == [0] * 3 + [number] * 3
+        automaton.remove(number)
+        assert isinstance(automaton.shapes, ShapeCache)
+        for shape in automaton.shapes._known.values():
+            most = max(most, len(shape.reached) + len(shape._matched) + len(shape._under))
+    assert 0 < most < 150
+
+
+def lineages() -> list[lineage.Lineage]:
+    """Return all lineages of this process."""
+    return [one for one in gc.get_objects() if isinstance(one, lineage.Lineage)]
+
+
+def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "LIMIT", 300)
+    monkeypatch.setattr(lineage, "SUBTREES", 30)
+    automaton = Automaton()
+    asked, other = parse_block("S//a[./b]"), parse_block("S//c")
+    automaton.add(0, asked, asked, valued=False)
+    gc.collect()
+    before = {id(one) for one in lineages()}
+    gc.disable()  # as where documents are shredded
+    try:
+        for number in range(200):
+            xml = f"<r{number}><s{number}/><a><b/></a></r{number}>"
+            assert found(automaton, xml) == [(0, 2, 2)]
+            if number % 10 == 0:
+                automaton.add(1, other, other, valued=False)
+        wide = "".join(f"<n{number}/>" for number in range(200))
+        assert found(automaton, f"<r>{wide}<a><b/></a></r>") == [(0, 201, 201)]
+        assert len([one for one in lineages() if id(one) not in before]) < 50
+        assert len(automaton.subtrees) < 250
+    finally:
+        gc.enable()
+
+
+def test_a_change_of_one_stream_is_none_of_another() -> None:
+    automaton = Automaton()
+    structure = Structure(skeleton([etree.fromstring("<a/>")]), Subtrees())
+
+    def add(pair: int, block: str) -> None:
+        automaton.add(pair, parse_block(block), parse_block(block), valued=True)
+
+    add(0, "S//a")
+    add(1, "T//a")
+    start, line = automaton.lineages(("S",), structure)
+    add(2, "T//a[./b]")
+    assert automaton.lineages(("S",), structure)[0] is start
+    add(3, "S//*")
+    after = automaton.lineages(("S",), structure)
+    assert (after[0] is start, line.count, after[1].count) == (False, 1, 2)
+
+
+def test_order_and_repetition_make_no_other_subtree() -> None:
+    known = Subtrees()
+
+    def subtree(xml: str) -> Subtree:
+        nodes = list(etree.fromstring(xml).iter())
+        return Structure(skeleton(nodes), known).subtrees[0]
+
+    assert subtree("<a><b/><b/><c p=''/></a>") is subtree("<a><c p='1'>x</c><b/></a>")
+    assert subtree("<a><b/></a>") is not subtree("<a><b><c/></b></a>")
+
+
+# -- Words and intervals -------------------------------------------------------------------
+
+
+def test_words_come_and_go() -> None:
+    source = Random(1)
+    alphabet = "ab\U0001f600é"
+    for recent in (1, 4, 32):
+        words = Substrings()
+        live: set[str] = set()
+        for _ in range(400):
+            word = "".join(source.choices(alphabet, k=source.randint(1, 4)))
+            if word in live:
+                live.remove(word)
+                words.remove(word)
+            else:
+                live.add(word)
+                words.add(word)
+            if source.random() < 0.3 * recent / 32 + 0.1:
+                text = "".join(source.choices(alphabet, k=source.randint(0, 12)))
+                assert words.within(text) == {word for word in live if word in text}
+        assert len(words) == len(live)
+
+
+def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    original = Substrings._build
+
+    def counted(self: Substrings, growth: float) -> None:
+        original(self, growth)
+        built.append(len(self._built[-1]))
+
+    monkeypatch.setattr(Substrings, "_build", counted)
+    words = Substrings()
+    for number in range(5_000):
+        words.add(f"w{number}")
+        words.within("")
+    assert len(words._built) <= 6
+    assert sum(built) <= 5_000 * 16
+    assert len(built) <= 5_000 / substrings.RECENT
+
+
+def test_words_at_rest_are_one_automaton() -> None:
+    words = Substrings()
+    for number in range(1_700):
+        words.add(f"w{number};")
+        if number % 90 == 0:
+            words.within("")
+    assert (len(words._built), len(words._recent)) == (2, 79)
+    found = [words.within("w7; w1699; w1700;") for _ in range(1_702)]
+    assert all(one == {"w7;", "w1699;"} for one in found)
+    assert (len(words._built), words._recent) == (1, [])
+
+
+def test_intervals_are_those_that_numbers_keep() -> None:
+    source = Random(2)
+    bounds = (-1e9, -8.0, -1.0, -0.5, 0.0, 0.25, 1.0, 3.0, 4.0, 8.0, 511.0, 513.0, 1e19)
+    values = (*bounds, 0.1, 2.0, 7.99, 512.0, 1e300, -1e300, math.inf, -math.inf)
+    intervals = Intervals()
+    live: set[Interval] = set()
+    kept = 0
+    for _ in range(1_000):
+        low, high = sorted(source.choices(bounds, k=2))
+        interval = Interval(low, source.random() < 0.5, high, source.random() < 0.5)
+        if interval in live:
+            live.remove(interval)
+            intervals.remove(interval)
+        else:
+            live.add(interval)
+            intervals.add(interval)
+        least, greatest = sorted(source.choices(values, k=2))
+        if source.random() < 0.7:
+            greatest = least
+        expected = {
+            one
+            for one in live
+            if (greatest > one.low or (greatest == one.low and not one.low_open))
+            and (least < one.high or (least == one.high and not one.high_open))
+        }
+        found = intervals.kept_by(least, greatest)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+        kept += len(expected)
+    assert kept > 1_000

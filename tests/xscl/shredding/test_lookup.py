@@ -1,0 +1,194 @@
+"""Conditions are looked up: the same is found as by trying each, whatever comes and goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from lxml import etree
+
+from feeds.documents import Document
+from tests.examples import usually
+from tests.xscl.shredding.patterns import (
+    DERIVED,
+    Asked,
+    Witness,
+    document,
+    expected,
+    pair_of,
+    reworded,
+)
+from xscl.engine.facade import Engine
+from xscl.language.parser import parse_block
+from xscl.language.unparse import unparse
+from xscl.shredding.automaton import lineage, nfa, rows
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch import shape, shred
+from xscl.shredding.batch.shred import Columns
+from xscl.shredding.conditions import index, substrings
+from xscl.shredding.nodes.tree import number_nodes
+from xscl.shredding.remote.artefact import packed, unpacked
+
+STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
+Arrival = tuple[etree._Element, tuple[str, ...]]
+
+
+def found(automaton: Automaton, arrivals: list[Arrival]) -> list[Counter[Witness]]:
+    """Return the witnesses of each document."""
+    columns = Columns(automaton)
+    for doc, (root, streams) in enumerate(arrivals):
+        columns.add(doc, streams, root)
+    bindings, values = columns.tables()
+    texts = values["strVal"].to_pylist()
+    sizes = [len(number_nodes(root).items) for root, _ in arrivals]
+    each: list[Counter[Witness]] = [Counter() for _ in arrivals]
+    for row in bindings.to_pylist():
+        text = None if row["value"] is None else texts[row["value"]]
+        size = sizes[row["doc"]]
+        first, second = (DERIVED if n >= size else n for n in (row["node1"], row["node2"]))
+        each[row["doc"]][row["pair"], first, second, text] += 1
+    occurring = Counter(
+        text for of_one in each for text in {w[3] for w in of_one if w[3] is not None}
+    )
+    assert dict(zip(texts, values["docs"].to_pylist(), strict=True)) == occurring
+    return each
+
+
+def wanted(asked: dict[int, Asked], arrivals: list[Arrival]) -> list[Counter[Witness]]:
+    """Return the witnesses of each document, by trying every choice of nodes."""
+    trees = [(number_nodes(root), streams) for root, streams in arrivals]
+    return [
+        Counter(w for pair, one in asked.items() for w in expected(pair, one, tree, streams))
+        for tree, streams in trees
+    ]
+
+
+def arrivals_of(source: Random, count: int) -> list[Arrival]:
+    """Return documents, some of which have the structure of another one."""
+    made: list[Arrival] = []
+    for _ in range(count):
+        root = document(source)
+        if made and source.random() < 0.6:
+            root = reworded(source, source.choice(made)[0])
+        made.append((root, source.choice(STREAMS)))
+    return made
+
+
+def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arrival]]]:
+    """Yield, after each of some changes, the automaton, what is asked of it, and documents."""
+    source = Random(seed)
+    automaton = Automaton()
+    asked: dict[int, Asked] = {}
+    kept = arrivals_of(source, 4)
+    for _ in range(8):
+        for pair in source.sample(sorted(asked), len(asked) // 3):
+            automaton.remove(pair)
+            del asked[pair]
+        for _ in range(source.choice((1, 2, 30))):
+            pair = source.randrange(60)
+            asked[pair] = pair_of(source)
+            automaton.add(pair, *asked[pair])
+        kept = [(reworded(source, root), streams) for root, streams in kept]
+        yield automaton, asked, [*kept, *arrivals_of(source, 3)]
+
+
+LIMITS = (
+    *((index, "FEW"), (substrings, "RECENT"), (rows, "BUNDLES"), (shape, "BUDGET")),
+    *((shape, "SEEN"), (nfa, "TIDY"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "FEW")),
+)
+
+
+@pytest.fixture(params=[None, 1, 3])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every memory so small that it is full at once, or leave them as they are."""
+    if request.param is not None:
+        for module, name in LIMITS:
+            monkeypatch.setattr(module, name, request.param * (50 if name == "BUDGET" else 1))
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("seed", usually(range(9), 1, 4, 7))
+def test_what_is_looked_up_is_what_trying_every_node_finds(seed: int) -> None:
+    for automaton, asked, arrivals in history(seed):
+        assert found(automaton, arrivals) == wanted(asked, arrivals)
+
+
+def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs() -> None:
+    total = hits = 0
+    texts: list[str] = []
+    for seed in range(12):
+        for _, asked, arrivals in history(seed):
+            pairs = {w[0] for of_one in wanted(asked, arrivals) for w in of_one}
+            total += len(asked)
+            hits += len(pairs)
+            texts += (unparse(asked[pair][1]) for pair in pairs)
+    assert hits / total > 0.36
+    features = (
+        "contains(",
+        "starts-with(",
+        " or ",
+        "not(",
+        "//@",
+        "/@",
+        "*:",
+        "text()",
+        "//",
+        "!=",
+    )
+    every = "\n".join(texts)
+    assert [feature for feature in features if feature not in every] == []
+
+
+def test_everything_may_leave_in_any_order() -> None:
+    for seed in range(12):
+        source = Random(seed)
+        automaton = Automaton()
+        asked = {pair: pair_of(source) for pair in range(40)}
+        arrivals = arrivals_of(source, 4)
+        for pair, one in asked.items():
+            automaton.add(pair, *one)
+        for pair in source.sample(range(40), 40):
+            automaton.remove(pair)
+            del asked[pair]
+            if pair % 5 == 0:
+                assert found(automaton, arrivals) == wanted(asked, arrivals)
+        assert len(automaton) == 0
+        assert not automaton.reads(("S", "T"))
+
+
+def test_an_automaton_elsewhere_finds_the_same() -> None:
+    for seed in range(8):
+        for automaton, asked, arrivals in history(seed):
+            other = Automaton.of(unpacked(packed(automaton.parts())))
+            assert found(other, arrivals) == wanted(asked, arrivals)
+
+
+def test_shapes_that_do_not_come_again_after_a_change_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while others come: their lineages would be kept by nobody else."""
+    monkeypatch.setattr(lineage, "LIMIT", 200)
+    automaton = Automaton()
+    for pair in range(6):
+        block = f"S//i[./t{pair}]"
+        automaton.add(pair, parse_block(block), parse_block(f"{block}//k"), True)
+        texts = [f"<i><t{number}/><k>{pair}</k><u{pair}/></i>" for number in range(6)]
+        for _ in range(2):
+            found(automaton, [(etree.fromstring(text), ("S",)) for text in texts])
+    shapes = automaton.shapes
+    assert isinstance(shapes, shape.ShapeCache)
+    assert 6 <= len(shapes._known) < 36
+    assert shapes._size == sum(map(len, shapes._known.values()))
+
+
+def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "BUDGET", 3)
+    with Engine() as engine:
+        engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
+        for day in range(6):
+            engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
+        shapes = engine.host.state.network.automaton.shapes
+        assert isinstance(shapes, shape.ShapeCache)
+        assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)

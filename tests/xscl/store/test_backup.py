@@ -1,0 +1,682 @@
+"""Backups: taken at any moment, whole or refused; who restores one goes on as if nothing was."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xscl
+from feeds.spool import Spool
+from tests.examples import usually
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.feed_repository import Feeds
+from xscl.service.restore import accept, restore
+from xscl.store import backup as backup_module
+from xscl.store import migrations
+from xscl.store.backup import MANIFEST, Backup, back_up, read_backup
+from xscl.store.commit_watermark import UNFINISHED, Seen, mark_path, read_mark, write_mark
+from xscl.store.data_directory import Home
+from xscl.store.store import Store
+from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
+from xscl.store.store_file import log_path
+
+ROOT = Path(__file__).resolve().parents[3]
+SUBSCRIPTIONS = {
+    "twice": "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
+    "next": "S//a->x NEXT{x=y} S//a->y",
+    "made": "SELECT <p>{x}</p> FROM S//a->x FOLLOWED BY{x=y, 4} S//a->y PUBLISH P",
+    "reads": "P//a->x FOLLOWED BY{x=y, 9} S//a->y",
+}
+PUSHES = 8
+
+
+def batch(number: int) -> list[xscl.Document]:
+    """Three documents, of which some meet those before."""
+    return [
+        xscl.Document("S", f"d{number}.{i}", number, f"<a>{(number + i) % 3}</a>".encode())
+        for i in range(3)
+    ]
+
+
+def found(engine: xscl.Engine) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(match.id, match.subscription, match.documents) for match in engine.matches()]
+
+
+def subscribed(path: Path | None) -> xscl.Engine:
+    engine = xscl.Engine(path)
+    engine.subscribe_many(SUBSCRIPTIONS.items())
+    return engine
+
+
+@pytest.fixture(scope="module")
+def never_stopped() -> list[tuple[str, str, tuple[str, ...]]]:
+    """The matches of an engine that took all batches and was never stopped."""
+    with subscribed(None) as engine:
+        for number in range(PUSHES):
+            engine.push(batch(number))
+        engine.flush()
+        result = found(engine)
+    assert {subscription for _, subscription, _ in result} == set(SUBSCRIPTIONS)
+    return result
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "data")
+
+
+# -- Taken at any moment -------------------------------------------------------------------
+
+
+def test_at_any_point_a_restored_store_goes_on(
+    home: Home, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+) -> None:
+    home.create()
+    with subscribed(home.database) as engine:
+        for number in range(PUSHES):
+            made = engine.backup(tmp_path / f"{number}.tar")
+            assert (made.store, made.commits) == ("", 0) or made.commits == number + 2
+            engine.push(batch(number))
+        engine.flush()
+        assert found(engine) == never_stopped
+    for number in (0, 1, 4, PUSHES - 1):
+        elsewhere = Home(tmp_path / f"elsewhere {number}")
+        done = restore(tmp_path / f"{number}.tar", elsewhere)
+        assert (done.aside, done.kept, done.waiting) == (None, (), 0)
+        with xscl.Engine(elsewhere.database) as engine:
+            for later in range(number, PUSHES):
+                engine.push(batch(later))
+            engine.flush()
+            assert found(engine) == never_stopped
+
+
+def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
+    """Checkpoints are made all the time, but for the time of a backup; the log is never whole."""
+    home.create()
+    stop = threading.Event()
+    failures: list[BaseException] = []
+    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
+        store.fetch("SET checkpoint_threshold = '1 KB'")
+
+        def push() -> None:
+            try:
+                number = 0
+                while not stop.is_set():
+                    engine.push(batch(number))
+                    number += 1
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=push)
+        thread.start()
+        commits = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
+        with store.at_rest() as (seen, parts):
+            while store.seen().commits < seen.commits + 5:
+                assert thread.is_alive()
+            later = Path(log_path(home.database)).stat().st_size
+            assert len(parts) == 1 or later > parts[1].size, "pushes go on while it is at rest"
+        ((threshold,),) = store.fetch("SELECT current_setting('checkpoint_threshold')")
+        stop.set()
+        thread.join()
+    assert not failures
+    assert threshold == "1000 bytes"
+    assert commits == sorted(commits)
+    for number, count in enumerate(commits):
+        elsewhere = Home(tmp_path / f"elsewhere {number}")
+        restore(tmp_path / f"{number}.tar", elsewhere)
+        with xscl.Engine(elsewhere.database) as engine:
+            rows = engine.sql("SELECT count(*) AS n FROM documents WHERE id LIKE 'd%.%'")
+            assert rows.to_pylist() == [{"n": 3 * (count - 2)}]
+            engine.push(batch(count))
+
+
+@pytest.mark.parametrize("ahead", [9, 1])
+def test_segments_that_are_deleted_while_the_store_is_copied(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """Those that were open are read to their end; of the others the backup is refused."""
+    home.create()
+    target = tmp_path / "backup.tar"
+    with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
+        engine.subscribe("next", SUBSCRIPTIONS["next"])
+        for number in range(4):
+            spool.append(batch(number), number)
+        copying = backup_module._add_store
+
+        def consumed_meanwhile(*given: Any) -> Any:
+            yield from copying(*given)
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+            assert spool.forget(3) == 3
+
+        monkeypatch.setattr(backup_module, "_add_store", consumed_meanwhile)
+        monkeypatch.setattr(backup_module, "_AHEAD", ahead)
+        with closing(engine.host.connect()) as store:
+            if ahead == 1:
+                with pytest.raises(BackupError, match="was deleted before it was copied"):
+                    back_up(store, target, home.spool)
+                assert not target.exists()
+                return
+            made = back_up(store, target, home.spool)
+    assert [int(Path(name).stem) for name in made.segments] == [1, 2, 3, 4]
+    assert made.position == 0
+    assert read_backup(target) == made
+
+
+def test_the_file_is_private_and_replaced_as_a_whole(home: Home, tmp_path: Path) -> None:
+    target = tmp_path / "backup.tar"
+    home.create()
+    with subscribed(home.database) as engine:
+        first = engine.backup(target)
+        engine.push(batch(0))
+        second = engine.backup(target)
+        assert target.stat().st_mode & 0o777 == 0o600
+        assert (second.store, second.commits) == (first.store, first.commits + 1)
+        assert read_backup(target) == second
+        with pytest.raises(BackupError, match="is there already and is no backup"):
+            engine.backup(home.database)
+        with pytest.raises(BackupError, match="cannot be written: No such file"):
+            engine.backup(tmp_path / "nowhere" / "backup.tar")
+        with pytest.raises(BackupError, match="is there already and is no backup"):
+            engine.backup(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"backup.tar", "data"}
+
+
+def test_an_engine_in_memory_has_no_files(tmp_path: Path) -> None:
+    with xscl.Engine() as engine, pytest.raises(BackupError, match="in memory"):
+        engine.backup(tmp_path / "backup.tar")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rewritten_store_makes_no_backup(home: Home, tmp_path: Path) -> None:
+    home.create()
+    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
+        with pytest.raises(BackupError, match="was rewritten"), store.at_rest():
+            store.fetch("CHECKPOINT")
+        engine.backup(tmp_path / "backup.tar")
+
+
+OPEN = """
+import duckdb, sys
+try:
+    duckdb.connect(sys.argv[1]).execute("SELECT 1")
+except duckdb.Error as error:
+    print(error)
+"""
+
+
+def test_a_backup_leaves_the_lock_of_duckdb(home: Home, tmp_path: Path) -> None:
+    home.create()
+    with subscribed(home.database) as engine:
+        for name in ("one", "two"):
+            engine.backup(tmp_path / name)
+        done = subprocess.run(
+            [sys.executable, "-c", OPEN, str(home.database)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert f"(PID {os.getpid()})" in done.stdout, done.stderr
+
+
+# -- Damaged backups -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a data directory that has consumed two of four segments, and its backup."""
+    place = tmp_path_factory.mktemp("backed up")
+    home = Home(place / "data")
+    home.create()
+    with subscribed(home.database) as engine, Spool(home.spool) as spool:
+        for number in range(2):
+            spool.append(batch(number), number)
+        DirectConsumer(spool, EngineSink(engine)).run_once()
+        for number in range(2, 4):
+            spool.append(batch(number), number)
+        with closing(engine.host.connect()) as store:
+            made = back_up(store, place / "backup.tar", home.spool)
+    assert [Path(name).stem for name in made.segments] == [f"{n:012d}" for n in (3, 4)]
+    assert made.position == 2
+    return place
+
+
+@pytest.fixture
+def backup(home: Home, backed_up: Path) -> Path:
+    """A backup of the data directory `home`, which lies beside it."""
+    shutil.copytree(backed_up, home.path.parent, dirs_exist_ok=True)
+    return home.path.parent / "backup.tar"
+
+
+def rewritten(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
+    """Change the members of a backup."""
+    with tarfile.open(path) as archive:
+        members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+    change(members)
+    with tarfile.open(path, "w") as archive:
+        for name, image in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(image)
+            archive.addfile(info, io.BytesIO(image))
+
+
+def edited(path: Path, **values: Any) -> None:
+    """Change what the manifest says."""
+
+    def change(members: dict[str, bytes]) -> None:
+        manifest = json.loads(members[MANIFEST])
+        members[MANIFEST] = json.dumps(manifest | values).encode()
+
+    rewritten(path, change)
+
+
+def renamed(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
+    """Give a member another name, in the manifest too."""
+
+    def change(members: dict[str, bytes]) -> None:
+        items = [(new if name == old else name, image) for name, image in members.items()]
+        members.clear()
+        members.update(items)
+        members[MANIFEST] = members[MANIFEST].replace(old.encode(), new.encode())
+
+    return change
+
+
+def flipped(path: Path, offset: int) -> None:
+    image = bytearray(path.read_bytes())
+    image[offset] ^= 0xFF
+    path.write_bytes(image)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte of the database": (lambda p: flipped(p, 512 + 5_000), "checksum of state.duckdb"),
+    "a byte of a header": (lambda p: flipped(p, 100), "no backup of xscl, or it is damaged"),
+    "cut in half": (lambda p: os.truncate(p, p.stat().st_size // 2), "damaged"),
+    "without its end": (lambda p: rewritten(p, lambda m: m.pop(MANIFEST)), "its end"),
+    "without a part": (lambda p: rewritten(p, lambda m: m.pop("spool/latest")), "parts"),
+    "empty": (lambda p: os.truncate(p, 0), "damaged"),
+    "a text": (lambda p: p.write_text("dear friend, " * 99), "damaged"),
+    "a manifest of nothing": (
+        lambda p: rewritten(p, lambda m: m.update({MANIFEST: b"[]"})),
+        "its manifest cannot be read",
+    ),
+    "another store": (lambda p: edited(p, store="other"), "not the one that its manifest says"),
+    "more commits": (lambda p: edited(p, commits=999), "not the one that its manifest says"),
+    "a later release": (lambda p: edited(p, version=99), "made by a later release"),
+    "a development version": (
+        lambda p: edited(p, version=9),
+        r"made by a development version \(schema 9\)",
+    ),
+    "a later format": (lambda p: edited(p, format=2), "made by a later release"),
+    "a path out of it": (
+        lambda p: rewritten(p, renamed("spool/latest", "../../latest")),
+        "which no backup does",
+    ),
+    "no database": (lambda p: rewritten(p, renamed(DATABASE, "spool/000000000009.arrow")), "parts"),
+}
+
+
+@pytest.mark.parametrize("damage", list(DAMAGE))
+def test_a_damaged_backup_touches_nothing(home: Home, backup: Path, damage: str) -> None:
+    spoil, match = DAMAGE[damage]
+    spoil(backup)
+    before = everything(home)
+    with pytest.raises(BackupError, match=match):
+        restore(backup, home, force=True)
+    assert everything(home) == before
+    assert not (backup.parent / "latest").exists()
+
+
+def everything(home: Home) -> dict[str, bytes]:
+    """All files of a data directory, but for locks."""
+    files = (path for path in home.path.rglob("*") if path.is_file() and "lock" not in path.name)
+    return {str(path.relative_to(home.path)): path.read_bytes() for path in files}
+
+
+# -- Into a directory ----------------------------------------------------------------------
+
+
+def consumed(home: Home) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Consume what waits, end the input, and return all matches."""
+    with xscl.Engine(home.database) as engine:
+        with Spool(home.spool) as spool:
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+        engine.flush()
+        return sorted(found(engine))
+
+
+def append(home: Home, *numbers: int) -> None:
+    with Spool(home.spool) as spool:
+        for number in numbers:
+            spool.append(batch(number), number)
+
+
+def test_on_another_machine(home: Home, backup: Path, tmp_path: Path) -> None:
+    elsewhere = Home(tmp_path / "elsewhere")
+    shutil.move(home.path, tmp_path / "gone")
+    done = restore(backup, elsewhere)
+    assert (done.aside, done.waiting, done.backup.position) == (None, 2, 2)
+    append(elsewhere, *range(4, PUSHES))
+    with Spool(elsewhere.spool, read_only=True) as spool:
+        assert spool.numbers(0) == [3, 4, 5, 6, 7, 8]
+    with subscribed(None) as engine:
+        for number in range(PUSHES):
+            engine.push(batch(number))
+        engine.flush()
+        assert consumed(elsewhere) == sorted(found(engine))
+
+
+def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
+    """A backup that the engine makes of itself after two segments; feeds know of later ones."""
+    home.create()
+    with subscribed(home.database) as engine:
+        append(home, *range(2))
+        with Spool(home.spool) as spool:
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+        if known:
+            with Feeds(engine) as feeds:
+                feeds.record_all([feeds.add("http://a.example/")], segment=known)
+        return engine.backup(target)
+
+
+@pytest.mark.parametrize(
+    ("lost", "known"),
+    usually(
+        [("everything", 0), ("everything", 4), ("the spool", 0), ("the spool", 4)],
+        ("everything", 4),
+        ("the spool", 0),
+        several=True,
+    ),
+)
+def test_a_backup_without_a_spool_is_served(
+    home: Home,
+    tmp_path: Path,
+    never_stopped: list[tuple[str, str, tuple[str, ...]]],
+    lost: str,
+    known: int,
+) -> None:
+    assert without_spool(home, tmp_path / "backup.tar", known).position == 2
+    shutil.rmtree(home.path if lost == "everything" else home.spool)
+    done = restore(tmp_path / "backup.tar", home, force=lost == "the spool")
+    assert (done.waiting, done.missing) == (0, max(0, known - 2))
+    append(home, *range(2, PUSHES))
+    with xscl.Engine(home.database) as engine, Feeds(engine, home.spool):
+        assert Spool(home.spool, read_only=True).numbers(0)[0] == max(2, known) + 1
+    assert consumed(home) == sorted(never_stopped)
+
+
+def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
+    home: Home, backup: Path, tmp_path: Path
+) -> None:
+    """The first one was broken off, when it had written the mark only."""
+    other = Home(tmp_path / "other")
+    other.create()
+    append(other, 9)
+    write_mark(other.database, Seen(read_backup(backup).store, UNFINISHED))
+    done = restore(backup, other, force=True)
+    assert "spool" in done.kept
+    assert done.waiting == 2
+    expected = consumed(home)
+    assert consumed(other) == expected
+
+
+def test_in_the_place_of_what_went_further(
+    home: Home, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+) -> None:
+    append(home, *range(4, PUSHES - 1))
+    assert len(consumed(home)) > 0
+    home.checkpoint.mkdir()
+    with pytest.raises(
+        BackupError, match=r"there is data in .*: state\.duckdb, .*checkpoint, spool"
+    ):
+        restore(backup, home)
+    done = restore(backup, home, force=True)
+    assert done.aside is not None
+    assert set(done.kept) == {"state.duckdb", "state.duckdb.mark", "checkpoint"}
+    assert done.waiting == PUSHES - 1 - 2
+    append(home, PUSHES - 1)
+    assert consumed(home) == sorted(never_stopped)
+    with closing(Store(done.aside / DATABASE)) as store:
+        assert store.seen().commits > done.backup.commits
+    assert consumed(home) == sorted(never_stopped), "nothing twice"
+
+
+def test_segments_that_were_deleted_since_come_back(
+    home: Home, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+) -> None:
+    append(home, *range(4, PUSHES))
+    consumed(home)
+    for number in (1, 2, 3, 4, 5):
+        (home.spool / f"{number:012d}.arrow").unlink()
+    done = restore(backup, home, force=True)
+    assert done.waiting == 5
+    assert "spool" not in done.kept
+    with Spool(home.spool, read_only=True) as spool:
+        assert (spool.numbers(0), spool.latest()) == ([3, 4, 6, 7, 8], PUSHES)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, marked: bool) -> None:
+    other = Home(tmp_path / "other")
+    other.create()
+    if marked:
+        subscribed(other.database).close()
+    append(other, 9, 9, 9, 9, 9)
+    done = restore(backup, other, force=True)
+    assert "spool" in done.kept
+    assert done.waiting == 2
+    assert done.aside is not None
+    with Spool(done.aside / "spool", read_only=True) as spool:
+        assert spool.latest() == 5
+
+
+def test_a_backup_of_an_earlier_version(
+    home: Home, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release to come, which has a step more, restores what this one has backed up."""
+
+    def step(run: migrations.Run) -> None:
+        run("CREATE TABLE state.later(n INTEGER)")
+
+    following = max(migrations.current_version() + 1, migrations.DEVELOPMENT.stop)
+    monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, following: step})
+    elsewhere = Home(tmp_path / "elsewhere")
+    done = restore(backup, elsewhere)
+    with xscl.Engine(elsewhere.database) as engine:
+        assert engine.sql("SELECT * FROM state.later").num_rows == 0
+        assert len(engine.matches()) > 0
+        # the upgrade, and the new generation
+        assert getattr(read_mark(elsewhere.database), "commits", 0) == done.backup.commits + 2
+    assert not list(elsewhere.path.glob("*.v*"))
+
+
+RESTORE = """
+import os, pathlib, random, shutil, signal, sys
+from xscl.store.data_directory import Home
+from xscl.service.restore import restore
+
+def put_back(folder, point):
+    steps = 0
+    def count(frame, event, argument):
+        nonlocal steps
+        name = getattr(argument, "__name__", "")
+        steps += event == "c_call" and name in ("rename", "replace", "fsync", "unlink", "mkdir")
+        if steps == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    restore(pathlib.Path(sys.argv[1]), Home(pathlib.Path(folder)), force=True)
+    sys.setprofile(None)
+    return steps
+
+def killed(folder, point):
+    child = os.fork()
+    if not child:
+        pathlib.Path(folder + ".steps").write_text(str(put_back(folder, point)))
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+source = sys.argv[2]
+shutil.copytree(source, source + ".whole")
+assert not killed(source + ".whole", -1)
+steps = int(pathlib.Path(source + ".whole.steps").read_text())
+for point in sorted({*range(steps - 11, steps + 1, 2), *range(1, steps, 24)}):
+    shutil.copytree(source, f"{source}.{point}")
+    assert killed(f"{source}.{point}", point)
+    print(point)
+"""
+
+
+def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
+    home: Home, backup: Path, tmp_path: Path
+) -> None:
+    append(home, *range(4, PUSHES))
+    expected = consumed(home)
+    home.checkpoint.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RESTORE, str(backup), str(home.path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    refused = whole = 0
+    for point in done.stdout.split():
+        place = Home(Path(f"{home.path}.{point}"))
+        seen = read_mark(place.database)
+        assert seen is not None
+        if seen.commits == UNFINISHED:
+            with pytest.raises(StoreWentBack, match="a restore was broken off; run it again"):
+                xscl.Engine(place.database)
+            restore(backup, place, force=True)
+            refused += 1
+        assert consumed(place) == expected
+        whole += seen.commits != UNFINISHED
+        shutil.rmtree(place.path)
+    assert refused > 2
+    assert whole > 2
+
+
+# -- Accepting what is there ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a kill leaves of a data directory, with commits 2 to 4 in the log only."""
+    home = Home(tmp_path_factory.mktemp("alive") / "data")
+    home.create()
+    subscribed(home.database).close()
+    place = tmp_path_factory.mktemp("left") / "data"
+    with xscl.Engine(home.database) as engine:
+        append(home, *range(3))
+        with Spool(home.spool, read_only=True) as spool:
+            DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
+        shutil.copytree(home.path, place)
+    return place
+
+
+@pytest.fixture
+def killed(left: Path, tmp_path: Path) -> Home:
+    """A data directory as a kill leaves it."""
+    return Home(shutil.copytree(left, tmp_path / "killed"))
+
+
+@pytest.mark.parametrize("log", usually(["removed", "damaged", "sound"], "removed", "damaged"))
+def test_a_store_without_its_log(killed: Home, log: str) -> None:
+    path = log_path(killed.database)
+    if log == "removed":
+        path.unlink()
+    elif log == "damaged":
+        image = path.read_bytes()
+        path.write_bytes(image[: len(image) // 2] + b"\x55" * (len(image) // 2))
+    if log != "sound":
+        with pytest.raises((StoreWentBack, StoreDamaged)):
+            consumed(killed)
+    done = accept(killed)
+    assert done.commits == (5 if log == "sound" else 2)
+    assert done.lost == 5 - done.commits
+    assert done.kept in ((), (path.name,))
+    with subscribed(None) as engine:
+        for number in range(3):
+            engine.push(batch(number))
+        engine.flush()
+        assert consumed(killed) == sorted(found(engine))
+
+
+def test_no_store_at_all(killed: Home) -> None:
+    killed.database.unlink()
+    with pytest.raises(StoreWentBack, match="the file is missing"):
+        consumed(killed)
+    done = accept(killed)
+    assert (done.commits, done.lost) == (0, 5)
+    assert set(done.kept) == {log_path(killed.database).name, mark_path(killed.database).name}
+    assert consumed(killed) == []
+
+
+@pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
+def test_neither_store_nor_mark(killed: Home, left_there: str) -> None:
+    for path in (killed.database, log_path(killed.database), mark_path(killed.database)):
+        path.unlink()
+    if left_there != "spool":
+        killed.checkpoint.mkdir()
+        (killed.checkpoint / "metadata").write_text(json.dumps({"id": "a query"}))
+    if left_there == "checkpoint":
+        shutil.rmtree(killed.spool)
+    assert killed.exists()
+    with pytest.raises(StoreWentBack, match="the file and its mark are missing, and the") as caught:
+        xscl.Engine(killed.database)
+    assert caught.value.hint is not None
+    assert f"xscl restore --accept --data {killed.path}" in caught.value.hint
+    assert not killed.database.exists()
+    assert not mark_path(killed.database).exists()
+    done = accept(killed)
+    assert (done.commits, done.lost) == (0, None)
+    consumed(killed)
+    with xscl.Engine(killed.database) as engine:
+        assert engine.sql("FROM documents").num_rows == (0 if left_there == "checkpoint" else 9)
+
+
+def test_another_store(killed: Home, tmp_path: Path) -> None:
+    log_path(killed.database).unlink()
+    with subscribed(tmp_path / "other.duckdb") as engine:
+        for number in range(9):
+            engine.push(batch(number))
+    shutil.copy(tmp_path / "other.duckdb", killed.database)
+    with pytest.raises(StoreWentBack, match="it is the store"):
+        consumed(killed)
+    done = accept(killed)
+    assert (done.commits, done.lost) == (11, None)
+    consumed(killed)
+
+
+@pytest.mark.parametrize("checkpoint", ["ahead", "damaged", "fits", "none"])
+def test_the_checkpoint_of_spark(killed: Home, checkpoint: str) -> None:
+    if checkpoint != "none":
+        (killed.checkpoint / "commits").mkdir(parents=True)
+        text = "" if checkpoint == "damaged" else json.dumps({"id": "a query"})
+        (killed.checkpoint / "metadata").write_text(text)
+    if checkpoint == "ahead":
+        (killed.checkpoint / "commits" / "7").touch()
+    done = accept(killed)
+    assert ("checkpoint" in done.kept) == (checkpoint in ("ahead", "damaged"))
+    assert killed.checkpoint.exists() == (checkpoint == "fits")
+
+
+def test_damage_is_not_accepted(killed: Home) -> None:
+    flipped(killed.database, 4096 + 20)
+    before = everything(killed)
+    with pytest.raises(StoreDamaged):
+        accept(killed)
+    assert everything(killed) == before

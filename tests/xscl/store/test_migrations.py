@@ -1,0 +1,197 @@
+"""A store of an earlier release is migrated when it is opened; one of a development version not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import xscl
+from tests.examples import usually
+from tests.xscl.commandline import called
+from xscl.errors import StoreError
+from xscl.store import migrations
+from xscl.store.commit_watermark import read_mark
+from xscl.store.migrations import DEVELOPMENT, FIRST, Run, Step
+from xscl.store.store import Store
+from xscl.store.store_errors import StoreWentBack, WrongVersion
+
+NEXT = DEVELOPMENT.stop
+"""The version that the first step leads to."""
+
+Plant = Callable[..., None]
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """Give the release further steps."""
+
+    def planted(*steps: Step) -> None:
+        monkeypatch.setattr(migrations, "STEPS", dict(enumerate(steps, NEXT)))
+
+    return planted
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A store of this release, with two documents."""
+    path = tmp_path / "state.duckdb"
+    with xscl.Engine(path) as engine:
+        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y")
+        for number in (1, 2):
+            engine.push(document(number), source=("direct", number))
+    return path
+
+
+def document(number: int) -> xscl.Document:
+    return xscl.Document("S", f"d{number}", number, b"<a>k</a>")
+
+
+def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{path}' AS store (READ_ONLY); USE store")
+        names = connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
+        ).fetchall()
+        return {
+            name: connection.execute(f"SELECT * FROM state.{name} ORDER BY ALL").fetchall()
+            for (name,) in names
+        }
+
+
+def rename(run: Run) -> None:
+    run("ALTER TABLE state.ledger RENAME TO offsets")
+
+
+def rename_back(run: Run) -> None:
+    run("ALTER TABLE state.offsets RENAME TO ledger")
+    run("UPDATE state.ledger SET batch_id = batch_id + 10")
+
+
+def fail(run: Run) -> None:
+    run("DROP TABLE state.ledger")
+    run("SELECT * FROM state.nowhere")
+
+
+# -- Steps ---------------------------------------------------------------------------------
+
+
+def test_steps_are_taken_in_order_and_once(old: Path, plant: Plant) -> None:
+    plant(rename, rename_back)
+    for _ in range(2):
+        with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
+            assert store.meta("version") == NEXT + 1
+            assert engine.consumed("direct") == 12
+            assert len(engine.matches()) == 1
+
+
+def test_a_store_of_a_version_between_takes_the_later_steps(old: Path, plant: Plant) -> None:
+    plant(rename)
+    with closing(Store(old)) as store:
+        assert store.has("offsets")
+    plant(rename, rename_back)
+    with xscl.Engine(old) as engine:
+        assert engine.consumed("direct") == 12
+
+
+def test_a_copy_is_kept_and_said(old: Path, plant: Plant, caplog: pytest.LogCaptureFixture) -> None:
+    before = rows(old)
+    plant(rename, rename_back)
+    xscl.Engine(old).close()
+    kept = old.with_name(f"{old.name}.v{FIRST}")
+    assert rows(kept) == before
+    assert kept.stat().st_mode & 0o777 == 0o600
+    (record,) = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "xscl.store.store")
+    assert record.getMessage() == (
+        f"the store {old} is of version {NEXT + 1} now; what it was, version {FIRST}, "
+        f"is kept in {kept}"
+    )
+    caplog.clear()
+    xscl.Engine(old).close()
+    assert not caplog.records
+    kept.replace(old)
+    with pytest.raises(StoreWentBack, match="the last 1 are missing"):
+        xscl.Engine(old)
+
+
+def test_the_command_line_says_it(old: Path, plant: Plant) -> None:
+    plant(rename, rename_back)
+    checked = called("doctor", "--json", "--data", str(old.parent))
+    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    assert found["sign"] == "warn"
+    assert f"migrates it to version {NEXT + 1}" in found["hint"]
+    done = called("subscriptions", "--data", str(old.parent))
+    assert done.exit_code == 0
+    assert f"xscl: the store {old} is of version {NEXT + 1} now" in done.stderr
+
+
+@pytest.mark.parametrize("steps", usually([(fail,), (rename, rename_back, fail)], (fail,)))
+def test_all_steps_or_none(
+    old: Path, plant: Plant, monkeypatch: pytest.MonkeyPatch, steps: tuple[Step, ...]
+) -> None:
+    before, counted = rows(old), read_mark(old)
+    plant(*steps)
+    with pytest.raises(StoreError, match="nowhere"):
+        xscl.Engine(old)
+    assert rows(old) == before
+    monkeypatch.undo()
+    with xscl.Engine(old) as engine:
+        assert engine.consumed("direct") == 2
+        assert read_mark(old) == counted
+
+
+def test_no_step_leads_to_a_version_of_development() -> None:
+    assert list(migrations.STEPS) == list(range(NEXT, NEXT + len(migrations.STEPS)))
+    assert migrations.current_version() == max(migrations.STEPS, default=FIRST)
+
+
+# -- Development versions ------------------------------------------------------------------
+
+
+def marked(path: Path, version: int) -> dict[str, list[tuple[object, ...]]]:
+    """Make a store say that it is of another version, and return its rows."""
+    with closing(Store(path)) as store, store.transaction():
+        store.set_meta(version=version)
+    return rows(path)
+
+
+@pytest.mark.parametrize("version", usually(list(DEVELOPMENT), 2, 9))
+def test_a_store_of_a_development_version_is_refused(old: Path, plant: Plant, version: int) -> None:
+    before = marked(old, version)
+    plant(rename)
+    with pytest.raises(WrongVersion) as refused:
+        xscl.Engine(old)
+    assert refused.value.message == (
+        f"the store {old} was written by a development version (schema {version})"
+    )
+    assert rows(old) == before
+    checked = called("doctor", "--json", "--data", str(old.parent))
+    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
+
+
+def test_the_commands_that_a_refusal_names_move_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = ("--data", "old"), ("--data", "new")
+    query = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
+    called("subscribe", "q", query, *old)
+    called("subscribe", "r", f'{query[:-1]}z[. = "1,2"]', "--updates", *old)
+    called("feeds", "add", "https://feeds.example/a.xml", "--stream", "feeds_a", *old)
+    before = called("subscriptions", "--json", *old).stdout
+    hint = str(WrongVersion(Path("state.duckdb"), 9).hint)
+    exports = [command.split(" ", 1) for command in hint.split("'")[1::2]]
+    select = exports[0][1].split('"')
+    assert called("sql", select[1], *select[2].split(), *old).exit_code == 0
+    assert called(*exports[1][1].split(), *old).exit_code == 0
+    assert called(*exports[2][1].split(), "subscriptions.csv", *new).exit_code == 0
+    assert called(*exports[3][1].split(), "feeds.formats.opml", *new).exit_code == 0
+    assert called("subscriptions", "--json", *new).stdout == before
+    assert "https://feeds.example/a.xml" in called("feeds", "list", *new).stdout

@@ -1,0 +1,149 @@
+"""Matches as they are shown: which values carry which number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xscl
+from xscl.subscriptions.match import Match
+from xscl.web.cards import Card, Value, shown
+from xscl.web.gallery import case_of, found
+
+
+def values(card: Card) -> list[Value]:
+    """Return all values of a card."""
+    told = [card.title, card.origin, card.text, *card.categories, *card.values]
+    return [value for value in told if value is not None]
+
+
+def joined(match: Match) -> list[list[tuple[str, int]]]:
+    """Return what carries a number, document by document."""
+    return [
+        [(value.text, value.joined) for value in values(card) if value.joined]
+        for card in shown(match, "x").cards
+    ]
+
+
+def of_case(slug: str) -> Sequence[Match]:
+    case = case_of(slug)
+    assert case is not None
+    return found(case)
+
+
+def matches(query: str, *documents: str) -> Sequence[Match]:
+    """Return the matches of a query over documents of a stream S, one a second."""
+    engine = xscl.Engine()
+    engine.subscribe("x", query)
+    second = 1_000_000
+    engine.push(
+        [
+            xscl.Document("S", f"d{number}", number * second, text.encode())
+            for number, text in enumerate(documents, 1)
+        ]
+    )
+    engine.flush()
+    return engine.matches()
+
+
+def test_joined_values_have_one_number_on_both_sides() -> None:
+    (match,) = of_case("advisory-then-release")
+    assert joined(match) == [[("libtide", 1), ("2.4.1", 2)], [("libtide", 1), ("2.4.1", 2)]]
+
+
+def test_a_chain_of_comparisons_has_one_number() -> None:
+    (match,) = matches(
+        "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y] FOLLOWED BY{y = z, 1 h} S//c[./k->z]",
+        "<a><k>7</k></a>",
+        "<b><k>7</k></b>",
+        "<c><k>7</k></c>",
+    )
+    assert joined(match) == [[("7", 1)], [("7", 1)], [("7", 1)]]
+
+
+def test_functions_and_paths_mark_the_nodes_below() -> None:
+    (match,) = matches(
+        "S//a->p FOLLOWED BY{lower-case(p/k) = q/@k, 1 h} S//b->q",
+        "<a><n>no</n><k>SEA</k></a>",
+        '<b k="sea"><n>no</n></b>',
+    )
+    assert joined(match) == [[("SEA", 1)], [("sea", 1)]]
+
+
+def test_an_inequality_marks_what_it_compares() -> None:
+    (match,) = matches(
+        "S//a[./k->x][./v->v] FOLLOWED BY{x = y AND w > v + 1, 1 h} S//b[./k->y][./v->w]",
+        "<a><k>k</k><v>1</v></a>",
+        "<b><k>k</k><v>3</v></b>",
+    )
+    assert joined(match) == [[("k", 1), ("1", 2)], [("k", 1), ("3", 2)]]
+
+
+def test_fold_marks_the_first_and_the_last_row() -> None:
+    match = of_case("rising")[1]
+    assert joined(match) == [
+        [("Lanterns", 1), ("120", 2)],
+        [("Lanterns", 1), ("310", 2)],
+    ]
+
+
+def test_an_item_is_shown_as_one() -> None:
+    (match,) = of_case("same-story")
+    first, again = shown(match, "x").cards
+    assert (first.origin, again.origin) == (
+        Value("from", "harbour-post.example", 2),
+        Value("from", "bay-times.example", 2),
+    )
+    assert first.url == "https://harbour-post.example/ferry"
+    assert first.text == Value("description", "Timetables follow next week.")
+    assert first.values == ()
+
+
+def test_the_text_of_an_item_is_shown_without_its_html() -> None:
+    item = (
+        "<item><channel_url>https://a.example/f</channel_url><title>T</title><k>7</k><description>"
+        "&lt;p&gt;Ham &amp;amp; eggs&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;</description>"
+        "</item>"
+    )
+    (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
+    assert shown(match, "x").cards[0].text == Value("description", "Ham & eggs")
+    compared_ = "S//item[./description->x] FOLLOWED BY{x = y, 1 h} S//item[./description->y]"
+    (match,) = matches(compared_, item, item)
+    text = shown(match, "x").cards[0].text
+    assert text is not None
+    assert text.text.startswith("<p>Ham")
+
+
+def test_nothing_came_has_the_one_document() -> None:
+    (match,) = of_case("silence")
+    (card,) = shown(match, "x").cards
+    assert card.title.text == "Line 3 interrupted at the swing bridge"
+
+
+def test_a_constructed_output_is_shown() -> None:
+    (match,) = of_case("orders-and-invoices")
+    assert shown(match, "x").output == ('<disagree order="71" ordered="184.00" invoiced="214.00"/>')
+
+
+def test_long_values_are_cut_and_joined_leaves_come_in_any_case() -> None:
+    leaves = "".join(f"<l{n}>{'word ' * 200}</l{n}>" for n in range(40))
+    (match,) = matches(
+        "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y]",
+        f"<a>{leaves}<k>7</k></a>",
+        "<b><k>7</k></b>",
+    )
+    first = shown(match, "x").cards[0]
+    assert ("7", 1) in joined(match)[0]
+    assert len(first.values) < 15
+    assert max(len(value.text) for value in values(first)) <= 280
+
+
+def test_a_match_of_events_shows_its_values() -> None:
+    engine = xscl.Engine()
+    engine.stream("S", attributes={"title": str, "price": float})
+    engine.subscribe("cheap", "SELECT title, price FROM FILTER{price < 10}(S)", language="cel")
+    text = b"<s><title>Rope</title><price>9</price></s>"
+    (match,) = engine.push(xscl.Document("S", "d", 1, text))
+    found = shown(match, "cheap")
+    assert found.cards == ()
+    assert found.values[0] == Value("title", "Rope")
+    assert found.summary.startswith("title Rope")

@@ -1,0 +1,67 @@
+"""The gallery: each use case finds what it says, and the document of all shows all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from feeds.xml.xmlparse import parse
+from xscl.language.windows import refuse_bare_windows
+from xscl.web.gallery import HOUR, Case, all_found, case_of, cases, documents, found
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
+def test_a_use_case_finds_what_it_says(case: Case) -> None:
+    assert case.finds
+    assert tuple(match.documents for match in found(case)) == case.finds
+
+
+def test_all_use_cases_together_find_the_same() -> None:
+    together = all_found()
+    for case in cases():
+        assert tuple(match.documents for match in together[case.slug]) == case.finds
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
+def test_a_use_case_leaves_something_out(case: Case) -> None:
+    given = {document.id for document in case.documents}
+    used = {name for names in case.finds for name in names}
+    assert used <= given
+    assert case.slug in ("three-steps", "rise-then-warning") or used < given
+
+
+def test_there_is_a_use_case_of_every_kind() -> None:
+    assert len(cases()) >= 8
+    text = " ".join(case.query for case in cases())
+    for word in ("FOLLOWED BY", "NOT FOLLOWED BY", "FOLD", "SELECT", "!="):
+        assert word in text
+
+
+def test_queries_can_be_taken_as_they_are() -> None:
+    for case in cases():
+        refuse_bare_windows(case.query)
+        assert case_of(case.slug) is case
+
+
+def test_samples_are_moved_to_the_last_days() -> None:
+    now = 2_000_000_000_000_000
+    taken = documents(now)
+    assert max(one.timestamp for one in taken) == now - HOUR
+    assert len({one.id for one in taken}) == len(taken) == sum(len(c.documents) for c in cases())
+    assert {one.id for one in taken}.isdisjoint(one.id for one in documents(now + 1))
+    for one in taken:
+        parse(one.xml)
+
+
+def test_the_document_has_every_query_and_picture() -> None:
+    text = DOCUMENT.read_text("utf-8")
+    queries = [block.strip() for block in re.findall(r"```xscl\n(.*?)```", text, re.DOTALL)]
+    assert queries == [case.query for case in cases()]
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert len(pictures) >= len(cases())
+    for picture in pictures:
+        assert (DOCUMENT.parent / picture).read_bytes().startswith(b"\x89PNG")

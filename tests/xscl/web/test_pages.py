@@ -1,0 +1,367 @@
+"""Pages as a program sees them: what they hold, where they lead, what they refuse."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.xscl.commandline import called
+from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.web.shown import TRICKS, Shop, parsed
+from xscl.service.dependencies import COOKIE
+from xscl.store.data_directory import Home
+from xscl.web.rendering import POLICY, VIEWS
+
+PAGES = (
+    *(path for path, _ in VIEWS),
+    "/?subscription=tricky",
+    "/subscribe",
+    "/subscribe?example=rising",
+    "/subscriptions/tricky",
+    "/document?id=t00",
+    "/sign-in",
+    "/witnesses?example=4",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_allows_its_own_files_and_nothing_else(shop: Shop, path: str) -> None:
+    answer = shop.client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    page = parsed(answer.text)
+    assert page.get("lang") == "en"
+    assert page.xpath("count(//h1)") == 1
+    assert not page.xpath("//style | //script[not(@src)] | //*[@style]")
+    assert not page.xpath("//@*[starts-with(name(), 'on')]")
+    for address in page.xpath("//script/@src | //link/@href | //img/@src | //form/@action"):
+        assert address.startswith("/")
+        assert not address.startswith("//")
+
+
+def test_w9_what_a_document_says_is_html_that_can_do_no_harm(shop: Shop) -> None:
+    pages = [parsed(shop.client.get(f"/document?id=t{n}0").text) for n in range(len(TRICKS))]
+    said = [one for page in pages for one in page.xpath("//section[@class='said']")]
+    assert sum("description" in one.text_content() for one in said) >= len(TRICKS) - 2
+    assert {inner.tag for one in said for inner in one.iter()} == {"section"}
+
+
+def test_w9_tricks_are_shown_as_text(shop: Shop) -> None:
+    page = parsed(shop.client.get("/?subscription=tricky").text)
+    titles = {" ".join(each.text_content().split()) for each in page.xpath("//h3")}
+    for trick in TRICKS:
+        flat = " ".join(trick.split())
+        assert any(flat in title for title in titles)
+    inside = page.xpath("//article//*[self::script or self::img or self::svg or self::textarea]")
+    assert not inside
+    links = page.xpath("//article//a/@href")
+    assert links
+    assert all(link.startswith(("/subscriptions/", "/document?id=")) for link in links)
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_w9_what_a_person_writes_is_text(shop: Shop, trick: str) -> None:
+    for path, form in (
+        ("/subscribe", {"query": trick, "name": trick, "do": "try", "since": trick[:20]}),
+        ("/witnesses", {"sql": trick}),
+        ("/feeds/add", {"url": trick, "stream": trick, "tags": trick}),
+        ("/subscribe/check", {"query": trick}),
+        ("/sign-in", {"token": trick, "next": trick}),
+    ):
+        answer = shop.client.post(path, data=form)
+        assert answer.headers["content-type"].startswith("text/html")
+        page = parsed(answer.text)
+        assert not page.xpath("//script[not(@src)] | //img | //h1[contains(., 'caught')]")
+        assert not page.xpath("//button[contains(., 'caught')] | //@onfocus | //@onerror")
+        assert "49" not in page.text_content() or "{{" not in trick
+
+
+@pytest.mark.parametrize(
+    "path", ["/subscriptions/<script>x</script>", "/document?id=<script>x</script>"]
+)
+def test_w10_an_error_shows_what_was_asked_as_text(shop: Shop, path: str) -> None:
+    answer = shop.client.get(path)
+    assert answer.status_code in (404, 422)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"] == POLICY
+    page = parsed(answer.text)
+    assert not page.xpath("//script[not(@src)]")
+    assert "<script>x</script>" in page.text_content()
+
+
+def test_w11_forms_of_other_sites_are_refused(shop: Shop) -> None:
+    evil = {"Origin": "https://evil.example"}
+    before = shop.client.get("/subscriptions").text
+    for path in ("/subscribe", "/subscriptions/remove", "/feeds/add", "/sign-in", "/theme"):
+        answer = shop.client.post(path, data={"name": "tricky"}, headers=evil)
+        assert answer.status_code == 403
+    assert shop.client.get("/subscriptions").text == before
+
+
+def test_older_matches_are_on_further_pages(shop: Shop) -> None:
+    seen: list[str] = []
+    path: str | None = "/"
+    while path is not None:
+        page = parsed(shop.client.get(path).text)
+        seen.extend(page.xpath("//article/@data-place"))
+        following = page.xpath("//a[@rel='next']/@href")
+        path = following[0] if following else None
+    places = [tuple(map(int, place.split("."))) for place in seen]
+    assert len(places) == shop.count() > 10
+    assert places == sorted(places, reverse=True)
+
+
+def test_news_is_what_came_after_a_place(shop: Shop) -> None:
+    page = parsed(shop.client.get("/").text)
+    third = page.xpath("//article/@data-place")[2]
+    news = shop.client.get("/matches/news", params={"after": third})
+    assert news.headers["X-More"] == "no"
+    newer = parsed(f"<div>{news.text}</div>").xpath("//article/@data-place")
+    assert newer == page.xpath("//article/@data-place")[:2]
+    again = shop.client.get("/matches/news", params={"after": news.headers["X-After"]})
+    assert "<article" not in again.text
+    assert again.headers["X-After"] == news.headers["X-After"]
+
+
+def test_one_subscriptions_matches_are_read_by_themselves(shop: Shop) -> None:
+    asked = {"after": "0.0", "subscription": "tricky"}
+    news = shop.client.get("/matches/news", params=asked).text
+    shown = shop.client.get("/", params={"subscription": "tricky"}).text
+    for text in (news, shown):
+        names = {
+            each.text_content() for each in parsed(f"<div>{text}</div>").xpath("//article//h2")
+        }
+        assert names == {"tricky"}
+    assert shop.client.get("/", params={"subscription": "nobody's"}).status_code == 404
+
+
+def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:
+    query = "feeds//item->a[./title->t]\n  JOIN{t = w, 1 d} feeds//item->b[./title->u]"
+    answer = shop.client.post("/subscribe", data={"query": query, "do": "save", "name": "x"})
+    assert answer.status_code == 422
+    page = parsed(answer.text)
+    (told,) = page.xpath("//*[@id='problem']")
+    (excerpt,) = told.xpath(".//pre")
+    line, caret = excerpt.text.split("\n")
+    assert line[caret.index("^")] == "w"
+    assert (excerpt.get("data-line"), excerpt.get("data-column")) == ("2", str(line.index("w") + 1))
+    assert page.xpath("string(//textarea)").strip() == query
+
+
+def test_a_subscription_is_drawn_and_removed(shop: Shop) -> None:
+    shop.subscribe("for a moment", "S//a->x")
+    shown = shop.client.get("/subscriptions/for%20a%20moment")
+    assert "<svg" in shown.text
+    answer = shop.client.post("/subscriptions/remove", data={"name": "for a moment"})
+    assert answer.status_code == 303
+    assert shop.client.get("/subscriptions/for%20a%20moment").status_code == 404
+
+
+def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
+    for query in ("tricky", "S//a->x JOIN{x = y, 1 h} S//b->y"):
+        file = tmp_path / "drawn.svg"
+        arguments = ["explain", query, "--svg", str(file), "--url", shop.address]
+        done = called(*arguments)
+        assert done.exit_code == 0, done.stderr
+        assert "<svg" in file.read_text("utf-8")
+        file.unlink()
+
+
+def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop) -> None:
+    made = shop.client.post("/subscriptions/address", data={"name": "tricky"})
+    (address,) = re.findall(r"http://\S+/f/[^<]+\.atom", made.text)
+    assert shop.client.get(address).text.count("<entry") >= len(TRICKS)
+    page = shop.client.get("/subscriptions/tricky").text
+    assert address.rpartition("/")[2].partition(".")[0] not in page
+    (name,) = parsed(page).xpath("//input[@name='id']/@value")
+    shop.client.post("/subscriptions/address/revoke", data={"name": "tricky", "id": name})
+    assert shop.client.get(address).status_code == 404
+
+
+def test_matches_are_brought_to_a_file_that_is_added_on_the_page(shop: Shop) -> None:
+    shop.subscribe("brought", "brought//a->x")
+    form = {"name": "brought", "kind": "file", "to": "brought.jsonl"}
+    added = shop.client.post("/subscriptions/endpoint/add", data=form)
+    assert added.headers["location"] == "/subscriptions/brought#deliveries"
+    shop.push("brought", b"<a/>", "brought1", int(time.time() * 1e6))
+    eventually(lambda: "Has all there is" in _deliveries(shop, "brought").text_content())
+    shown = _deliveries(shop, "brought")
+    assert "file to brought.jsonl" in shown.text_content()
+    (id,) = shown.xpath(".//form[contains(@action, 'change')]/input[@name='id']/@value")
+    assert _change(shop, "brought", id, "rotate").status_code == 422
+    for deed, state in (("pause", "paused"), ("resume", "active")):
+        _change(shop, "brought", id, deed)
+        assert _deliveries(shop, "brought").xpath(f".//*[contains(@class, 'state-{state}')]")
+    _change(shop, "brought", id, "remove")
+    assert "Nowhere yet" in _deliveries(shop, "brought").text_content()
+
+
+def test_the_secret_of_a_webhook_is_shown_once_and_what_it_refuses_is_listed(
+    shop: Shop, deaf: str
+) -> None:
+    shop.subscribe("hooked", "hooked//a->x")
+    form = {"name": "hooked", "kind": "webhook", "to": f"http://{deaf}/hook"}
+    made = shop.client.post("/subscriptions/endpoint/add", data=form).text
+    (secret,) = re.findall(r"whsec_[\w+/=]+", made)
+    assert secret not in _deliveries(shop, "hooked").text_content()
+    shop.push("hooked", b"<a/>", "hooked1", int(time.time() * 1e6))
+    eventually(lambda: "1 failure in a row" in _deliveries(shop, "hooked").text_content())
+    (id,) = _deliveries(shop, "hooked").xpath(".//form[@class='actions']/input[@name='id']/@value")
+    again = _change(shop, "hooked", id, "rotate").text
+    (other,) = re.findall(r"whsec_[\w+/=]+", again)
+    assert other != secret
+    _change(shop, "hooked", id, "remove")
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "says"),
+    [
+        ("webhook", "javascript:alert(1)", "http"),
+        ("webhook", "http://169.254.169.254/latest", "169.254.169.254"),
+        ("mail", "a@example.org, b@example.org", "not one mail address"),
+        ("file", "../secrets.json", "a plain name"),
+        ("file", "x" * 200, "100 characters"),
+    ],
+)
+def test_what_is_no_place_to_deliver_to_is_told_beside_it(
+    shop: Shop, kind: str, to: str, says: str
+) -> None:
+    form = {"name": "tricky", "kind": kind, "to": to}
+    answer = shop.client.post("/subscriptions/endpoint/add", data=form)
+    assert answer.status_code in (403, 422)
+    page = parsed(answer.text)
+    assert says in page.xpath("string(//*[@id='deliveries']//*[@id='problem'])")
+    assert page.xpath("//input[@id='to']/@value") == [to]
+
+
+def _deliveries(shop: Shop, name: str) -> Any:
+    return parsed(shop.client.get(f"/subscriptions/{name}").text).get_element_by_id("deliveries")
+
+
+def _change(shop: Shop, name: str, id: str, deed: str) -> httpx.Response:
+    form = {"name": name, "id": id, "do": deed}
+    return shop.client.post("/subscriptions/endpoint/change", data=form)
+
+
+def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:
+    numbers = "SELECT * FROM (VALUES (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)) t(n, square)"
+    drawn = shop.client.post("/witnesses", data={"sql": numbers}).text
+    assert "square over n, 5 points" in drawn
+    assert "<circle" in drawn
+    texts = shop.client.post("/witnesses", data={"sql": "SELECT 'a' AS a, 'b' AS b"}).text
+    assert "<circle" not in texts
+
+
+def test_the_theme_is_remembered(shop: Shop) -> None:
+    answer = shop.client.post("/theme", data={"theme": "dark", "back": "/gallery"})
+    assert answer.headers["location"] == "/gallery"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "samesite=strict" in cookie
+    page = httpx.get(f"{shop.address}/gallery", headers={"Cookie": "xscl_theme=dark"})
+    assert 'data-theme="dark"' in page.text
+    wrong = httpx.get(f"{shop.address}/gallery", headers={"Cookie": 'xscl_theme=x"y'})
+    assert 'data-theme="auto"' in wrong.text
+
+
+def test_files_are_fetched_once(shop: Shop) -> None:
+    first = shop.client.get("/static/page.css")
+    assert first.headers["content-type"].startswith("text/css")
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert shop.client.get("/static/page.css", headers=tag).status_code == 304
+    for name in ("nothing.css", "..%2frendering.py", "%2e%2e/rendering.py"):
+        assert shop.client.get(f"/static/{name}").status_code == 404
+
+
+# -- Signing in ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service of its own, for users."""
+    with serving(Home(tmp_path_factory.mktemp("closed") / "data")) as running:
+        yield running
+
+
+def token_of(running: Running, user: str) -> str:
+    with running.client() as operator:
+        made = operator.post("/v1/tokens", json={"user": user, "label": "page"})
+        assert made.status_code == 201, made.text
+        return str(made.json()["token"])
+
+
+def test_w12_signing_in_goes_back_to_this_site_only(closed: Running) -> None:
+    token = token_of(closed, "alice")
+    with closed.client() as client:
+        for wanted, goes in (
+            ("/gallery", "/gallery"),
+            ("//evil.example", "/"),
+            ("/\\evil.example", "/"),
+            ("/%09/evil.example", "/%09/evil.example"),
+            ("/\t/evil.example", "/"),
+            ("https://evil.example", "/"),
+        ):
+            answer = client.post("/sign-in", data={"token": token, "next": wanted})
+            assert answer.status_code == 303
+            assert answer.headers["location"] == goes
+            assert re.search(rf'value="{re.escape(goes)}"', _asks(client, wanted))
+
+
+def _asks(client: httpx.Client, wanted: str) -> str:
+    return client.get("/sign-in", params={"next": wanted}).text
+
+
+def test_a_session_is_a_cookie_of_this_site_and_ends(closed: Running) -> None:
+    token = token_of(closed, "alice")
+    with closed.client() as client:
+        answer = client.post("/sign-in", data={"token": token})
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        session = client.cookies[COOKIE]
+        assert session != token
+        assert "Sign out alice" in client.get("/").text
+        assert client.get("/plan").status_code == 403
+        client.post("/sign-out")
+    with closed.client() as client:
+        late = client.get("/", headers={"Cookie": f"{COOKIE}={session}"})
+        assert late.status_code == 303
+        assert late.headers["location"].startswith("/sign-in?next=")
+
+
+def test_w7_wrong_tokens_are_refused(closed: Running) -> None:
+    with closed.client() as client:
+        answer = client.post("/sign-in", data={"token": "xscl_wrong"})
+        assert answer.status_code == 401
+        assert COOKIE not in answer.headers.get("set-cookie", "")
+
+
+def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
+    tokens = {name: token_of(closed, name) for name in ("alice", "bob")}
+    marker = "aLiceSecret"
+    with closed.client(tokens["alice"]) as alice:
+        for stream in ("left", "right"):
+            xml = f"<doc><k>{marker}</k></doc>".encode()
+            sent = alice.post(
+                f"/v1/documents/{stream}", params={"id": marker + stream}, content=xml
+            )
+            assert sent.status_code == 202, sent.text
+        query = "left//doc[./k->x] JOIN{x = y, 1 d} right//doc[./k->y]"
+        for name in (marker, "both"):
+            alice.put(f"/v1/subscriptions/{name}", json={"query": query, "since": "7 d"})
+        eventually(lambda: marker in alice.get("/").text)
+        assert marker in alice.get("/subscriptions").text
+        assert marker in alice.get(f"/document?id={marker}left").text
+    with closed.client(tokens["bob"]) as bob:
+        for path in (*PAGES, f"/subscriptions/{marker}", f"/document?id={marker}left"):
+            text = bob.get(path).text.replace(path.rpartition("=")[2], "")
+            text = text.replace(path.rpartition("/")[2], "")
+            assert marker not in text
+        tried = bob.post("/subscribe", data={"query": query, "do": "try"})
+        assert marker not in tried.text

@@ -1,0 +1,238 @@
+"""What is missing on this machine, or wrong with a data directory, and how to mend it.
+
+Nothing is changed by looking; a store that a service has open is left to that service.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from feeds.java import JavaNotFound, find_java
+from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
+from xscl.cli.extras import PACKAGES, Extra, install_command, missing
+from xscl.errors import StoreError
+from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
+from xscl.polling.credentials import NAME as SECRETS
+from xscl.polling.credentials import Secrets
+from xscl.polling.feed import FeedsError
+from xscl.polling.feed_repository import ticks
+from xscl.store.commit_watermark import NEW, read_mark
+from xscl.store.data_directory import Home
+from xscl.store.migrations import current_version
+from xscl.store.store import inspect
+from xscl.store.store_errors import restoring
+from xscl.store.store_file import remaining
+from xscl.time_format import ticks_of_time
+
+Sign: TypeAlias = Literal["ok", "warn", "bad"]
+
+_LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
+_OLDEST_PYTHON = (3, 11)
+_DAY = 86_400
+_WITHOUT_SPARK = f"'xscl serve' consumes directly without it; {install_command('spark')} adds it"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, how it is, and what to do about it."""
+
+    what: str
+    sign: Sign
+    found: str
+    hint: str | None = None
+
+
+def checkup(home: Home, host: str, port: int) -> Iterator[Finding]:
+    """Yield what is found of the machine, then of the data directory."""
+    yield _python()
+    yield _java()
+    yield _extra("spark", _WITHOUT_SPARK)
+    yield _extra("service", f"'xscl serve' needs it: {install_command('service')}")
+    yield _disk(home.path)
+    yield _clock(home)
+    yield _port(home, host, port)
+    yield from _directory(home)
+
+
+def _python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        return Finding("python", "bad", found, "xscl needs 3.11 or newer")
+    return Finding("python", "ok", found)
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except JavaNotFound as error:
+        return Finding("java", "warn", str(error), _WITHOUT_SPARK)
+    return Finding("java", "ok", f"Java {java.release}, {java.executable}")
+
+
+def _extra(extra: Extra, hint: str) -> Finding:
+    absent = missing(extra)
+    if absent:
+        return Finding(extra, "warn", f"not installed: {', '.join(absent)}", hint)
+    first = PACKAGES[extra][0]
+    return Finding(extra, "ok", f"{first} {version(first)}")
+
+
+def _disk(path: Path) -> Finding:
+    there = next(one for one in (path, *path.parents) if one.exists())
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1e9:.1f} GB free at {there}"
+    if free < _TOO_LITTLE:
+        return Finding("disk", "bad", found, "make room, or take another place with --data")
+    if free < _LITTLE:
+        return Finding("disk", "warn", found, "texts of documents may take 2 GB: serve --history")
+    return Finding("disk", "ok", found)
+
+
+def _clock(home: Home) -> Finding:
+    told = home.read_status() or {}
+    state, ahead = told.get("wall_clock", "ok"), told.get("wall_clock_ahead", 0.0)
+    if state != "ok" and home.address() is not None:
+        found = f"the wall clock is {ahead:+.0f} s against the clock that the service goes by"
+        sign: Sign = "warn" if state == "slowed" else "bad"
+        return Finding("clock", sign, found, way_back(state, ahead, ticks()))
+    now = time.time()
+    latest = ticks_of_time(told.get("clock") or "") or 0
+    if latest / SECOND > now + _DAY:
+        found = f"the latest document is {(latest / SECOND - now) / _DAY:.0f} d ahead of this clock"
+        hint = f"what comes until then is late; {restoring(home.database)} puts a backup back"
+        return Finding("clock", "bad", found, hint)
+    found = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    written = [one.stat().st_mtime for one in (home.database, home.status) if one.exists()]
+    if now < RELEASED / SECOND or any(one > now + _DAY for one in written):
+        return Finding("clock", "bad", f"{found} is in the past", "set the clock of this machine")
+    return Finding("clock", "ok", found)
+
+
+def _port(home: Home, host: str, port: int) -> Finding:
+    address = home.address()
+    if address is not None:
+        return Finding("port", "ok", f"the service is at {address}")
+    where = f"{host} port {port}"
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(place)
+    except OSError as error:
+        hint = "choose another one with --port; 0 takes any that is free"
+        return Finding("port", "warn", f"{where}: {error.strerror}", hint)
+    return Finding("port", "ok", f"{where} is free")
+
+
+def _directory(home: Home) -> Iterator[Finding]:
+    """Yield what is found of a data directory."""
+    path = home.path
+    if not path.exists():
+        yield Finding("data", "ok", f"{path} is not there yet: what keeps something makes it")
+        return
+    yield _permissions(path)
+    yield _secrets(path)
+    yield _spool(home)
+    holder = home.holder()
+    if holder is not None:
+        yield Finding("lock", "ok", f"in use by process {holder.pid}, 'xscl {holder.command}'")
+        yield Finding("store", "ok", "looked after by that process")
+        return
+    yield Finding("lock", "ok", "nobody uses the data directory")
+    yield _store(home)
+
+
+def _permissions(path: Path) -> Finding:
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not path.is_dir():
+        return Finding("data", "bad", f"{path} is no directory", "take another one with --data")
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        return Finding("data", "bad", f"{path} cannot be written", f"it is of user {found.st_uid}")
+    if mode & 0o077:
+        said = f"others can reach {path} (mode {mode:04o})"
+        return Finding("data", "bad", said, f"chmod 700 {path}")
+    return Finding("data", "ok", f"{path}, yours alone")
+
+
+def _secrets(path: Path) -> Finding:
+    file = path / SECRETS
+    if not file.exists():
+        return Finding("secrets", "ok", "none")
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if mode & 0o077:
+        return Finding(
+            "secrets", "bad", f"others can read {file} (mode {mode:04o})", f"chmod 600 {file}"
+        )
+
+    def look() -> Finding:
+        Secrets(file)
+        return Finding("secrets", "ok", f"{file}, yours alone")
+
+    return _looked("secrets", look)
+
+
+def _spool(home: Home) -> Finding:
+    if not home.spool.exists():
+        return Finding("spool", "ok", "nothing was taken in yet")
+
+    def look() -> Finding:
+        spool = Spool(home.spool, read_only=True)
+        numbers = spool.numbers(0)
+        latest, consumed = spool.latest(), (home.read_status() or {}).get("position", 0)
+        spool.expect(min(consumed, latest), latest)
+        for number in numbers[-1:]:
+            for _ in spool.read(number):
+                pass
+        return Finding("spool", "ok", f"{len(numbers)} segments up to {latest}")
+
+    return _looked("spool", look)
+
+
+def _store(home: Home) -> Finding:
+    mark = read_mark(home.database)
+    restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
+    if not home.database.exists():
+        remains = remaining(home.database)
+        if mark is None and remains is not None:
+            found = f"{home.database} and its mark are missing, and {remains}"
+            return Finding("store", "bad", found, restore)
+        if mark is None or mark.commits == NEW:
+            return Finding("store", "ok", "none yet")
+        return Finding("store", "bad", f"{home.database} is missing", restore)
+
+    def look() -> Finding:
+        found, seen = inspect(home.database)
+        if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
+            return Finding("store", "bad", "it is older than its mark says", restore)
+        said = f"version {found}, {seen.commits} commits"
+        if found < current_version():
+            hint = f"the next command migrates it to version {current_version()} and keeps a copy"
+            return Finding("store", "warn", said, hint)
+        return Finding("store", "ok", said)
+
+    return _looked("store", look)
+
+
+def _looked(what: str, look: Callable[[], Finding]) -> Finding:
+    """Return what was found, or that it cannot be read."""
+    try:
+        return look()
+    except (StoreError, FeedsError) as error:
+        return Finding(what, "bad", error.message, error.hint)
+    except (SegmentsMissing, SegmentDamaged) as error:  # which says what to do
+        return Finding(what, "bad", str(error))
+    except (SpoolError, OSError) as error:
+        return Finding(what, "bad", str(error), "put it back from a backup")

@@ -1,0 +1,1 @@
+"""Ways to deliver a message: webhook, mail, file."""

@@ -1,0 +1,134 @@
+"""The webhook channel: a POST for each message, signed by the Standard Webhooks scheme.
+
+The host is resolved and checked for each message, and the connection goes to the checked address
+(against SSRF and DNS rebinding).  Redirects are not followed, so that signatures reach no other
+host.  A 2xx response within `SECONDS` means delivered.  At most 64 kB of the body are read and none
+of it is stored, as it could come from an internal host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx
+
+from feeds.formats.times import SECOND
+from feeds.http.addresses import Refused, Resolve, check, resolve
+from feeds.http.body import Stop
+from feeds.http.connection import ask
+from feeds.http.fetch import CONTACT, retry_after, user_agent
+from xscl.delivery.channels.signature import headers
+from xscl.delivery.endpoint import Delivered, Failed, Gone, Hidden, Outcome
+from xscl.delivery.message import Message
+from xscl.polling.feed_repository import ticks
+
+SECONDS = 30.0
+"""Timeout in seconds of a request."""
+LARGEST = 65_536
+"""Bytes of a response body that are read and discarded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """Settings of webhooks; `allow_addresses` lists `host:port` that may be private.
+
+    `contact` is the contact address in the User-Agent.  `clock` returns the time in ticks, which
+    signatures contain.
+    """
+
+    allow_addresses: frozenset[str] = frozenset()
+    seconds: float = SECONDS
+    resolve: Resolve = resolve
+    contact: str = CONTACT
+    clock: Callable[[], int] = ticks
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSender:
+    """Posts messages to one address; `hidden` returns it with its secrets at a time in ticks."""
+
+    hidden: Callable[[int], Hidden]
+    posting: Posting
+    most: int = 1
+    every: float = 0.0
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.hidden(self.posting.clock()).url).netloc.rpartition("@")[2].lower()
+
+    async def send(self, messages: Sequence[Message]) -> Outcome:
+        """Post messages until one is not accepted."""
+        for message in messages:
+            outcome = await self._post(message)
+            if not isinstance(outcome, Delivered):
+                return outcome
+        return Delivered()
+
+    async def _post(self, message: Message) -> Outcome:
+        hidden = self.hidden(self.posting.clock())
+        if not hidden.secrets:  # the store was put back from a backup, which has no secrets
+            return Failed("the secret of this endpoint is not on this machine: rotate it")
+        if not hidden.url:
+            return Failed("the address has a secret that is not on this machine: give it again")
+        try:
+            async with asyncio.timeout(self.posting.seconds):
+                return await self._ask(hidden, message)
+        except TimeoutError:
+            return Failed(f"no answer within {self.posting.seconds:g} s")
+        except Stop as stop:
+            return Failed(stop.message)
+
+    async def _ask(self, hidden: Hidden, message: Message) -> Outcome:
+        target = await check(hidden.url, self.posting.allow_addresses, self.posting.resolve)
+        if isinstance(target, Refused):
+            return Failed(target.message)
+        body = message.json()
+        now = self.posting.clock()
+        sent = {
+            "Host": target.url.netloc.decode("ascii"),
+            "User-Agent": user_agent(self.posting.contact),
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+            **headers(hidden.secrets, message.id, now // SECOND, body),
+        }
+        encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent.items()]
+        answer = await ask(target, "POST", encoded, content=body, seconds=self.posting.seconds)
+        try:
+            await _drain(answer)
+        finally:
+            await answer.aclose()
+        return outcome_of(answer, now)
+
+
+async def _drain(answer: httpx.Response) -> None:
+    """Read the body up to a limit; an error after the headers is ignored."""
+    size = 0
+    try:
+        async for piece in answer.aiter_raw():
+            size += len(piece)
+            if size >= LARGEST:
+                return
+    except (httpx.HTTPError, OSError):
+        return  # the status decides the outcome, and it has arrived
+
+
+def outcome_of(answer: httpx.Response, now: int) -> Outcome:
+    """Map the status and headers of a response to an outcome."""
+    status = answer.status_code
+    if 200 <= status < 300:
+        return Delivered()
+    if status == 410:
+        return Gone("the receiver answered 410: it wants no messages any more")
+    if 300 <= status < 400:
+        return Failed(f"the receiver answered {status}: redirects are not followed", answered=True)
+    wait = retry_after(answer, now)
+    # An overloaded receiver refuses every message, so the fault is not this one's.
+    answered = status not in (408, 429, 502, 503, 504)
+    return Failed(
+        f"the receiver answered {status}", answered, None if wait is None else float(wait)
+    )

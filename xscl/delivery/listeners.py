@@ -1,0 +1,141 @@
+"""Pages of matches for live listeners, each of which has a cursor of its own.
+
+A notification carries no matches.  A listener that is woken reads from the store after its cursor.
+Listeners with the same query and cursor share a cached page, which is rendered once.  The cache is
+bounded, and the only state of a listener is its cursor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xscl.delivery.message import Message, message_of
+from xscl.delivery.message_reader import following
+from xscl.documents.results import Subscription
+from xscl.store.store_epochs import Generations
+from xscl.subscriptions.match_pages import LAST, Pages, Place, Span
+
+PAGE = 100
+"""Maximum number of matches in a page."""
+FRESH = 256
+"""Maximum number of cached pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Encoded events after a cursor, and the cursor to continue from."""
+
+    events: tuple[bytes, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The query of a listener: matches of one subscription, or of all that satisfy `mine`.
+
+    The names of the latter begin with `prefix`.  Equal queries have equal keys.
+    """
+
+    key: tuple[object, ...]
+    one: Subscription | None = None
+    mine: Callable[[Subscription], bool] | None = None
+    prefix: str = ""
+    grouped: bool = True
+
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+class Listening:
+    """Reads pages for listeners, one at a time, in a thread of its own."""
+
+    def __init__(self, pages: Pages, generations: Generations) -> None:
+        self._pages = pages
+        self.generations = generations
+        self._reading = ThreadPoolExecutor(1, "live-reading")
+        self._mutex = threading.Lock()
+        self._fresh: OrderedDict[_Key, Heard] = OrderedDict()
+        self.position = pages.position()
+        """The newest known position."""
+
+    def tell(self, position: int) -> None:
+        """Record that there are results up to a position."""
+        self.position = max(self.position, position)
+
+    def id_of(self, place: Place) -> str:
+        """Return the event id that encodes a cursor."""
+        position, number = place
+        within = "" if number == LAST else f"-{number}"
+        return f"{self.generations.prefix}{position}{within}"
+
+    def place_of(self, generation: int, place: Place) -> Place:
+        """Translate a cursor of some store generation so that no match is missed.
+
+        Positions that the current generation does not share are cut to the last shared one, or to
+        the beginning of what is kept.
+        """
+        agreed = self.generations.agreed(generation, place[0])
+        return place if agreed == place[0] else (agreed, LAST)
+
+    async def span(self) -> Span:
+        """Return the range of positions that the store keeps now."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._pages.span)
+
+    def close(self) -> None:
+        """Stop after the page that is being read."""
+        self._reading.shutdown(cancel_futures=True)
+
+    async def after(self, wish: Wish, place: Place) -> Heard:
+        """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
+        # what was read when there were fewer results says nothing of those that are there now
+        key = (*wish.key, place, self.position)
+        known = self._known(key)
+        if known is not None:
+            return known
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading, self._read, wish, place, key)
+
+    def _known(self, key: _Key) -> Heard | None:
+        with self._mutex:
+            return self._fresh.get(key)
+
+    def _read(self, wish: Wish, place: Place, key: _Key) -> Heard:
+        known = self._known(key)
+        if known is not None:
+            return known
+        heard = self._of_one(wish, wish.one, place) if wish.one else self._of_all(wish, place)
+        with self._mutex:
+            self._fresh[key] = heard
+            while len(self._fresh) > FRESH:
+                self._fresh.popitem(last=False)
+        return heard
+
+    def _of_one(self, wish: Wish, one: Subscription, place: Place) -> Heard:
+        read = following(self._pages, one.name, place[0], grouped=wish.grouped, limit=PAGE)
+        events = _events(read.messages, lambda message: self.id_of((message.last, LAST)))
+        return Heard(events, (max(read.end, place[0]), LAST))
+
+    def _of_all(self, wish: Wish, place: Place) -> Heard:
+        assert wish.mine is not None
+        page = self._pages.of_all(wish.mine, after=place, limit=PAGE, prefix=wish.prefix)
+        made = [message_of([match]) for match in page.matches]
+        events = _events(made, lambda message: self.id_of((message.position, message.number)))
+        if page.more and len(made) == PAGE:
+            return Heard(events, (made[-1].last, made[-1].number))
+        return Heard(events, max(place, (page.end, LAST)))
+
+
+def event(name: str, data: bytes, id: str = "") -> bytes:
+    """Encode a server-sent event; its data must be one line."""
+    head = f"id: {id}\nevent: {name}\ndata: " if id else f"event: {name}\ndata: "
+    return head.encode() + data + b"\n\n"
+
+
+def _events(messages: Iterable[Message], id_of: Callable[[Message], str]) -> tuple[bytes, ...]:
+    return tuple(event("match", message.json(), id_of(message)) for message in messages)

@@ -1,0 +1,1 @@
+"""The durable queues of endpoints, and what sends their messages."""

@@ -1,0 +1,445 @@
+"""The delivery loop: one independent queue for each endpoint, on an event loop of its own thread.
+
+An endpoint's queue is the table of results after its cursor, so only one page is in memory.
+Messages are sent in order.  A failed message is retried on the endpoint's schedule, and later
+messages wait.  If a receiver refuses one message and accepts the next, the fault lies with the
+message: it becomes a letter with a retry schedule of its own, and the endpoint goes on.
+
+`SendSlots` limits concurrent sends, so that slow endpoints do not delay others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from feeds.faultpoints import reached
+from feeds.formats.times import SECOND
+from xscl.delivery.channels.sender import Sender
+from xscl.delivery.endpoint import (
+    SCHEDULE,
+    Delivered,
+    Endpoint,
+    Failed,
+    Gone,
+    Later,
+    Outcome,
+    next_wait,
+)
+from xscl.delivery.message import Message, messages_of, owner_of
+from xscl.delivery.message_reader import Read, following
+from xscl.delivery.notifier import Bells
+from xscl.delivery.outbox.endpoints import Endpoints, Letter
+from xscl.delivery.send_slots import SendSlots
+from xscl.errors import StoreError, UnknownSubscription
+from xscl.polling.feed_repository import ticks
+from xscl.subscriptions.match_pages import Pages
+
+_log = logging.getLogger(__name__)
+
+SAVING = 0.25
+"""Seconds between two saves of the cursors."""
+LETTERS = 1_000
+"""Letters that an endpoint may have; beyond that a refused message blocks its queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Retry schedule of failed deliveries and grace period at shutdown, both in seconds.
+
+    `clock` returns the time in ticks; retries are due by it.
+    """
+
+    schedule: tuple[float, ...] = SCHEDULE
+    ending: float = 3.0
+    clock: Callable[[], int] = ticks
+
+
+class Deliveries:
+    """Delivers the matches of subscriptions to their endpoints, in a thread with an event loop."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        endpoints: Endpoints,
+        bells: Bells,
+        sender: Callable[[Endpoint], Sender],
+        streams: Callable[[str], int | None],
+        pace: Pace | None = None,
+    ) -> None:
+        self._pages = pages
+        self._endpoints = endpoints
+        self._bells = bells
+        self._sender = sender
+        self._stream_of = streams
+        self._pace = pace or Pace()
+        self._reading = ThreadPoolExecutor(1, "delivery-reading")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
+        self._hung: dict[str, Callable[[], None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
+        self._slots = SendSlots()
+        self._ended = asyncio.Event()
+        self._stopping = False
+
+    # -- From any thread -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the loop; resume endpoints whose cursor is behind their stream."""
+        self._thread.start()
+        last = self._pages.last_positions()
+        for endpoint in self._endpoints.all():
+            stream = self._stream_of(endpoint.subscription)
+            if stream is None:  # it was removed while no service ran
+                self._endpoints.remove([endpoint.id])
+                continue
+            self._hang(endpoint.id, stream)
+            letters = self._endpoints.letters(endpoint.id)
+            if letters or last.get(stream, 0) > endpoint.position:
+                self.wake(endpoint.id)
+
+    def follow(self, endpoint: Endpoint) -> None:
+        """Start delivering to a new endpoint."""
+        stream = self._stream_of(endpoint.subscription)
+        if stream is None:
+            self._endpoints.remove([endpoint.id])
+            return
+        self._hang(endpoint.id, stream)
+        self.wake(endpoint.id)
+
+    def _hang(self, id: str, stream: int) -> None:
+        self._hung[id] = self._bells.hang(lambda: self.wake(id), stream)
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Stop delivering to endpoints that are being removed."""
+        for id in ids:
+            take_away = self._hung.pop(id, None)
+            if take_away is not None:
+                take_away()
+
+    def wake(self, id: str) -> None:
+        """Schedule an endpoint: it may have messages to send.  Any thread may call this."""
+        with suppress(RuntimeError):  # the loop is closed: the next start looks at all
+            self._loop.call_soon_threadsafe(self._look, id)
+
+    def finish(self, stopping: threading.Event) -> None:
+        """Flush digests and wait until no delivery is in progress, or until the event is set.
+
+        Failed messages stay queued for the next start.
+        """
+        finishing = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
+        while not stopping.is_set() and not finishing.done():
+            with suppress(TimeoutError):
+                finishing.result(0.2)
+
+    async def _finish(self) -> None:
+        await self._until_idle()
+        for id in list(self._gathering):
+            self._gathering[id] = 0.0
+            self._look(id)
+        await self._until_idle()
+
+    async def _until_idle(self) -> None:
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    def begin_to_stop(self) -> None:
+        """Start no more deliveries; those in progress have the grace period to finish."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._stop)
+
+    def stop(self) -> None:
+        """Stop the loop after deliveries in progress, or after their grace period."""
+        self.begin_to_stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._loop.close()
+        self._reading.shutdown()
+
+    # -- The loop --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._keep_saving())
+
+    async def _keep_saving(self) -> None:
+        """Save the cursors every `SAVING` seconds until shutdown."""
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), SAVING)
+            await self._save()
+        if self._running:
+            tasks = list(self._running.values())
+            _, late = await asyncio.wait(tasks, timeout=self._pace.ending)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._save()
+
+    async def _save(self) -> None:
+        try:
+            await self._loop.run_in_executor(self._reading, self._endpoints.save)
+        except StoreError as error:  # what was delivered is delivered again after a kill
+            _log.warning("how far deliveries have come cannot be written now: %s", error)
+
+    def _stop(self) -> None:
+        self._stopping = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._ended.set()
+
+    def _look(self, id: str) -> None:
+        """Start a task for an endpoint, or mark the running one to look again."""
+        if self._stopping:
+            return
+        if id in self._running:
+            self._again.add(id)
+            return
+        timer = self._timers.pop(id, None)
+        if timer is not None:
+            timer.cancel()
+        self._again.discard(id)
+        task = self._loop.create_task(self._guarded(id, self._serve(id)))
+        self._running[id] = task
+
+    async def _guarded(self, id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run an endpoint's task; log an unexpected exception and retry later."""
+        try:
+            await work
+        except UnknownSubscription:
+            self._endpoints.remove([id])
+            self.forget([id])
+        except Exception:
+            _log.exception("the endpoint %s cannot be served now", id)
+            self._later(id, 60.0)
+        finally:
+            self._running.pop(id, None)
+            if id in self._again:
+                self._look(id)
+
+    def _later(self, id: str, seconds: float) -> None:
+        """Look at an endpoint again after some time."""
+        if not self._stopping:
+            timer = self._timers.get(id)
+            if timer is not None:
+                timer.cancel()
+            self._timers[id] = self._loop.call_later(max(0.0, seconds), self._look, id)
+
+    # -- One endpoint ----------------------------------------------------------------------
+
+    async def _serve(self, id: str) -> None:
+        """Deliver what waits for an endpoint, until there is nothing or it has to wait."""
+        while not self._stopping:
+            endpoint = self._endpoints.get(id)
+            if endpoint is None or endpoint.state != "active":
+                return
+            if endpoint.next_try > (now := self._pace.clock()):
+                self._later(id, (endpoint.next_try - now) / SECOND)
+                return
+            sender = self._sender(endpoint)
+            if self._gathers(id, endpoint):
+                return
+            await self._deliver_letters(endpoint, sender)
+            messages, end = await self._read(endpoint)
+            if not messages and end <= endpoint.position:
+                self._wait_for_letters(id)
+                return
+            if messages and self._begins_to_gather(id, sender, endpoint):
+                return
+            if not await self._deliver(endpoint, sender, messages, end):
+                return
+
+    def _gathers(self, id: str, endpoint: Endpoint) -> bool:
+        """Return whether an endpoint's digest is not due yet."""
+        due = self._gathering.get(id)
+        if due is None or endpoint.failures or due <= self._loop.time():
+            return False
+        self._later(id, due - self._loop.time())
+        return True
+
+    def _begins_to_gather(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
+        """Start an endpoint's digest interval if none runs; return whether it was started."""
+        if not sender.every or endpoint.failures or self._gathering.pop(id, None) is not None:
+            return False
+        self._gathering[id] = self._loop.time() + sender.every
+        self._later(id, sender.every)
+        return True
+
+    async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
+        """Return the next messages that are wanted, and up to where there is nothing else."""
+        read = await self._loop.run_in_executor(self._reading, self._following, endpoint)
+        wanted = [m for m in read.messages if endpoint.way.history or not m.history]
+        return wanted, read.end
+
+    def _following(self, endpoint: Endpoint) -> Read:
+        way = endpoint.way
+        return following(self._pages, endpoint.subscription, endpoint.position, grouped=way.grouped)
+
+    async def _deliver(
+        self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
+    ) -> bool:
+        """Send messages in order; return whether all were accepted."""
+        begin = 0
+        while begin < len(messages):
+            sent = messages[begin : begin + sender.most]
+            outcome = await self._send(endpoint, sender, sent)
+            if isinstance(outcome, Failed) and self._may_be_the_message(endpoint, outcome, sent):
+                following = messages[begin + 1 : begin + 2]
+                if await self._is_put_aside(endpoint, sender, sent[0], following, outcome):
+                    sent, outcome = [*sent, *following], Delivered()
+            if not self._settled(endpoint.id, outcome, sent):
+                return False
+            begin += len(sent)
+            current = self._endpoints.get(endpoint.id)
+            if self._stopping or current is None or current.state != "active":
+                return False
+            endpoint = current
+        self._endpoints.update(endpoint.id, lambda e: e.passed(end))
+        return True
+
+    async def _send(
+        self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
+    ) -> Outcome:
+        """Send messages when a slot is free."""
+        user, failing = owner_of(endpoint.subscription), endpoint.failures > 0
+        async with self._slots.hold(user, sender.host, failing):
+            outcome = await sender.send(messages)
+        reached("sent")
+        return outcome
+
+    def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
+        """Record the outcome of a send; return whether the next messages can follow."""
+        match outcome:
+            case Delivered():
+                self._endpoints.update(id, lambda e: e.delivered(sent[-1].last))
+                return True
+            case Gone(reason):
+                self._endpoints.update(id, lambda e: e.stopped(reason))
+                return False
+            case Later(seconds):
+                self._endpoints.update(id, lambda e: e.held(outcome, self._pace.clock()))
+                self._later(id, seconds)
+                return False
+            case Failed():
+                failed = self._endpoints.update(
+                    id,
+                    lambda e: e.failed(
+                        outcome, self._pace.clock(), random.random(), self._pace.schedule
+                    ),
+                )
+                if failed is not None and failed.state == "disabled":
+                    self._bury(failed, sent, outcome.reason)
+                elif failed is not None:
+                    self._later(id, (failed.next_try - self._pace.clock()) / SECOND)
+                return False
+
+    def _bury(self, endpoint: Endpoint, messages: Sequence[Message], reason: str) -> None:
+        """Turn the messages on which an endpoint was disabled into dead letters."""
+        for message in messages:
+            self._endpoints.put_aside(
+                _letter(endpoint.id, message, endpoint.failures, reason, None)
+            )
+        self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
+
+    # -- Letters ---------------------------------------------------------------------------
+
+    def _may_be_the_message(
+        self, endpoint: Endpoint, failed: Failed, sent: Sequence[Message]
+    ) -> bool:
+        return failed.answered and endpoint.failures > 0 and len(sent) == 1
+
+    async def _is_put_aside(
+        self,
+        endpoint: Endpoint,
+        sender: Sender,
+        message: Message,
+        following: Sequence[Message],
+        failed: Failed,
+    ) -> bool:
+        """Turn a message into a letter if the next one is accepted; return whether it was."""
+        if not following or len(self._endpoints.letters(endpoint.id)) >= LETTERS:
+            return False
+        if not isinstance(await self._send(endpoint, sender, following), Delivered):
+            return False
+        attempts = endpoint.failures + 1
+        wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
+        next_try = None if wait is None else self._pace.clock() + int(wait * SECOND)
+        self._endpoints.put_aside(_letter(endpoint.id, message, attempts, failed.reason, next_try))
+        return True
+
+    async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
+        """Retry the letters that are due."""
+        for letter in self._endpoints.letters(endpoint.id):
+            if letter.next_try is None or letter.next_try > self._pace.clock() or self._stopping:
+                continue
+            message = await self._loop.run_in_executor(
+                self._reading, self._message, endpoint, letter
+            )
+            if message is None:
+                gone = "its documents are no longer kept"
+                self._endpoints.put_aside(replace(letter, next_try=None, reason=gone))
+                continue
+            outcome = await self._send(endpoint, sender, [message])
+            if isinstance(outcome, Delivered):
+                self._endpoints.settle(letter)
+                continue
+            if isinstance(outcome, Later):
+                next_try = self._pace.clock() + int(outcome.seconds * SECOND)
+                self._endpoints.put_aside(replace(letter, next_try=next_try))
+                continue
+            wait = None
+            if isinstance(outcome, Failed):
+                args = letter.attempts + 1, outcome.wait, random.random(), self._pace.schedule
+                wait = next_wait(*args)
+            self._endpoints.put_aside(
+                replace(
+                    letter,
+                    died=self._pace.clock(),
+                    attempts=letter.attempts + 1,
+                    reason=outcome.reason,
+                    next_try=None if wait is None else self._pace.clock() + int(wait * SECOND),
+                )
+            )
+
+    def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
+        """Return the message of a letter; None if its documents were evicted."""
+        page = self._pages.of(
+            endpoint.subscription,
+            after=letter.position - 1,
+            before=letter.last + 1,
+            limit=letter.last - letter.position + 1,
+        )
+        made = messages_of(page.matches, grouped=endpoint.way.grouped)
+        try:
+            return next((one for one in made if one.id == letter.message), None)
+        except StoreError:
+            return None
+
+    def _wait_for_letters(self, id: str) -> None:
+        """Schedule the endpoint for when its next letter is due."""
+        due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
+        if due:
+            self._later(id, (min(due) - self._pace.clock()) / SECOND)
+
+
+def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
+    return Letter(
+        id,
+        message.id,
+        message.position,
+        message.last,
+        ticks(),
+        attempts,
+        reason,
+        next_try,
+    )

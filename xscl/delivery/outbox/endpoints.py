@@ -1,0 +1,330 @@
+"""Repository of endpoints and their refused letters, backed by two tables of the store.
+
+The state in memory is authoritative.  `save` writes all changes since the last save in one
+transaction, several times a second.  Secrets are in the secrets file, never in the tables, so that
+neither SQL nor backups nor listings contain them.
+"""
+
+from __future__ import annotations
+
+import secrets as randomness
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+
+from feeds.formats.times import SECOND
+from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
+from xscl.delivery.channels.signature import new_secret
+from xscl.delivery.endpoint import (
+    Endpoint,
+    Hidden,
+    Mail,
+    State,
+    Way,
+    Webhook,
+    kind_of,
+    read,
+    written,
+)
+from xscl.errors import XsclError
+from xscl.polling.credentials import Secrets
+from xscl.polling.feed import HIDDEN, shown
+from xscl.polling.feed_repository import ticks
+from xscl.store.store import Store
+
+OVERLAP = 86_400 * SECOND
+"""Ticks for which a rotated secret still signs."""
+MOST = 100
+"""Endpoints of one subscription."""
+
+
+class UnknownEndpoint(XsclError):
+    """No endpoint has that id."""
+
+    code = "unknown_endpoint"
+
+
+class TooManyEndpoints(XsclError):
+    """A subscription has the maximum number of endpoints."""
+
+    code = "too_many_endpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message that an endpoint refused while it accepted others, or on which it was disabled.
+
+    `next_try` is a time in ticks; with None it is a dead letter and is not retried.
+    """
+
+    endpoint: str
+    message: str
+    position: int
+    last: int
+    died: int
+    attempts: int
+    reason: str
+    next_try: int | None = None
+
+
+class Endpoints:
+    """All endpoints by id, from any thread."""
+
+    def __init__(self, store: Store, secrets: Secrets) -> None:
+        self._store = store
+        self._secrets = secrets
+        self._mutex = threading.RLock()
+        self._writing = threading.RLock()
+        self._by_id: dict[str, Endpoint] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._letters: dict[str, dict[str, Letter]] = {}
+        self._changed: set[str] = set()
+        self._load()
+
+    def _load(self) -> None:
+        rows = self._store.fetch(
+            "SELECT id, subscription, kind, config, created, position, state, failures, next_try,"
+            " note FROM state.endpoint ORDER BY created, id"
+        )
+        for id, subscription, kind, config, *rest in rows:
+            self._know(Endpoint(id, subscription, read(kind, config), *rest))
+        for row in self._store.fetch(
+            "SELECT endpoint, message, position, last, died, attempts, reason, next_try"
+            " FROM state.dead_letter ORDER BY position"
+        ):
+            self._letters.setdefault(row[0], {})[row[1]] = Letter(*row)
+
+    def _know(self, endpoint: Endpoint) -> None:
+        self._by_id[endpoint.id] = endpoint
+        self._of.setdefault(endpoint.subscription, {})[endpoint.id] = None
+
+    def close(self) -> None:
+        """Save changes and close the connection."""
+        self.save()
+        self._store.close()
+
+    # -- Looking ---------------------------------------------------------------------------
+
+    def all(self) -> list[Endpoint]:
+        """Return all endpoints."""
+        with self._mutex:
+            return list(self._by_id.values())
+
+    def of(self, subscription: str) -> list[Endpoint]:
+        """Return the endpoints of a subscription in order of creation."""
+        with self._mutex:
+            return [self._by_id[id] for id in self._of.get(subscription, ())]
+
+    def count(self, wanted: Callable[[str], bool]) -> int:
+        """Count the endpoints of all subscriptions whose name satisfies a predicate."""
+        with self._mutex:
+            return sum(len(ids) for name, ids in self._of.items() if wanted(name))
+
+    def get(self, id: str) -> Endpoint | None:
+        """Return an endpoint by id, or None."""
+        return self._by_id.get(id)
+
+    def __getitem__(self, id: str) -> Endpoint:
+        found = self._by_id.get(id)
+        if found is None:
+            raise UnknownEndpoint(f"there is no endpoint {id!r}", hint="it may have been deleted")
+        return found
+
+    def letters(self, id: str) -> list[Letter]:
+        """Return the letters of an endpoint in order of position."""
+        with self._mutex:
+            return sorted(self._letters.get(id, {}).values(), key=lambda one: one.position)
+
+    def hidden(self, id: str, now: int) -> Hidden:
+        """Return the secrets of an endpoint that are valid at a time in ticks."""
+        kept = self._secrets.of(_key(id))
+        found = [kept["secret"]] if "secret" in kept else []
+        if "old" in kept and now < kept["until"]:
+            found.append(kept["old"])
+        endpoint = self._by_id.get(id)
+        plain = endpoint.way.url if endpoint and isinstance(endpoint.way, Webhook) else ""
+        return Hidden(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
+
+    # -- Changing --------------------------------------------------------------------------
+
+    def add(
+        self,
+        subscription: str,
+        way: Way,
+        position: int,
+        *,
+        secret: str | None = None,
+        state: State = "active",
+    ) -> tuple[Endpoint, str | None]:
+        """Create an endpoint whose cursor starts at a position; durable on return.
+
+        Returns the secret of a webhook with it, which is shown only once.
+        """
+        with self._mutex:
+            if len(self._of.get(subscription, ())) >= MOST:
+                raise TooManyEndpoints(
+                    f"a subscription has at most {MOST} endpoints", hint="delete one first"
+                )
+            id = f"ep_{randomness.token_hex(12)}"
+            if isinstance(way, Webhook):
+                secret = secret or new_secret()
+                self._secrets.change({_key(id): {"url": way.url, "secret": secret}})
+                way = replace(way, url=shown(way.url))
+            else:
+                secret = None
+            endpoint = Endpoint(id, subscription, way, ticks(), position, state)
+            self._know(endpoint)
+            self._changed.add(id)
+        self.save()
+        return endpoint, secret
+
+    def update(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
+        """Apply a change to an endpoint and return the result; `save` makes it durable."""
+        with self._mutex:
+            endpoint = self._by_id.get(id)
+            if endpoint is None:
+                return None
+            changed = change(endpoint)
+            if changed != endpoint:
+                self._by_id[id] = changed
+                self._changed.add(id)
+            return changed
+
+    def rotate(self, id: str) -> str:
+        """Rotate the secret of an endpoint; the old one also signs for a day."""
+        with self._mutex:
+            kept = self._secrets.of(_key(id))
+            new = new_secret()
+            old = {"old": kept["secret"], "until": ticks() + OVERLAP} if "secret" in kept else {}
+            self._secrets.change({_key(id): {"url": kept.get("url", ""), "secret": new, **old}})
+            return new
+
+    def expect(self, id: str) -> str:
+        """Issue a new confirmation code for an endpoint; an earlier one becomes invalid."""
+        with self._mutex:
+            code = new_code()
+            self._secrets.change({_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}})
+            return code
+
+    def confirm(self, id: str, code: str) -> Endpoint | None:
+        """Activate an endpoint if the code is right and return it; else return None."""
+        with self._mutex:
+            kept = self._secrets.of(_key(id))
+            if "code" not in kept or kept["until"] < ticks() or kept["wrong"] >= TRIES:
+                return None
+            if not randomness.compare_digest(code.encode(), kept["code"].encode()):
+                self._secrets.change({_key(id): {**kept, "wrong": kept["wrong"] + 1}})
+                return None
+            changed = self.update(id, Endpoint.resumed)
+        self.save()
+        self._secrets.forget(_key(id))
+        return changed
+
+    def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
+        """Return whether a subscription that satisfies a predicate has confirmed a mail address."""
+        with self._mutex:
+            return any(
+                isinstance(one.way, Mail)
+                and one.way.to == to
+                and one.state != "unconfirmed"
+                and wanted(one.subscription)
+                for one in self._by_id.values()
+            )
+
+    def redirect(self, id: str, way: Way) -> Endpoint | None:
+        """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
+        with self._mutex:
+            if isinstance(way, Webhook):
+                kept = self._secrets.of(_key(id))
+                self._secrets.change({_key(id): {**kept, "url": way.url}})
+                way = replace(way, url=shown(way.url))
+            return self.update(id, lambda endpoint: replace(endpoint, way=way))
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove endpoints with their letters and secrets."""
+        with self._mutex:
+            gone = [endpoint for id in ids if (endpoint := self._by_id.pop(id, None)) is not None]
+            for endpoint in gone:
+                del self._of[endpoint.subscription][endpoint.id]
+                if not self._of[endpoint.subscription]:
+                    del self._of[endpoint.subscription]
+                self._letters.pop(endpoint.id, None)
+                self._changed.discard(endpoint.id)
+        if not gone:
+            return
+        listed = [endpoint.id for endpoint in gone]
+        with self._writing, self._store.transaction():
+            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
+                self._store.fetch(
+                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [listed]
+                )
+        for id in listed:
+            self._secrets.forget(_key(id))
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Block saves while the block runs, because it deletes rows of the same tables."""
+        with self._writing:
+            yield
+
+    def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
+        """Remove all endpoints of some subscriptions; return their ids."""
+        with self._mutex:
+            ids = [id for name in subscriptions for id in self._of.get(name, ())]
+        self.remove(ids)
+        return ids
+
+    # -- Letters ---------------------------------------------------------------------------
+
+    def put_aside(self, letter: Letter) -> None:
+        """Add or replace a letter; `save` makes it durable."""
+        with self._mutex:
+            if letter.endpoint in self._by_id:
+                self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
+                self._changed.add(letter.endpoint)
+
+    def settle(self, letter: Letter) -> None:
+        """Remove a letter that was delivered."""
+        with self._mutex:
+            self._letters.get(letter.endpoint, {}).pop(letter.message, None)
+            self._changed.add(letter.endpoint)
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write all changes since the last save in one transaction."""
+        with self._writing:
+            with self._mutex:
+                changed = [self._by_id[id] for id in self._changed if id in self._by_id]
+                letters = [one for e in changed for one in self._letters.get(e.id, {}).values()]
+                self._changed.clear()
+            if not changed:
+                return
+            try:
+                self._write(changed, letters)
+            except BaseException:
+                with self._mutex:
+                    self._changed.update(endpoint.id for endpoint in changed)
+                raise
+
+    def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
+        ids = [endpoint.id for endpoint in changed]
+        with self._store.transaction():
+            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
+                self._store.fetch(
+                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
+                )
+            self._store.insert_rows("state.endpoint", map(_row, changed))
+            self._store.insert_rows("state.dead_letter", map(astuple, letters))
+
+
+def _key(id: str) -> str:
+    """Return the key of an endpoint in the secrets file."""
+    return f"endpoint:{id}"
+
+
+def _row(one: Endpoint) -> tuple[object, ...]:
+    way = kind_of(one.way), written(one.way)
+    rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
+    return (one.id, one.subscription, *way, *rest)

@@ -1,0 +1,210 @@
+"""The outbox: the facade of delivery that the consumer notifies of new matches.
+
+    consumer ── notify ──▶ Notifier ──▶ listeners (live), each with a cursor of its own
+                               └──────▶ Deliveries, a queue for each endpoint
+
+A notification carries no matches.  Its receivers read from the store after their own cursors, so
+nothing is lost by a receiver that is busy or disconnected.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from xscl.delivery.channels.file import FileSender
+from xscl.delivery.channels.mail import MailSender, MailServer
+from xscl.delivery.channels.mail_confirmation import mail_code
+from xscl.delivery.channels.sender import Sender
+from xscl.delivery.channels.webhook import Posting, WebhookSender
+from xscl.delivery.endpoint import Delivered, Endpoint, File, Mail, State, Way, Webhook
+from xscl.delivery.listeners import Listening
+from xscl.delivery.message import owner_of
+from xscl.delivery.notifier import Bells
+from xscl.delivery.outbox.deliveries import Deliveries, Pace
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.syndication.secret_addresses import SecretAddresses
+from xscl.delivery.syndication.syndicated_feed import Changes
+from xscl.documents.results import Subscription
+from xscl.engine.facade import Engine
+from xscl.limiter import DailyQuota
+from xscl.polling.credentials import Secrets
+from xscl.store.store_epochs import generations_of
+from xscl.subscriptions.matches import Matches
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Settings of the channels: folder of files, mail server, webhooks, retries."""
+
+    files: Path
+    mail: MailServer | None = None
+    posting: Posting = field(default_factory=Posting)
+    pace: Pace = field(default_factory=Pace)
+
+
+class Outbox:
+    """Delivers matches to listeners and endpoints between `start` and `close`."""
+
+    def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
+        self._engine = engine
+        self._ways = ways
+        self.pages = engine.host.log.pages()
+        self.bells = Bells()
+        own = engine.host.connect()
+        self.endpoints = Endpoints(own, secrets)
+        self.addresses = SecretAddresses(engine.host.connect())
+        self.listening = Listening(self.pages, generations_of(own))
+        self.changes = Changes()
+        self.mails = DailyQuota[int]()
+        self.codes = DailyQuota[tuple[int, str]]()
+        self.mail_limit: Callable[[int], int | None] = lambda user: None
+        self._ending = threading.Event()
+        self._deliveries = Deliveries(
+            self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
+        )
+
+    @property
+    def mail(self) -> MailServer | None:
+        """The outgoing mail server, or None."""
+        return self._ways.mail
+
+    @property
+    def posting(self) -> Posting:
+        """Settings of webhooks."""
+        return self._ways.posting
+
+    def start(self) -> None:
+        """Start delivering; remove secret addresses of subscriptions that are gone."""
+        self.addresses.remove_of(
+            name for name in self.addresses.subscriptions() if self.stream_of(name) is None
+        )
+        self._deliveries.start()
+
+    def finish(self, stopping: threading.Event) -> None:
+        """Wait until everything that can be delivered now is, or until the event is set."""
+        self._deliveries.finish(stopping)
+
+    def begin_to_end(self) -> None:
+        """Disconnect all listeners and start no more deliveries; `close` waits for the rest."""
+        self._ending.set()
+        self.bells.ring_all()
+        self._deliveries.begin_to_stop()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether shutdown has begun, so that listeners must disconnect."""
+        return self._ending.is_set()
+
+    def close(self) -> None:
+        """Stop within a few seconds; cursors are saved."""
+        self._deliveries.stop()
+        self.listening.close()
+        self.endpoints.close()
+        self.addresses.close()
+
+    # -- What happens ----------------------------------------------------------------------
+
+    def notify(self, matches: Matches) -> None:
+        """Notify receivers of the matches of a push; called in its thread, does not block."""
+        if matches.last:
+            self.listening.tell(matches.last)
+            self.bells.ring(matches.streams)
+
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+        """Remove a subscription from the engine and stop its deliveries.
+
+        The engine deletes rows of the delivery tables, so saves are blocked meanwhile.
+        """
+        with self.endpoints.holding():
+            removed = self._engine.unsubscribe(name, cascade=cascade)
+            self._deliveries.forget(self.endpoints.remove_of(removed))
+            self.addresses.remove_of(removed)
+        return removed
+
+    # -- Endpoints -------------------------------------------------------------------------
+
+    def deliver(
+        self,
+        subscription: str,
+        way: Way,
+        *,
+        after: int | None = None,
+        secret: str | None = None,
+        state: State = "active",
+    ) -> tuple[Endpoint, str | None]:
+        """Create an endpoint for matches after a position (default: newest), with its secret."""
+        now = self.pages.position()
+        endpoint, secret = self.endpoints.add(
+            subscription, way, now if after is None else after, secret=secret, state=state
+        )
+        self._deliveries.follow(endpoint)
+        return endpoint, secret
+
+    def count_mail(self, user: int) -> float | None:
+        """Count a mail against a user's daily quota; see `DailyQuota.consume`."""
+        return self.mails.consume(user, self.mail_limit(user))
+
+    def mail_code(self, id: str, to: str) -> bool:
+        """Mail a new code for an unconfirmed endpoint; return whether the server accepted it."""
+        mail = self._ways.mail
+        if mail is None:
+            return False
+        return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
+
+    def confirm(self, id: str, code: str) -> Endpoint | None:
+        """Activate an endpoint and return it; None if the code is wrong."""
+        confirmed = self.endpoints.confirm(id, code)
+        if confirmed is not None:
+            self._deliveries.wake(id)
+        return confirmed
+
+    def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
+        """Change an endpoint durably and schedule it."""
+        changed = self.endpoints.update(id, change)
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return changed
+
+    def replay(self, id: str, message: str | None = None) -> int:
+        """Retry all letters of an endpoint, or one; return their number."""
+        count = 0
+        for letter in self.endpoints.letters(id):
+            if message in (None, letter.message):
+                self.endpoints.put_aside(replace(letter, next_try=0))
+                count += 1
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return count
+
+    def end(self, id: str) -> None:
+        """Remove an endpoint with its letters."""
+        self._deliveries.forget([id])
+        self.endpoints.remove([id])
+
+    def _sender(self, endpoint: Endpoint) -> Sender:
+        """Return the sender for an endpoint's channel."""
+        match endpoint.way:
+            case Webhook():
+                return WebhookSender(
+                    lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
+                )
+            case Mail(to, every):
+                user = owner_of(endpoint.subscription)
+                counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
+                return MailSender(self._ways.mail, to, every, counted, back)
+            case File(name):
+                return FileSender(self._ways.files / name)
+
+    def has(self, subscription: Subscription) -> bool:
+        """Return whether a subscription still exists and was not replaced under its name."""
+        found = self._engine.subscription(subscription.name)
+        return found is not None and found.number == subscription.number
+
+    def stream_of(self, subscription: str) -> int | None:
+        """Return the result stream (`qid`) of a subscription, or None."""
+        found = self._engine.subscription(subscription)
+        return None if found is None else found.qid

@@ -1,0 +1,1 @@
+"""Matches as feeds: Atom and JSON Feed at secret addresses."""

@@ -1,0 +1,61 @@
+"""Atom 1.0 (RFC 4287): a page of a subscription's matches.
+
+Everything that came from a feed is text: no `type="html"`, so nothing is ever read as markup.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lxml import etree
+
+from xscl.delivery.message import Message, moment
+from xscl.delivery.syndication.syndicated_feed import Feed, entry_id
+
+MEDIA_TYPE = "application/atom+xml"
+_NAMESPACE = "http://www.w3.org/2005/Atom"
+_PREFIXES: dict[Any, str] = {None: _NAMESPACE}
+
+
+def atom(feed: Feed) -> bytes:
+    """Render a feed page as Atom."""
+    root = etree.Element(f"{{{_NAMESPACE}}}feed", nsmap=_PREFIXES)
+    _add(root, "id", feed.id)
+    _add(root, "title", feed.name)
+    _add(root, "updated", moment(feed.updated))
+    _add(_add(root, "author"), "name", "xscl")
+    _add(root, "generator", "xscl")
+    _link(root, "self", feed.url, MEDIA_TYPE)
+    _link(root, "first", feed.first, MEDIA_TYPE)
+    if feed.older is not None:
+        _link(root, "next", feed.older, MEDIA_TYPE)
+    for message in feed.entries:
+        _entry(root, message)
+    return etree.tostring(root, xml_declaration=True, encoding="utf-8")
+
+
+def _entry(root: etree._Element, message: Message) -> None:
+    entry = _add(root, "entry")
+    _add(entry, "id", entry_id(message))
+    _add(entry, "title", message.title)
+    _add(entry, "updated", moment(message.time))
+    _add(entry, "published", moment(message.time))
+    urls = dict.fromkeys(source.url for source in message.sources if source.url)
+    for number, url in enumerate(urls):
+        # of links with one rel, type and language there may be one "alternate" only
+        _link(entry, "related" if number else "alternate", url)
+    _add(entry, "content", "\n".join(message.lines()) or message.title).set("type", "text")
+
+
+def _add(parent: etree._Element, name: str, text: str | None = None) -> etree._Element:
+    made = etree.SubElement(parent, f"{{{_NAMESPACE}}}{name}")
+    made.text = text
+    return made
+
+
+def _link(parent: etree._Element, rel: str, href: str, kind: str | None = None) -> None:
+    link = _add(parent, "link")
+    link.set("rel", rel)
+    link.set("href", href)
+    if kind is not None:
+        link.set("type", kind)

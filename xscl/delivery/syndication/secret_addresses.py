@@ -1,0 +1,106 @@
+"""Secret addresses (capability URLs) from which feed readers fetch matches without a token.
+
+Feed readers send no headers, so the address itself is the credential.  It can be revoked, is shown
+only once, and is stored as a hash, so that a copy of the store reveals none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xscl.errors import XsclError
+from xscl.polling.feed_repository import ticks
+from xscl.store.store import Store
+
+MOST = 100
+"""Maximum number of addresses of one subscription."""
+
+
+class TooManyAddresses(XsclError):
+    """A subscription has the maximum number of secret addresses."""
+
+    code = "too_many_addresses"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The stored part of a secret address: its subscription and its label."""
+
+    id: str
+    subscription: str
+    label: str
+    created: int
+
+
+class SecretAddresses:
+    """Repository of secret addresses; thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._mutex = threading.Lock()
+        self._by_hash: dict[bytes, Address] = {
+            digest: Address(*rest)
+            for digest, *rest in store.fetch(
+                "SELECT hash, id, subscription, label, created FROM state.secret_address"
+                " ORDER BY created, id"
+            )
+        }
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()
+
+    def make(self, subscription: str, label: str) -> tuple[Address, str]:
+        """Create an address durably; return it with its secret, which is shown only once."""
+        secret = secrets.token_urlsafe(32)
+        made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
+        with self._mutex:
+            if sum(one.subscription == subscription for one in self._by_hash.values()) >= MOST:
+                raise TooManyAddresses(
+                    f"a subscription has at most {MOST} secret addresses", hint="revoke one first"
+                )
+            row = [_hash(secret), made.id, subscription, label, made.created]
+            with self._store.transaction():
+                self._store.fetch("INSERT INTO state.secret_address VALUES (?, ?, ?, ?, ?)", row)
+            self._by_hash[_hash(secret)] = made
+        return made, secret
+
+    def find(self, secret: str) -> Address | None:
+        """Look up an address by its secret; None if it is unknown or revoked."""
+        return self._by_hash.get(_hash(secret))
+
+    def of(self, subscription: str) -> list[Address]:
+        """Return the addresses of a subscription in order of creation."""
+        return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
+
+    def subscriptions(self) -> set[str]:
+        """Return the names of all subscriptions with addresses."""
+        return {one.subscription for one in list(self._by_hash.values())}
+
+    def revoke(self, id: str) -> None:
+        """Revoke an address durably."""
+        self._remove([digest for digest, one in list(self._by_hash.items()) if one.id == id])
+
+    def remove_of(self, subscriptions: Iterable[str]) -> None:
+        """Revoke all addresses of subscriptions."""
+        gone = set(subscriptions)
+        found = list(self._by_hash.items())
+        self._remove([digest for digest, one in found if one.subscription in gone])
+
+    def _remove(self, digests: list[bytes]) -> None:
+        if not digests:
+            return
+        with self._mutex:
+            with self._store.transaction():
+                for digest in digests:
+                    self._store.fetch("DELETE FROM state.secret_address WHERE hash = ?", [digest])
+            for digest in digests:
+                self._by_hash.pop(digest, None)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

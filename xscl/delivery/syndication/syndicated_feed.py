@@ -1,0 +1,113 @@
+"""The common model of Atom and JSON Feed: a subscription's matches as a paged feed.
+
+Pages are addressed by position (RFC 5005): a page contains the entries before a position, so newer
+matches do not change it.  An entry's id derives from its message's id and its time is the match's;
+neither changes.  A feed's own time is the engine's clock, which is monotonic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+
+from xscl.delivery.message import Message
+from xscl.delivery.message_reader import Latest
+
+PAGE = 50
+"""Entries of a page."""
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A page of a feed with its own address and those of the first and the next older page."""
+
+    name: str
+    id: str
+    url: str
+    first: str
+    older: str | None
+    updated: int
+    entries: tuple[Message, ...]
+
+
+def feed_of(
+    known: str, shown: str, latest: Latest, before: int | None, page: Callable[[int | None], str]
+) -> Feed:
+    """Return a page of a subscription's feed; `known` is its engine name, `shown` the owner's.
+
+    `page` returns the address of the page before a position.
+    """
+    entries = latest.messages
+    older = page(entries[-1].position) if latest.more and entries else None
+    return Feed(
+        shown, _urn(f"feed {known}"), page(before), page(None), older, latest.clock, entries
+    )
+
+
+def entry_id(message: Message) -> str:
+    """Return the permanent id of an entry."""
+    return _in_groups(message.id)
+
+
+def etag(feed: Feed) -> str:
+    """Return a hash of the page's entries and links."""
+    ids = [entry.id for entry in feed.entries]
+    told = " ".join([feed.id, feed.url, feed.older or "", *ids])
+    return '"' + hashlib.blake2b(told.encode(), digest_size=12).hexdigest() + '"'
+
+
+class Changes:
+    """Last-Modified times in seconds of the feed pages that this process has served.
+
+    The time at which a match was found is not stored.  A page therefore counts as modified when it
+    is first served with a new ETag.  After a restart a reader may fetch it once more.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()
+
+    def since(self, url: str, tag: str, now: int) -> int:
+        """Return the Last-Modified time of a page; later changes get a later second."""
+        with self._mutex:
+            before = self._seen.pop(url, None)
+            if before is None or before[0] != tag:
+                before = tag, now if before is None else max(now, before[1] + 1)
+            self._seen[url] = before
+            while len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+            return before[1]
+
+
+def http_date(seconds: int) -> str:
+    """Format a time as an HTTP date."""
+    return formatdate(seconds, usegmt=True)
+
+
+def is_unchanged(
+    tag: str, changed: int, if_none_match: str | None, if_modified_since: str | None
+) -> bool:
+    """Evaluate conditional headers: return whether to answer 304 (RFC 9110, section 13.2.2)."""
+    if if_none_match is not None:
+        known = (one.strip().removeprefix("W/") for one in if_none_match.split(","))
+        return if_none_match.strip() == "*" or tag in known
+    if if_modified_since is None:
+        return False
+    try:
+        return changed <= parsedate_to_datetime(if_modified_since).timestamp()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _urn(text: str) -> str:
+    return _in_groups(hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+
+
+def _in_groups(digits: str) -> str:
+    groups = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]
+    return "urn:uuid:" + "-".join(groups)

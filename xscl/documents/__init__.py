@@ -1,0 +1,1 @@
+"""Documents and composites: identity, versions, validation, retention of texts and results."""

@@ -1,0 +1,231 @@
+"""Composites: what expressions yield, a document and some nodes for each component.
+
+A composite that is joined again, or that is a result, gets a number from the
+sequence of documents: to stage 2 it is a document whose nodes are its variables
+(xscl.md, "Chains").  It arrives with its newest document; one that an operator
+over time has made counts as earlier than all documents, because it is in time
+for whatever lies within its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from xscl.documents.document_log import EARLIEST, Documents, Stored
+from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.values import Item
+from xscl.store.store import Store
+
+ABSENT = 0
+"""In place of a document that there is none of, as after ELSE; its nodes are -1."""
+_NODE_BITS = 24
+_NODE = (1 << _NODE_BITS) - 1
+
+
+class Composite(NamedTuple):
+    """Documents by component, and the nodes of the variables that its stream has, in order.
+
+    A node is qualified by its component: see `qualified`.  `values` are
+    aggregates, or a relational row's; [`start`, `ts`] is its interval; `clock`,
+    `rank` and `first` are as of a document; `version` is the highest of its
+    documents; `bases` are its documents whatever their version.
+    """
+
+    docs: tuple[int, ...]
+    nodes: tuple[int, ...]
+    values: tuple[str | None, ...]
+    start: int
+    ts: int
+    clock: int
+    rank: int
+    first: int
+    version: int
+    bases: tuple[int, ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Its documents; of a relational row the first that it is made of."""
+        return self.docs or self.bases
+
+    @property
+    def row(self) -> tuple[int, int, int, Composite]:
+        """The row that it is in the plan."""
+        return (self.start, self.ts, self.first, self)
+
+
+def composite_of(fields: Sequence[Any]) -> Composite:
+    """Return a composite from its fields as plain data."""
+    made = Composite(*fields)
+    return made._replace(
+        docs=tuple(made.docs),
+        nodes=tuple(made.nodes),
+        values=tuple(made.values),
+        bases=tuple(made.bases),
+    )
+
+
+def of_document(document: Stored) -> Composite:
+    """Return the composite of one document, without nodes."""
+    return Composite(
+        (document.doc,),
+        (),
+        (),
+        document.ts,
+        document.ts,
+        document.clock,
+        document.rank,
+        document.first,
+        document.version,
+        (document.base,),
+    )
+
+
+def absent(documents: int, nodes: int, values: int) -> Composite:
+    """Return what stands for a part that there is none of."""
+    never = -EARLIEST
+    return Composite(
+        *((ABSENT,) * documents, (-1,) * nodes, (None,) * values, never, EARLIEST),
+        *(0, 0, never, 1, ()),
+    )
+
+
+def together(parts: Sequence[Composite]) -> Composite:
+    """Return the composite of several, in order of their components."""
+    newest = max(parts, key=lambda part: part.rank)
+    nodes: list[int] = []
+    before = 0
+    for part in parts:
+        nodes.extend(n if n < 0 else n + (before << _NODE_BITS) for n in part.nodes)
+        before += len(part.docs)
+    return Composite(
+        tuple(doc for part in parts for doc in part.docs),
+        tuple(nodes),
+        tuple(value for part in parts for value in part.values),
+        min(part.start for part in parts),
+        max(part.ts for part in parts),
+        newest.clock,
+        newest.rank,
+        min(part.first for part in parts),
+        max(part.version for part in parts),
+        tuple(base for part in parts for base in part.bases),
+    )
+
+
+def joined(
+    parts: Mapping[int, Composite], one: int, other: int, nodes: Sequence[int], split: int
+) -> Composite:
+    """Return the composite of a result: of a filter, if both numbers are the same.
+
+    `nodes` belong to those sides that are documents; if both are, the first `split` to the left.
+    """
+    left, right = parts[one], parts[other]
+    if one == other:
+        return left._replace(nodes=tuple(nodes)) if left.docs == (one,) else left
+    is_document = left.docs == (one,), right.docs == (other,)
+    if not all(is_document):
+        split = len(nodes) if is_document[0] else 0
+    if is_document[0]:
+        left = left._replace(nodes=tuple(nodes[:split]))
+    if is_document[1]:
+        right = right._replace(nodes=tuple(nodes[split:]))
+    return together((left, right))
+
+
+def qualified(node: int) -> tuple[int, int]:
+    """Return the component of a node of a composite, and its number in that document."""
+    return node >> _NODE_BITS, node & _NODE
+
+
+def item_at(composite: Composite, position: int, tree: Callable[[int], Tree]) -> Item | None:
+    """Return what a variable is bound to, by its position; an aggregate's is its text."""
+    if position >= len(composite.nodes):
+        return composite.values[position - len(composite.nodes)]
+    if composite.nodes[position] < 0:
+        return None
+    component, node = qualified(composite.nodes[position])
+    return tree(composite.docs[component]).items[node]
+
+
+def over_time(
+    parts: Sequence[Composite], values: tuple[str | None, ...], row: Sequence[int]
+) -> Composite:
+    """Return what an operator over time has made of parts; `row` has its interval and `first`."""
+    joined = together(parts)
+    return joined._replace(
+        values=(*joined.values, *values),
+        start=row[0],
+        ts=row[1],
+        first=row[2],
+        clock=EARLIEST,
+        rank=0,
+    )
+
+
+class Composites:
+    """The composites that have numbers: the recent ones in memory, all in the store."""
+
+    def __init__(self, store: Store, documents: Documents) -> None:
+        self._store = store
+        self._documents = documents
+        self._numbers: dict[Composite, int] = {}
+        self._known: dict[int, Composite] = {}
+
+    def number(self, composite: Composite) -> int:
+        """Return the number of a composite, a new one if it has none in this push."""
+        number = self._numbers.get(composite)
+        if number is None:
+            number = self._documents.take_number()
+            self._numbers[composite] = number
+            self._known[number] = composite
+        return number
+
+    def save(self) -> set[int]:
+        """Write those that got numbers, and return their documents."""
+        rows = [(number, *composite) for composite, number in self._numbers.items()]
+        if rows:
+            self._store.insert_rows("state.composite", rows)
+        documents = {doc for composite in self._numbers for doc in composite.docs}
+        self._numbers.clear()
+        self._known.clear()
+        return documents
+
+    def of(self, numbers: Iterable[int]) -> Mapping[int, Composite]:
+        """Return composites by number, of documents too."""
+        found = {n: self._known[n] for n in numbers if n in self._known}
+        missing = {n for n in numbers if n not in found}
+        if not missing:
+            return found
+        documents = self._documents.stored(missing)
+        found.update((n, of_document(document)) for n, document in documents.items())
+        missing.difference_update(documents)
+        if missing:
+            found.update(self._stored(missing))
+        return found
+
+    def _stored(self, numbers: set[int]) -> dict[int, Composite]:
+        self._store.lend("asked", pa.table({"doc": pa.array(sorted(numbers), pa.int64())}))
+        rows = self._store.fetch("SELECT * FROM state.composite SEMI JOIN asked USING (doc)")
+        return {number: composite_of(fields) for number, *fields in rows}
+
+    def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
+        """Return those of some relational rows, each with its stream, that are results already."""
+        asked = set(rows)
+        if not asked:
+            return asked
+        times = [composite.ts for _, composite in asked]
+        stored = self._store.fetch(
+            "SELECT r.qid, c.* EXCLUDE (doc) FROM state.result r JOIN state.composite c"
+            " ON c.doc = r.doc1 WHERE c.ts BETWEEN ? AND ? AND len(c.docs) = 0",
+            [min(times), max(times)],
+        )
+        return {(qid, composite_of(fields)) for qid, *fields in stored} & asked
+
+    def forget(self) -> None:
+        """Delete those that neither the join state nor a result refers to."""
+        self._store.connection.execute(
+            "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.times"
+            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
+        )

@@ -1,0 +1,51 @@
+"""The numbers of streams of composites: below 0, one for each definition that is in use.
+
+Definitions are texts, so that a restart gives the same numbers to the same streams.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from xscl.store.store import Store
+
+
+class CompositeStreams:
+    """Definitions with their numbers and how often each is used.
+
+    After a restart all are known, and used once they are taken again.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        rows = store.fetch("SELECT number, definition FROM state.composite_stream")
+        self._definitions: dict[int, str] = dict(rows)
+        self._numbers = {definition: number for number, definition in rows}
+        self._uses: Counter[int] = Counter()
+        self._new: list[tuple[int, str]] = []
+        self._lowest = min(self._definitions, default=0)
+
+    def take(self, definition: str) -> int:
+        """Return the number of a definition, perhaps a new one; it has one more use."""
+        number = self._numbers.get(definition)
+        if number is None:
+            number = self._lowest = self._lowest - 1
+            self._numbers[definition] = number
+            self._definitions[number] = definition
+            self._new.append((number, definition))
+        self._uses[number] += 1
+        return number
+
+    def save(self) -> None:
+        """Write what is new."""
+        self._store.insert_rows("state.composite_stream", self._new)
+        self._new.clear()
+
+    def release(self, number: int) -> None:
+        """Use a number once less; forget it with its last use, so that it may be given again."""
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            del self._uses[number], self._numbers[self._definitions.pop(number)]
+            if number == self._lowest:
+                self._lowest = min(self._definitions, default=0)
+            self._store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])

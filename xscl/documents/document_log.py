@@ -1,0 +1,414 @@
+"""The documents of an engine: identity, versions, order of arrival, texts.
+
+A document is what its id and its content say it is: the same again changes
+nothing, other content under the same id is a new version `id@2`.  Documents
+are numbered as they arrive; what a query publishes arrives with the newest of
+the documents that it was made from (`rank`), whatever the batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lxml import etree
+
+from feeds.documents import Document, DocumentColumns
+from feeds.errors import MalformedDocument
+from feeds.xml.xmlparse import parse
+from templates.columns.hash_filter import Seen
+from xscl.documents.document_validation import FARTHEST, Reason, Refusal, rejected, sound
+from xscl.documents.tree_cache import TreeCache
+from xscl.errors import DocumentError, StoreError
+from xscl.shredding.arrivals import Arrival, Arrivals
+from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Part
+from xscl.store.consumed_offsets import Beat
+from xscl.store.store import Store
+
+LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
+RECENT = 4096  # documents of small batches that matches are read of without asking the store
+EARLIEST = -FARTHEST  # the clock before the first document
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a published document stands in the order of arrival; its parts' highest version."""
+
+    clock: int
+    rank: int
+    first: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored document, as far as matches need it."""
+
+    doc: int
+    id: str
+    ts: int
+    first: int
+    version: int
+    history: bool
+    clock: int
+    rank: int
+    base: int
+
+
+class Accepted(NamedTuple):
+    """The new documents of a batch, and how many were rejected; all others are unchanged."""
+
+    arrivals: Arrivals
+    rejected: int
+
+
+class Documents:
+    """Accepts the documents of a batch and keeps what is needed of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.clock, self.next = store.numbers("clock", "next_doc")
+        self._trees = TreeCache()
+        self._recent: OrderedDict[int, Stored] = OrderedDict()
+        self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
+        self._arrived_from: list[int] = []  # the first number of each
+        self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
+
+    # -- Arriving --------------------------------------------------------------------------
+
+    def accept(
+        self,
+        documents: Sequence[Document],
+        origins: Sequence[Origin] = (),
+        *,
+        parts: Sequence[Part] = (),
+        beats: Sequence[Beat] = (),
+    ) -> Accepted:
+        """Return the documents that are new, in order; record those that cannot be taken.
+
+        Documents with origins are published ones; without they arrive now.  `parts` say where
+        to find what was shredded elsewhere; `beats` set the clock between documents.
+        """
+        given, refused = sound(documents)
+        batch = _Batch(given, origins, Elsewhere.of(parts, len(given)), refused)
+        self._look(batch)
+        rows = np.flatnonzero(batch.taken)
+        clocks = self._pass(batch, beats)
+        arrivals = batch.arrivals(rows, self.next, clocks)
+        self.next += len(rows)
+        if len(arrivals):
+            self._arrived.append(arrivals)
+            self._arrived_from.append(int(arrivals.docs[0]))
+        columns = batch.columns(rows, arrivals)
+        self._store.insert("state.document", self._store.typed("state.document", columns))
+        if refused:
+            self._keep_refused(
+                rejected(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
+            )
+        if len(rows) <= RECENT // 4:
+            self._remember(batch, rows, arrivals)
+        return Accepted(arrivals, len(refused))
+
+    def refuse_poison(self, documents: Sequence[Document]) -> None:
+        """Record documents of which a process has died that read them; they are not read."""
+        error = DocumentError("a process ended while it read the document", reason_code="poison")
+        self.refuse((document, error) for document in documents)
+
+    def refuse(self, refused: Iterable[Refusal]) -> None:
+        """Record documents that are not taken, each with the reason."""
+        self._keep_refused(rejected(document, error, self.clock) for document, error in refused)
+
+    def _look(self, batch: _Batch) -> None:
+        """Find out which documents are new, and what they are called.
+
+        That is plain of an id that comes for the first time; the others are looked at one by one,
+        and so are those that have to be read.
+        """
+        ids = batch.given.ids
+        numbers = _numbers(ids)
+        seen = set(compress(ids, self._seen.among(numbers)))
+        known = self._identities(seen)
+        often = (one for one, times in Counter(ids).items() if times > 1)
+        for one in (*seen, *often, *(one for one in ids if "@" in one)):
+            known.setdefault(one, {})
+        self._names = set()
+        missing = 0
+        for at in batch.to_look_at(known):
+            if not self._take(batch, at, self.next + at - missing, known.get(ids[at])):
+                batch.taken[at] = False
+                missing += 1
+        made = [name for name, one in zip(batch.names, ids, strict=True) if name is not one]
+        self._seen.add(np.concatenate((numbers, _numbers(made))))
+
+    def _take(self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None) -> bool:
+        """Return whether the document at some place is taken under a number.
+
+        `versions` are those of its id, which it becomes one of; None if there are no others.
+        """
+        if at in batch.refused or (versions and batch.hashes[at] in versions):
+            return False
+        if not batch.elsewhere.fine[at]:
+            try:
+                batch.roots[at] = parse(batch.given.xml[at])
+            except MalformedDocument as error:
+                batch.refused[at] = error
+                return False
+        if versions is not None:
+            if versions:
+                batch.bases[at] = min(versions.values())
+            versions[batch.hashes[at]] = number
+            batch.versions[at] = len(versions)
+            batch.names[at] = self._name(batch.given.ids[at], len(versions))
+        return True
+
+    def _pass(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
+        """Return the clock before each document and after the last, where it stays."""
+        times = np.full(len(batch.given) + 1, self.clock)
+        if not batch.origins:
+            times[1:] = np.where(batch.taken, batch.ts, EARLIEST)
+        for place, time in beats:
+            times[place] = max(times[place], time)
+        clocks: Numbers = np.maximum.accumulate(times)
+        self.clock = int(clocks[-1])
+        return clocks
+
+    def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
+        """Have at hand what matches need to know of documents that have just come."""
+        columns = (
+            arrivals.docs.tolist(),
+            [batch.names[at] for at in rows],
+            arrivals.ts.tolist(),
+            arrivals.firsts.tolist(),
+            arrivals.versions.tolist(),
+            [batch.given.history[at] for at in rows],
+            arrivals.clocks.tolist(),
+            arrivals.ranks.tolist(),
+            arrivals.bases.tolist(),
+        )
+        self._recent.update((row[0], Stored(*row)) for row in zip(*columns, strict=True))
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def take_number(self) -> int:
+        """Return the next number: composites are numbered among the documents."""
+        number, self.next = self.next, self.next + 1
+        return number
+
+    def _name(self, given: str, version: int) -> str:
+        """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
+        name = given if version == 1 else f"{given}@{version}"
+        while "@" in name and (name in self._names or self._known(name)):
+            version += 1
+            name = f"{given}@{version}"
+        if "@" in name:
+            self._names.add(name)
+        return name
+
+    def _known(self, name: str) -> bool:
+        """Whether some document has this id."""
+        if not self._seen.among(_numbers([name]))[0]:
+            return False
+        return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
+
+    @cached_property
+    def _seen(self) -> Seen:
+        """The numbers of all ids, given or made; what is forgotten stays, which does no harm."""
+        columns = self._store.connection.execute(
+            "SELECT md5_number_lower(given) AS number FROM state.document UNION ALL"
+            " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
+        ).fetchnumpy()
+        return Seen(np.asarray(columns["number"], dtype=np.uint64))
+
+    def _identities(self, ids: Collection[str]) -> dict[str, dict[bytes, int]]:
+        """Return the known versions of ids: the number of each by its content's hash."""
+        known: dict[str, dict[bytes, int]] = {}
+        if not ids:
+            return known
+        self._store.lend("arriving", pa.table({"given": pa.array(list(ids), pa.string())}))
+        for given, digest, doc in self._store.fetch(
+            "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
+        ):
+            known.setdefault(given, {})[digest] = doc
+        return known
+
+    def _keep_refused(self, found: Iterable[tuple[Any, ...]]) -> None:
+        """Record documents that are not taken, by id and content, each once."""
+        rows: dict[tuple[str, str], tuple[Any, ...]] = {}
+        for row in found:
+            rows.setdefault((row[1], row[6]), row)
+        if not rows:
+            return
+        ids, contents = zip(*rows, strict=True)
+        self._store.lend("refused", pa.table({"id": ids, "sha256": contents}))
+        known = set(
+            self._store.fetch(
+                "SELECT id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
+            )
+        )
+        new = [row for key, row in rows.items() if key not in known]
+        self._store.insert_rows("state.rejected", new)
+
+    # -- Texts -----------------------------------------------------------------------------
+
+    def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
+        """Store the texts of documents and return how many bytes they have."""
+        table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
+        self._store.insert("state.text", table)
+        return sum(map(len, texts))
+
+    def finish(self) -> None:
+        """End a push: from now on documents are read from their texts."""
+        self._arrived.clear()
+        self._arrived_from.clear()
+
+    def _arrival(self, doc: int) -> Arrival | None:
+        """Return a document that has come in this push."""
+        at = bisect(self._arrived_from, doc) - 1
+        if at < 0:
+            return None
+        batch, place = self._arrived[at], doc - self._arrived_from[at]
+        return Arrival(batch, place) if place < len(batch) else None
+
+    def tree(self, doc: int) -> Tree:
+        """Return a document's numbered nodes."""
+        tree = self._trees.get(doc)
+        if tree is None and (here := self._arrival(doc)) is not None:
+            tree = self._trees.put(doc, number_nodes(here.root))
+        if tree is None:
+            rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
+            if not rows:
+                raise StoreError(
+                    "the documents of this match are no longer kept",
+                    hint="read a match before its subscription is removed, or keep matches longer",
+                )
+            tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
+        return tree
+
+    def read(self, docs: Iterable[int]) -> None:
+        """Read documents whose nodes are about to be asked for, in one go.
+
+        They are cached (`TreeCache`): a document that is too large for that is read again.
+        """
+        missing = {doc for doc in docs if doc not in self._trees and not self._arrival(doc)}
+        if len(missing) < 2:
+            return
+        listed = pa.table({"doc": pa.array(sorted(missing), pa.int64())})
+        self._store.lend("asked", listed)
+        for doc, xml in self._store.fetch(
+            "SELECT doc, xml FROM state.text SEMI JOIN asked USING (doc)"
+        ):
+            self._trees.put(doc, number_nodes(parse(xml)))
+
+    def recent(self, doc: int) -> Stored | None:
+        """Return a document that has come lately, None if the store has to be asked.
+
+        Any thread may call it while the engine's changes the table: it is one lookup.
+        """
+        return self._recent.get(doc)
+
+    def stored(self, docs: set[int]) -> dict[int, Stored]:
+        """Return what matches need to know of documents."""
+        recent = ((doc, self.recent(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
+        asked = sorted(docs - found.keys())
+        if asked:
+            self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
+            rows = self._store.fetch(
+                "SELECT doc, id, ts, first, version, history, clock, rank, base"
+                " FROM state.document SEMI JOIN asked USING (doc)"
+            )
+            found.update((row[0], Stored(*row)) for row in rows)
+        return found
+
+
+class _Batch:
+    """Documents that are being taken in, and what is found out about each, by their places."""
+
+    def __init__(
+        self,
+        given: DocumentColumns,
+        origins: Sequence[Origin],
+        elsewhere: Elsewhere,
+        refused: dict[int, Reason],
+    ) -> None:
+        self.given = given
+        self.origins = origins
+        self.elsewhere = elsewhere
+        self.refused = refused
+        self.hashes = [hashlib.blake2b(xml, digest_size=16).digest() for xml in given.xml]
+        self.ts = np.array(given.timestamps, np.int64)
+        self.taken = np.ones(len(given), np.bool_)
+        self.roots: dict[int, etree._Element] = {}
+        self.names = list(given.ids)
+        self.versions = np.ones(len(given), np.int64)
+        self.bases = np.full(len(given), -1)  # which is the document itself
+
+    def to_look_at(self, ids: Container[str]) -> list[int]:
+        """Return the places of documents with some ids, and of those that are not known as XML."""
+        look = ~self.elsewhere.fine
+        look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
+        look[list(self.refused)] = True
+        return np.flatnonzero(look).tolist()
+
+    def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
+        """Return those that are taken, with numbers from the first one on."""
+        docs = np.arange(first, first + len(rows))
+        bases, versions = self.bases[rows], self.versions[rows]
+        ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
+        places = rows.tolist()
+        if self.origins:
+            columns = zip(*(_place(self.origins[at]) for at in places), strict=True)
+            clocks, ranks, firsts, least = np.array(list(columns), np.int64).reshape(4, -1)
+            versions = np.maximum(versions, least)
+        return Arrivals(
+            docs,
+            [self.given.streams[at] for at in places],
+            [self.given.xml[at] for at in places],
+            self.ts[rows],
+            clocks,
+            ranks,
+            np.where(bases < 0, docs, bases),
+            firsts,
+            versions,
+            self.elsewhere.chosen(rows),
+            {place: self.roots[at] for place, at in enumerate(places) if at in self.roots},
+        )
+
+    def columns(self, rows: Numbers, arrivals: Arrivals) -> tuple[Any, ...]:
+        """Return the columns of `state.document` of those that are taken."""
+        ids, given, hashes, history, origins = (
+            [column[at] for at in rows.tolist()]
+            for column in (
+                self.names,
+                self.given.ids,
+                self.hashes,
+                self.given.history,
+                self.given.origins,
+            )
+        )
+        one = arrivals
+        return (
+            *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
+            *(one.bases, one.firsts, hashes, history, origins),
+        )
+
+
+def _place(origin: Origin) -> tuple[int, int, int, int]:
+    return origin.clock, origin.rank, origin.first, origin.version
+
+
+def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits of the MD5 of each name, as the database's md5_number_lower."""
+    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
+    numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
+    return np.fromiter(numbers, np.uint64, len(names))

@@ -1,0 +1,117 @@
+"""Documents that cannot be taken: which they are, and what is recorded of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from feeds.documents import Document, DocumentColumns
+from feeds.errors import MalformedDocument
+from feeds.xml.xmlparse import parse
+from templates.sql.relations import INFINITE
+from xscl.errors import DocumentError
+from xscl.time_format import LATEST
+
+FARTHEST = INFINITE >> 1
+"""All times are nearer to the epoch than this; those of documents are at most `LATEST`."""
+
+Reason: TypeAlias = MalformedDocument | DocumentError
+Refusal: TypeAlias = tuple[Document, Reason]
+"""A document that cannot be taken, and why."""
+
+_NOTHING = Document("-", "", 0, b"")
+
+
+def check(documents: Iterable[Document]) -> None:
+    """Raise for the first document that cannot be taken."""
+    for document in documents:
+        _check(document)
+        parse(document.xml)
+
+
+def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Reason]]:
+    """Return documents as columns, and why some cannot be taken, by their places.
+
+    In the places of these is an empty document.  None was parsed.
+    """
+    if isinstance(documents, DocumentColumns) and _is_plain(documents):
+        return documents, {}
+    found: list[Document] = []
+    refused: dict[int, Reason] = {}
+    for at, document in enumerate(documents):
+        try:
+            _check(document)
+            found.append(document)
+        except DocumentError as error:
+            refused[at] = error
+            found.append(_NOTHING)
+    return DocumentColumns.of(found), refused
+
+
+def rejected(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
+    """Return what is recorded of a document: a row of `state.rejected`."""
+    xml = document.xml if isinstance(document.xml, bytes) else b""
+    return (
+        _shown(document.streams[0]) if document.streams else None,
+        _shown(document.id),
+        error.reason_code,
+        error.line or None,
+        error.column or None,
+        error.message,
+        hashlib.sha256(xml).hexdigest(),
+        _beginning(xml),
+        clock,
+    )
+
+
+def _is_plain(documents: DocumentColumns) -> bool:
+    """Whether all of some documents from a segment can be taken; their types are as they should."""
+    streams = set(documents.streams)
+    if not all(names and all(names) for names in streams):
+        return False
+    times = documents.timestamps
+    return not times or max(max(times), -min(times)) <= LATEST
+
+
+def _check(document: Document) -> None:
+    """Raise for a document that no query could be right about."""
+    streams = document.streams
+    if not streams or not all(streams):
+        raise DocumentError("the document names no stream", reason_code="no_stream")
+    names = (document.id, document.origin, *streams)
+    try:
+        plain = "".join(names).isascii()
+    except TypeError:
+        plain = False
+    if not plain:
+        for name in names:
+            if not _writable(name):
+                raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
+    if type(document.timestamp) is not int or not isinstance(document.xml, bytes):
+        raise DocumentError(
+            "a document has a whole number as timestamp and bytes as xml", reason_code="type"
+        )
+    if abs(document.timestamp) > LATEST:
+        raise DocumentError(
+            f"the timestamp {document.timestamp} is out of range: in microseconds since 1970 it is"
+            " beyond the year 9999",
+            reason_code="timestamp",
+        )
+
+
+def _writable(name: object) -> bool:
+    """Whether a name is a text that has an encoding (no lone surrogates)."""
+    return isinstance(name, str) and (name.isascii() or _shown(name) == name)
+
+
+def _shown(name: object) -> str:
+    return str(name).encode("utf-8", "replace").decode()
+
+
+def _beginning(xml: bytes) -> bytes:
+    """Return the first 1,024 bytes, less those of a character of UTF-8 that is cut."""
+    end = min(1024, len(xml))
+    while end < len(xml) and end > 1020 and xml[end] & 0xC0 == 0x80:
+        end -= 1
+    return xml[:end]

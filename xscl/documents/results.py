@@ -1,0 +1,188 @@
+"""Subscriptions and their results: rows of stored results, made into objects as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.documents.composite_events import Composite, joined, qualified
+from xscl.documents.document_log import Stored
+from xscl.documents.lazy import lazy
+
+XSCL = "xscl"
+RESULTS_UP_TO = "results_forgotten"
+"""The key in `state.meta` of the last position at which a result was deleted for its age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A registered query.
+
+    `qid` is the number of its stream of results: its row in the R_T of its
+    `template`, or below 0 (then `template` is 0).  `outputs` are the variables
+    that its results bind, in their order, each with the place of its document
+    among a result's.  It sees documents whose `first` is at least `since`.
+    `ordered`: an operator over time is in it.  `columns` are the attributes of
+    what a query in another `language` finds, `events` the schemas (as text) of
+    the documents that it reads as events.
+    """
+
+    number: int
+    name: str
+    query: str
+    template: int
+    qid: int
+    outputs: tuple[tuple[int, str], ...]
+    since: int
+    distinct: bool = False
+    updates: bool = False
+    publish: str | None = None
+    reads: tuple[str, ...] = ()
+    ordered: bool = False
+    language: str = XSCL
+    columns: tuple[str, ...] = ()
+    events: str = ""
+
+    @property
+    def relational(self) -> bool:
+        """Whether the query is in a language of events, such as CEL."""
+        return self.language != XSCL
+
+    @property
+    def split(self) -> int:
+        """How many of the outputs are of the first document."""
+        return sum(1 for place, _ in self.outputs if not place)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row of results: documents, None where there is none, and the nodes of each output."""
+
+    position: int
+    qid: int
+    composite: Composite
+    documents: tuple[Stored | None, ...]
+    nodes: tuple[tuple[int, ...], ...]
+
+    @property
+    def present(self) -> tuple[Stored, ...]:
+        """The documents that there are."""
+        return tuple(document for document in self.documents if document is not None)
+
+
+def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Result:
+    """Return composites of the same documents as one result, each variable with all its nodes."""
+    head = group[0]
+    columns = zip(*(one.nodes for one in group), strict=True)
+    numbers = ({n if n < 0 else qualified(n)[1] for n in column} for column in columns)
+    nodes = tuple(tuple(sorted(column)) for column in numbers)
+    return Result(0, 0, head, tuple(documents.get(doc) for doc in head.sources), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """Columns of rows: stream, oldest part's arrival, whether a part is an update.
+
+    `repeats` says whether a row has the stream and the documents of the row before it.
+    """
+
+    qids: npt.NDArray[np.int32]
+    firsts: npt.NDArray[np.int64]
+    updated: npt.NDArray[np.bool_]
+    repeats: npt.NDArray[np.bool_]
+
+
+class Results(Sequence[Result]):
+    """Rows of the table of results, made into objects as they are read.
+
+    `rows` has the columns position, qid, doc1, doc2, nodes; `read` returns
+    what numbers stand for: composites, and the documents of these.  It is called once, on first
+    use, in the thread that reads.  A result that is one composite or one document has doc1 = doc2.
+    """
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        splits: Mapping[int, int],
+        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, Stored]]],
+    ) -> None:
+        self._rows = rows
+        self._splits = splits
+        self._read = read
+
+    def __len__(self) -> int:
+        return int(self._rows.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Result]: ...
+    def __getitem__(self, index: int | slice) -> Result | list[Result]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        position, qid, doc1, doc2, nodes = (column[index] for column in self._columns)
+        composite = joined(self._parts, doc1, doc2, nodes, self._splits.get(qid, 0))
+        return Result(
+            position,
+            qid,
+            composite,
+            tuple(self._documents.get(doc) for doc in composite.sources),
+            tuple((node if node < 0 else qualified(node)[1],) for node in composite.nodes),
+        )
+
+    def position(self, index: int) -> int:
+        """Return a row's position."""
+        return int(self._rows["position"][index].as_py())
+
+    def age(self, index: int) -> tuple[int, int, bool]:
+        """Return a row's stream, its oldest part's arrival, and whether a part is an update."""
+        _, qids, docs1, docs2, _ = self._columns
+        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
+        return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
+
+    def ages(self) -> Ages:
+        """Return what `age` and `group` say of all rows, without making objects of them."""
+        qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
+        numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
+        parts = [self._parts[number] for number in numbers.tolist()]
+        firsts = np.array([part.first for part in parts], np.int64)
+        updated = np.array([part.version > 1 for part in parts], np.bool_)
+        known: dict[tuple[int, ...], int] = {}
+        groups = np.array([known.setdefault(part.docs, len(known)) for part in parts], np.int64)
+        one, two = at[: len(qids)], at[len(qids) :]
+        repeats = np.zeros(len(qids), np.bool_)
+        repeats[1:] = np.diff(qids) == 0
+        for side in (groups[one], groups[two]):
+            repeats[1:] &= np.diff(side) == 0
+        return Ages(
+            qids, np.minimum(firsts[one], firsts[two]), updated[one] | updated[two], repeats
+        )
+
+    def group(self, index: int) -> tuple[object, ...]:
+        """Return what is equal for the results of one stream with the same documents."""
+        _, qids, docs1, docs2, _ = self._columns
+        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
+        return qids[index], one.docs, two.docs
+
+    @lazy
+    def _columns(self) -> list[list[Any]]:
+        return [column.to_pylist() for column in self._rows.columns]
+
+    @lazy
+    def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
+        return self._read(set().union(*docs))
+
+    @property
+    def _parts(self) -> Mapping[int, Composite]:
+        return self._found[0]
+
+    @property
+    def _documents(self) -> Mapping[int, Stored]:
+        return self._found[1]

@@ -1,0 +1,143 @@
+"""Retention: for how long an engine keeps what no query needs any more.
+
+Queries decide what must be kept: the witnesses of documents within windows, and the texts of
+documents that have witnesses, are part of a match, or wait in operators over time.  All that is
+never dropped, whatever is said here.  Retention is about the rest, which people want to look back
+at: the texts of all documents (for `try_query`, `why` and `subscribe(since=...)`), old matches, and
+the identities by which a document is recognised when it comes again.
+
+Ages are measured by the engine's clock, never by the machine's: a document is as old as the clock
+has moved since it arrived.  So what is kept depends on the input only.  `xscl.engine.eviction`
+does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TypeAlias
+
+from templates.sql.relations import INFINITE
+from xscl.errors import XsclError
+from xscl.language.parser import parse_window
+from xscl.store.store import Store
+
+FOR_EVER = "inf"
+DAY = 86_400_000_000
+TEXT_BYTES = 2 << 30
+ROWS = 10_000
+
+Age: TypeAlias = str | int | None
+"""A duration (`"30 d"`), ticks, or None and `"inf"`: for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long things are kept, in ticks of the clock; None is for ever.
+
+    `history`: the texts of all documents, of published ones too, as long as all texts together have
+    at most `text_bytes` bytes; the oldest go first.  Texts that queries need count, but stay.
+    `matches`: results; `engine.matches()` begins with the oldest that is kept.
+    `identities`: what is known of documents that nothing refers to.  Within it the same document
+    again changes nothing, and other content under its id is a new version; later it is new.
+    `rows`: how many rows `late` and `rejected` have, the newest.
+    """
+
+    history: int | None = 0
+    text_bytes: int | None = TEXT_BYTES
+    matches: int | None = None
+    identities: int | None = None
+    rows: int = ROWS
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        history: Age = 0,
+        text_bytes: int | None = TEXT_BYTES,
+        matches: Age = None,
+        identities: Age = None,
+        rows: int = ROWS,
+    ) -> Retention:
+        """Return a retention whose ages may be durations: `Retention.of(history="30 d")`."""
+        return cls(ticks_of(history), text_bytes, ticks_of(matches), ticks_of(identities), rows)
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not 0 <= value < INFINITE:
+                raise XsclError(
+                    f"{name} cannot be {value}", hint="a duration such as 30 d, or a whole number"
+                )
+
+    @property
+    def everything(self) -> bool:
+        """Whether texts are kept that nothing needs."""
+        return self.history != 0 and self.text_bytes != 0
+
+
+SERVICE = Retention(history=30 * DAY, matches=90 * DAY, identities=365 * DAY)
+"""What a data directory keeps unless it is told otherwise."""
+
+
+def ticks_of(age: Age) -> int | None:
+    """Return an age in ticks, None for one without end; raises QueryError for no duration."""
+    if not isinstance(age, str):
+        return age
+    return None if age.strip().lower() == FOR_EVER else parse_window(age)
+
+
+def asked(before: Retention | None, history: Age = None, matches: Age = None) -> Retention:
+    """Return what a data directory keeps from now on: as before, but for what is asked now.
+
+    `before` is None for one that was told nothing yet, an age is None where nothing is asked.
+    """
+    known = SERVICE if before is None else before
+    return Retention(
+        known.history if history is None else ticks_of(history),
+        known.text_bytes,
+        known.matches if matches is None else ticks_of(matches),
+        known.identities,
+        known.rows,
+    )
+
+
+# -- In the store --------------------------------------------------------------------------
+
+
+def recorded(store: Store) -> Retention | None:
+    """Return what a store was told to keep, None if nothing was said."""
+    rows = store.fetch("SELECT key, value FROM state.meta WHERE key LIKE 'keep\\_%' ESCAPE '\\'")
+    if not rows:
+        return None
+    found = {key.removeprefix("keep_"): value for key, value in rows}
+    ages = {key: None if value == INFINITE else value for key, value in found.items()}
+    return Retention(**{**ages, "rows": found["rows"]})
+
+
+def record(store: Store, retention: Retention) -> None:
+    """Write what a store is to keep, for all who open it."""
+    values = {name: INFINITE if v is None else v for name, v in asdict(retention).items()}
+    store.set_meta(**{f"keep_{name}": value for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTexts:
+    """What a store keeps of texts: how many, of how many bytes, and since when of all documents.
+
+    `since` is the clock when the oldest of these arrived; None: only what queries need is kept.
+    """
+
+    texts: int
+    text_bytes: int
+    since: int | None
+
+
+def kept(store: Store) -> KeptTexts:
+    """Return what a store keeps of texts; the cost does not depend on their bytes."""
+    ((texts, since),) = store.fetch(
+        "SELECT (SELECT count(*) FROM state.text),"
+        " (SELECT arg_min(greatest(clock, ts), doc) FROM state.document WHERE doc >= ?)",
+        [store.progress("texts_from")],
+    )
+    told = recorded(store)
+    everything = told is not None and told.everything
+    return KeptTexts(texts, store.progress("text_bytes"), since if everything else None)

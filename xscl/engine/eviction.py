@@ -1,0 +1,336 @@
+"""Forgetting: texts, results and identities leave the store when their time is over, in batches.
+
+What may leave is told by *horizons*, one for each kind.  A horizon is the number of the first
+document that is young enough; it only moves on.  Documents are numbered as they arrive, and the
+clock after an arrival never goes back, so everything before the horizon is older and what leaves
+is a range of numbers.  Composites are numbered among the documents, so a result is as old as its
+largest number says.
+
+    texts        before the horizon only those that something refers to are kept
+    matches      results before the horizon leave, and so does what only they referred to
+    documents    rows before the horizon leave if nothing refers to any version of their id
+
+Looking costs as much as there is to be looked at, so it waits until enough can have left: until
+the clock has moved by an eighth of an age, or as many documents have come as an eighth of the texts
+that were left the last time.  No deletion is seen by a query: who can still refer to a document is
+asked of the join state, the results, the composites and the operators over time, every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, compress
+
+import pyarrow as pa
+
+from cep_core.extension import VALUES, Plan, Row
+from templates.sql.relations import INFINITE
+from xscl.documents.composite_events import Composite, Composites
+from xscl.documents.document_log import Documents
+from xscl.documents.results import RESULTS_UP_TO
+from xscl.documents.retention import Retention, record, recorded
+from xscl.shredding.arrivals import Arrivals
+from xscl.store.store import Store
+
+PART = 8
+"""An eighth: of an age that passes, and of what is looked at that arrives, before anything is."""
+FEW = 4096
+"""So many texts and results are looked at as soon as something may have left."""
+BOUNDED = 64
+"""Pushes from one look at the number of rows of a table to the next."""
+
+_REFERRED = """
+    SELECT doc FROM held UNION ALL SELECT doc FROM state.times
+    UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result
+    UNION ALL SELECT unnest(docs) FROM state.composite
+"""
+
+
+_USUAL = Retention()
+
+
+@dataclass(slots=True)
+class _Horizon:
+    """The first document that is young enough, and the clock when that was last worked out."""
+
+    first: int
+    looked: int = -INFINITE
+
+    def due(self, clock: int, age: int | None) -> bool:
+        """Whether enough time has passed to look again."""
+        return age is not None and clock >= self.looked + max(1, age // PART)
+
+
+class Forgetting:
+    """What is kept of the past in a store, and what leaves it; within the engine's transaction.
+
+    `waiting` gives the documents whose texts operators over time may still read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        documents: Documents,
+        composites: Composites,
+        plan: Plan,
+        waiting: Callable[[], set[int]],
+    ) -> None:
+        self._store = store
+        self._documents = documents
+        self._composites = composites
+        self._plan = plan
+        self._waiting = waiting
+        self._set(recorded(store))
+        *horizons, self._forgotten, self._bytes = store.numbers(
+            "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
+        )
+        self._texts, self._matches, self._identities = map(_Horizon, horizons)
+        if self._bytes < 0:  # a store of a release that did not count
+            rows = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text")
+            self._bytes = rows[0][0]
+        self._bytes_left = 0  # when there were too many the last time
+        self._looked_at = 0  # texts before the horizon, and results, the last time
+        self._arrived = 0  # documents since then
+        self._pushes = 0
+
+    def _set(self, told: Retention | None) -> None:
+        self.told = told
+        self._retention = _USUAL if told is None else told
+        self._everything = self._retention.everything
+
+    @property
+    def oldest(self) -> int:
+        """The first document whose matches are kept."""
+        return self._matches.first
+
+    def retain(self, retention: Retention) -> None:
+        """Keep things for so long from now on; the next push acts on it."""
+        record(self._store, retention)
+        self._set(retention)
+        for horizon in (self._texts, self._matches, self._identities):
+            horizon.looked = -INFINITE
+
+    def numbers(self) -> dict[str, int]:
+        """Return what has to be kept by name."""
+        return {
+            "texts_from": self._texts.first,
+            "matches_from": self._matches.first,
+            "documents_from": self._identities.first,
+            "documents_forgotten": self._forgotten,
+            "text_bytes": self._bytes,
+        }
+
+    # -- Each push -------------------------------------------------------------------------
+
+    def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
+        """Store the texts of new documents: of all, or of those that are `needed`."""
+        docs = [doc for batch in accepted for doc in batch.docs.tolist()]
+        texts = [xml for batch in accepted for xml in batch.xml]
+        self._arrived += len(docs)
+        if not self._everything:
+            wanted = [doc in needed for doc in docs]
+            docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
+        self._bytes += self._documents.keep_texts(docs, texts)
+
+    def forget(self, position: int, *, freed: bool) -> None:
+        """Forget what is old, if it pays by now.
+
+        `position` is that of the last result before this push, whose own results stay until the
+        next one.  `freed` says that join state was dropped, or that operators over time may have
+        let go of something.
+        """
+        clock, retention = self._documents.clock, self._retention
+        if self._matches.due(clock, retention.matches):
+            freed = self._forget_results(clock, position) or freed
+        if self._texts_have_aged(clock) or (freed and self._pays()):
+            self._sweep()
+        if self._are_too_many_bytes():
+            self._make_room()
+        if self._identities.due(clock, retention.identities):
+            self._forget_documents(clock)
+        self._pushes += 1
+        if not self._pushes % BOUNDED:
+            self._bound("state.late")
+            self._bound("state.rejected")
+
+    def sweep(self) -> None:
+        """Delete composites and old texts that nothing refers to, outside a push."""
+        self._sweep()
+        self._store.set_progress(**self.numbers())
+
+    def _sweep(self) -> None:
+        self._composites.forget()
+        self._hold(self._waiting())
+        deleted = self._store.fetch(
+            f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"
+            " RETURNING octet_length(xml)",
+            [self._texts.first if self._everything else INFINITE],
+        )
+        self._bytes -= sum(size for (size,) in deleted)
+        ((texts, results),) = self._store.fetch(
+            "SELECT (SELECT count(*) FROM state.text WHERE doc < ?),"
+            " (SELECT count(*) FROM state.result)",
+            [self._texts.first],
+        )
+        self._looked_at = texts + results
+        self._arrived = 0
+
+    def _pays(self) -> bool:
+        return self._looked_at < FEW or self._arrived * PART >= self._looked_at
+
+    def _first_since(self, time: int, horizon: _Horizon) -> int:
+        """Return the first document after whose arrival the clock was at least so late."""
+        ((first,),) = self._store.fetch(
+            "SELECT min(doc) FROM state.document WHERE doc >= ? AND greatest(clock, ts) >= ?",
+            [horizon.first, time],
+        )
+        return self._documents.next if first is None else max(int(first), horizon.first)
+
+    def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
+        """Move a horizon to what is so old; whether it was elsewhere."""
+        before, horizon.looked = horizon.first, clock
+        horizon.first = self._first_since(clock - age, horizon)
+        return horizon.first > before
+
+    # -- Texts -----------------------------------------------------------------------------
+
+    def _texts_have_aged(self, clock: int) -> bool:
+        """Move the horizon of texts; whether some may have to leave."""
+        age = self._retention.history
+        if not self._everything:
+            again, self._texts.looked = self._texts.looked == -INFINITE, clock
+            self._texts.first = self._documents.next
+            return again
+        return (
+            age is not None and self._texts.due(clock, age) and self._move(self._texts, clock, age)
+        )
+
+    def _are_too_many_bytes(self) -> bool:
+        """Whether texts have to leave that are young enough; not before it pays."""
+        most = self._retention.text_bytes
+        if most is None or not self._everything or self._bytes <= most:
+            return False
+        return self._bytes >= self._bytes_left + most // PART or self._bytes_left <= most
+
+    def _make_room(self) -> None:
+        """Have the oldest texts leave that nothing needs, until all fit."""
+        self._sweep()
+        if self._are_too_many_bytes():
+            self._texts.first = self._fitting()
+            self._sweep()
+        self._bytes_left = self._bytes
+
+    def _fitting(self) -> int:
+        """Return a horizon after which texts have at most 7/8 of the bytes that are allowed.
+
+        Sizes are read of about as many texts as will leave.
+        """
+        assert self._retention.text_bytes is not None
+        excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
+        ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
+        step = FEW + 2 * texts * excess // max(1, self._bytes)
+        self._hold(self._waiting())
+        first, end = self._texts.first, self._documents.next
+        while first < end:
+            rows = self._store.fetch(
+                "SELECT doc, octet_length(xml) FROM state.text WHERE doc >= ? AND doc < ?"
+                f" AND doc NOT IN ({_REFERRED}) ORDER BY doc",
+                [first, first + step],
+            )
+            for (doc, _), total in zip(rows, accumulate(size for _, size in rows), strict=True):
+                if total >= excess:
+                    return int(doc) + 1
+            excess -= sum(size for _, size in rows)
+            first += step
+        return end
+
+    # -- Results ---------------------------------------------------------------------------
+
+    def _forget_results(self, clock: int, position: int) -> bool:
+        """Delete old results, all up to some position; whether there were any."""
+        assert self._retention.matches is not None
+        self._move(self._matches, clock, self._retention.matches)
+        ((cut,),) = self._store.fetch(
+            "SELECT min(position) FROM state.result WHERE greatest(doc1, doc2) >= ?",
+            [self._matches.first],
+        )
+        last = position if cut is None else min(position, cut - 1)
+        ((oldest,),) = self._store.fetch(
+            "SELECT max(position) FROM state.result WHERE position <= ?", [last]
+        )
+        self._hold({row[2] for row in self._rows_of_joins()})
+        # An event join may make the row of a kept result again while it keeps one of its events.
+        ((deleted,),) = self._store.fetch(
+            "DELETE FROM state.result WHERE position <= ? AND doc1 NOT IN"
+            " (SELECT c.doc FROM state.composite c JOIN held ON c.bases[1] = held.doc"
+            " WHERE len(c.docs) = 0)",
+            [last],
+        )
+        if deleted:
+            self._store.set_meta(**{RESULTS_UP_TO: int(oldest)})
+        return bool(deleted)
+
+    # -- Identities ------------------------------------------------------------------------
+
+    def _forget_documents(self, clock: int) -> None:
+        """Delete what is known of old documents of which no version is referred to."""
+        assert self._retention.identities is not None
+        if not self._move(self._identities, clock, self._retention.identities):
+            return
+        first = self._identities.first
+        self._hold(set(self._documents_held()))
+        ((deleted,),) = self._store.fetch(
+            "DELETE FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
+            " FROM state.document WHERE doc >= ? OR first IN (SELECT doc FROM held)"
+            f" OR doc IN ({_REFERRED} UNION ALL SELECT doc FROM state.text"
+            " UNION ALL SELECT unnest(bases) FROM state.composite))",
+            [first, first],
+        )
+        self._forgotten += deleted
+        self._store.connection.execute(
+            "DELETE FROM state.late WHERE doc < ? AND doc NOT IN (SELECT doc FROM state.document)",
+            [first],
+        )
+
+    # -- Tables with a bound ---------------------------------------------------------------
+
+    def _bound(self, table: str) -> None:
+        """Delete the oldest rows of a table that has an eighth too many."""
+        most = self._retention.rows
+        ((rows,),) = self._store.fetch(f"SELECT count(*) FROM {table}")
+        if rows > most + most // PART:
+            old = f"SELECT rowid FROM {table} ORDER BY rowid DESC OFFSET {most}"
+            ((last,),) = self._store.fetch(f"SELECT max(rowid) FROM ({old})")
+            self._store.fetch(f"DELETE FROM {table} WHERE rowid <= ?", [last])
+
+    # -- What operators over time hold -----------------------------------------------------
+
+    def _hold(self, docs: set[int]) -> None:
+        """Let `held` be a relation of these documents."""
+        table = pa.table({"doc": pa.array(sorted(docs), pa.int64())})
+        self._store.lend("held", table)
+
+    def _rows(self) -> Iterator[Row]:
+        """Yield the rows that wait for their epoch, and those that m-ops keep."""
+        for lane in self._plan.lanes.values():
+            for _, row, _ in lane.waiting():
+                yield row
+        for mop in self._plan.mops:
+            for row, *_ in mop.dump(lambda operator: 0):
+                yield row
+
+    def _rows_of_joins(self) -> Iterator[Row]:
+        for mop in self._plan.mops:
+            if mop.joins:
+                for row, *_ in mop.dump(lambda operator: 0):
+                    yield row
+
+    def _documents_held(self) -> Iterator[int]:
+        """Yield the documents that rows to come can be made of, whatever their version."""
+        for row in self._rows():
+            yield row[2]
+            for value in row[VALUES:]:
+                if isinstance(value, Composite):
+                    yield from value.docs
+                    yield from value.bases

@@ -1,0 +1,329 @@
+"""The engine: subscriptions in, documents in, matches out.
+
+Engine          what a library user needs; it delegates to the components of `EngineHost`
+Transactions    store and state, changed together or not at all
+EngineState     what is in memory, built from the store
+Ingest          documents in, matches out
+Catalog         streams, subscriptions, retention
+MatchLog        matches by position
+Queries         relations in SQL, trials, explanations, the plan
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from feeds.documents import Document
+from templates.model.result_bound import RESULTS
+from xscl.documents.results import XSCL, Subscription
+from xscl.documents.retention import Retention
+from xscl.engine.host import EngineHost
+from xscl.engine.ingest import PushResult
+from xscl.engine.state import Settings
+from xscl.inspection.why import Read, Why
+from xscl.planning.event_queries import Attributes, names_of
+from xscl.planning.plan_graph import PlanGraph
+from xscl.planning.truncations import Stopped
+from xscl.store.backup import Backup
+from xscl.store.consumed_offsets import Batch
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.match_pages import LIMIT, Page
+from xscl.subscriptions.matches import Matches
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """A set of subscriptions over streams of documents (Hong 2009, chapter 6).
+
+    With a path everything is kept in that DuckDB file, and the next engine continues exactly where
+    this one stopped; without one it lives in memory.  Times and durations are integers, *ticks*,
+    of microseconds where dates are meant.  Any thread may call any method; one that changes
+    something waits for the one before it.  All methods raise StoreError if the store cannot be
+    read or written, and after `close`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        views: bool | None = None,
+        retention: Retention | None = None,
+        workers: int | None = None,
+        kept_memory: int | None = None,
+        result_bound: int = RESULTS,
+    ) -> None:
+        """Open the engine of a file, or a new one.
+
+        `retention` says how long to keep what no query needs (see `retain`).  `kept_memory` bounds
+        the join state in memory, in bytes (the rest is read from the store when it is met); None:
+        a quarter of the machine's.  `result_bound` is the largest number of results of one
+        arriving document with one join, the newest partners first; it belongs to a store as its
+        queries do, so open it with the same one.  `views` and `workers` have no effect.
+
+        Raises StoreInUse if another process has the file open, and other StoreErrors if it is
+        damaged, of another version, or older than its mark.
+        """
+        _warn_of_removed(views=views, workers=workers)
+        self.host = EngineHost(path, Settings(kept_memory, result_bound))
+        if retention is not None:
+            self.retain(retention)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store; the engine cannot be used any more."""
+        self.host.close()
+
+    # -- Documents -------------------------------------------------------------------------
+
+    def push(
+        self,
+        documents: Iterable[Document] | Document,
+        *,
+        strict: bool = False,
+        source: Batch | tuple[str, int] | None = None,
+        listen: Callable[[Matches], None] | None = None,
+    ) -> PushResult:
+        """Push documents, and return the matches that they complete, committed, with counts.
+
+        A document that cannot be parsed is recorded in the relation `rejected`.  `source` is the
+        (query id, batch id) of a consumer: a batch that was pushed before changes nothing.
+
+        It is one transaction, unless documents have very many results: then it is split between
+        documents (decision 045), and the batch counts as pushed with the last one.  When a batch
+        that was broken off comes again, its documents that are there are unchanged.  `listen` is
+        called with the matches of each transaction, without the lock; the result has none then,
+        so that those of a large batch are never in memory together.
+
+        Raises MalformedDocument or DocumentError for the first document that cannot be taken if
+        `strict`; then none is.
+        """
+        return self.host.ingest.push(documents, strict=strict, source=source, listen=listen)
+
+    def consumed(self, query_id: str) -> int | None:
+        """Return the last batch id that was pushed with a query id as `source`, None for none."""
+        return self.host.ingest.consumed(query_id)
+
+    def flush(self) -> Matches:
+        """End the input: return the matches that waited for time to pass.
+
+        All epochs are closed and all deadlines are over; `push` may follow, but what is older is
+        late then.
+        """
+        return self.host.ingest.flush()
+
+    def advance(self, to: int) -> Matches:
+        """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
+        return self.host.ingest.advance(to)
+
+    def document(self, name: str) -> bytes | None:
+        """Return the text of a document by its id; None if it is not kept (any more)."""
+        return self.host.queries.document(name)
+
+    @property
+    def retention(self) -> Retention | None:
+        """How long things are kept that no query needs; None: as `Retention()`, nobody said."""
+        return self.host.state.eviction.told
+
+    def retain(self, retention: Retention) -> None:
+        """Set how long to keep what no query needs any more: texts, matches, identities.
+
+        The store remembers it.  It changes no match: only what can be read again, tried or asked
+        about later.
+        """
+        self.host.catalog.retain(retention)
+
+    # -- Streams ---------------------------------------------------------------------------
+
+    def stream(
+        self,
+        name: str,
+        *,
+        lateness: str | int = 0,
+        live: bool = False,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Set a stream's lateness: how far behind the latest document one may still come.
+
+        `lateness` is a duration (`"1 h"`) or a number of ticks.  `attributes` are the leaves of
+        its documents that relational queries read, with their types: `{"title": str, "price":
+        float}`.
+
+        Documents of a `live` stream come as they happen, at most so late.  For what reads live
+        streams only, a service lets time pass when nothing comes: what was absent has been so when
+        its time is over by the wall clock.  On all others only documents advance the clock, so
+        what was recorded long ago can be replayed.  The clock is one for all streams.
+
+        Raises StreamInUse or XsclError for another lateness or other attributes of a stream that
+        is subscribed to, QueryError for a text that is no duration.
+        """
+        self.host.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
+
+    def lateness(self, stream: str) -> int:
+        """Return a stream's lateness in ticks, 0 if it was not declared."""
+        return self.host.state.streams.lateness(stream)
+
+    def is_live(self, stream: str) -> bool:
+        """Return whether the documents of a stream come as they happen (see `stream`)."""
+        return self.host.state.streams.is_live(stream)
+
+    def attributes(self, stream: str) -> dict[str, str] | None:
+        """Return the declared attributes of a stream with the names of their types, or None."""
+        return names_of(self.host.state.streams.declared(stream))
+
+    # -- Subscriptions ---------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool = False,
+        language: str = XSCL,
+        since: str | int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Register a query; it sees the documents that arrive from now on.
+
+        `since` lets it begin earlier, so far back from the clock (`"7 d"`, or ticks): it has the
+        matches among the documents that are kept from then on, and joins later ones with them.
+        With `updates` it sees new versions of documents too.  `language` is `xscl`, or one of
+        events: `cel`, `sase`, `eql`, which read streams whose attributes are known (see `stream`).
+
+        Raises QueryError for a query that cannot be parsed or planned, NameTaken for a name in
+        use, TooLong if the matches of the past take more than `seconds`, in which nothing is
+        pushed.
+        """
+        self.host.catalog.subscribe(
+            name, query, updates=updates, language=language, since=since, seconds=seconds
+        )
+
+    def subscribe_many(self, pairs: Iterable[tuple[str, str]], *, updates: bool = False) -> None:
+        """Register queries in XSCL, given as (name, query), all or none.
+
+        Raises the error of the first one that is wrong, with its `row` (from 1).
+        """
+        self.host.catalog.subscribe_many(pairs, updates=updates)
+
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+        """Remove a subscription, its matches, and the state that nothing else needs.
+
+        Returns the names of what was removed: with `cascade` also of subscriptions that read what
+        only it publishes.  Raises UnknownSubscription, and StreamInUse if there are such without
+        `cascade`.
+        """
+        return self.host.catalog.unsubscribe(name, cascade=cascade)
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """All subscriptions, in the order of registration."""
+        return tuple(self.host.state.subscriptions)
+
+    def subscription(self, name: str) -> Subscription | None:
+        """Return the subscription of a name, None if there is none; does not wait for a push."""
+        return self.host.state.subscriptions.get(name)
+
+    def stopped(self, name: str) -> Stopped | None:
+        """Return at which documents the bound of results has cut a subscription, None for none.
+
+        Does not wait for a push (decision 044).
+        """
+        state = self.host.state
+        found = state.subscriptions.get(name)
+        return None if found is None else state.network.stopped(found)
+
+    # -- Matches ---------------------------------------------------------------------------
+
+    def matches(self, after: Match | int | None = None) -> Sequence[Match]:
+        """Return the kept matches again: all, those after a match, or after a position.
+
+        What comes after one that is no longer kept begins with the oldest that is.
+        """
+        return self.host.log.after(after)
+
+    def matches_of(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return a page of one subscription's kept matches, between two positions.
+
+        Raises UnknownSubscription.
+        """
+        return self.host.log.page_of(
+            name, after=after, before=before, limit=limit, newest_first=newest_first
+        )
+
+    # -- Questions -------------------------------------------------------------------------
+
+    def sql(self, query: str) -> pa.Table:
+        """Return the answer of one SELECT over the relations of the paper (section 6.4).
+
+        Raises SqlError for anything but one valid SELECT.
+        """
+        return self.host.queries.sql(query)
+
+    def try_query(
+        self, query: str, since: str | int | None = None, seconds: float | None = None
+    ) -> Sequence[Match]:
+        """Return what a query would have matched on the kept documents; nothing is registered.
+
+        `query` is its text or the name of a subscription; `since` says how far back from the
+        clock to begin, as a duration (`"7 d"`) or in ticks.  Raises QueryError,
+        UnknownSubscription, and TooLong after some `seconds`.
+        """
+        return self.host.queries.try_query(query, since, seconds)
+
+    def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
+        """Return whether a query (its text, or a subscription's name) matches documents, and why.
+
+        `documents` are ids, one for each block, "-" for none; `read` gives texts that are not kept.
+        Raises DocumentError for a document that is not known or whose text is not kept, XsclError
+        for a wrong number of documents.
+        """
+        return self.host.queries.why(query, *documents, read=read)
+
+    def explain(
+        self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> str:
+        """Return how a subscription, or a query that is not registered, is evaluated.
+
+        With `sql` it is the conjunctive query of each join (section 6.4.4).  `seen` decides which
+        subscriptions, by name, may be mentioned; None: all.  Raises QueryError and
+        UnknownSubscription.
+        """
+        return self.host.queries.explain(query, sql=sql, seen=seen)
+
+    def plan(self) -> PlanGraph:
+        """Return the plan of all subscriptions as a graph to look at, with rows and rates."""
+        return self.host.queries.plan()
+
+    def backup(self, path: str | Path) -> Backup:
+        """Write everything that is kept to one file, and return what is in it.
+
+        It is the state between two pushes; other threads may go on pushing.  `xscl restore` puts
+        it back.  Raises BackupError if the file cannot be written, or for an engine in memory.
+        """
+        return self.host.queries.backup(Path(path))
+
+
+def _warn_of_removed(**arguments: object) -> None:
+    """Warn the caller of `Engine` of arguments that have no effect any more."""
+    for name, value in arguments.items():
+        if value is not None:
+            message = f"xscl.Engine({name}=...) has no effect since version 0.1.0"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)

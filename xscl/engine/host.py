@@ -1,0 +1,46 @@
+"""The components of an engine, for what runs it as a service: ingestion, delivery, the web."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xscl.engine.ingest import Ingest
+from xscl.engine.match_log import MatchLog
+from xscl.engine.queries import Queries
+from xscl.engine.state import EngineState, Settings
+from xscl.engine.subscribe import Catalog
+from xscl.engine.transactions import Transactions
+from xscl.engine.trials import Trials
+from xscl.store.store import Store
+
+
+class EngineHost:
+    """An engine put together: each component reads the state that `transactions` holds.
+
+    It may change between releases; `Engine` is the interface that stays.
+    """
+
+    def __init__(self, path: str | Path | None, settings: Settings) -> None:
+        self.transactions = Transactions(path, settings)
+        self.log = MatchLog(self.transactions)
+        self.ingest = Ingest(self.transactions, self.log)
+        self.trials = Trials(self.transactions)
+        self.catalog = Catalog(self.transactions, self.trials)
+        self.queries = Queries(self.transactions, self.trials)
+
+    @property
+    def state(self) -> EngineState:
+        """The state as of the last commit; another object after a failed transaction."""
+        return self.transactions.state
+
+    def connect(self) -> Store:
+        """Return the store on a new connection, for tables beside the engine's; close it before."""
+        return self.transactions.connect()
+
+    def close(self) -> None:
+        """Close all components, the store last."""
+        with self.transactions.lock:
+            try:
+                self.log.close()
+            finally:
+                self.transactions.close()

@@ -1,0 +1,369 @@
+"""Documents in, matches out: one transaction for each push, or for each part of a large one.
+
+The five steps of a transaction are in `Ingest._transact`.  The output does not depend on how the
+input is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from feeds.documents import Document, DocumentColumns
+from feeds.faultpoints import reached
+from xscl.documents.document_log import Accepted, Origin
+from xscl.documents.document_validation import Refusal, check
+from xscl.engine.match_log import MatchLog
+from xscl.engine.push_size import PushSize
+from xscl.engine.state import EngineState
+from xscl.engine.throughput import Laps, Pace
+from xscl.engine.transactions import Transactions
+from xscl.gc_control import paused
+from xscl.heap_trim import MANY, trim_heap
+from xscl.planning.operators.joins import Interleaved
+from xscl.shredding.remote.artefact import Artefacts
+from xscl.shredding.remote.remote_bindings import Part, cut_parts
+from xscl.store.consumed_offsets import Batch, Beat
+from xscl.subscriptions.lateness import count_late
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.matches import Matches
+
+EVICTED_AFTER = 64
+"""Pushes from one look for what operators over time need no more to the next."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PushResult(Sequence[Match]):
+    """The outcome of a push, committed; as a sequence, its matches in order.
+
+    `matches` are expanded as they are read.  Every document is counted once: as `accepted` (new,
+    or a new version), `unchanged` (its id and content are known) or `rejected` (recorded in the
+    relation `rejected` with the reason).
+    """
+
+    matches: Matches
+    accepted: int
+    unchanged: int
+    rejected: int
+    _count_late: Callable[[], int] = field(repr=False)
+
+    @property
+    def late(self) -> int:
+        """How many of the accepted documents came too late for some subscription.
+
+        They are counted when asked, for the subscriptions of that time (relation `late`).
+        """
+        return self._count_late()
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self.matches)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Match]: ...
+    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+        return self.matches[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self.matches == other
+
+    def __hash__(self) -> int:
+        return hash(self.matches)
+
+    def __add__(self, other: Sequence[Match]) -> list[Match]:
+        return self.matches + other
+
+    def __radd__(self, other: Sequence[Match]) -> list[Match]:
+        return other + self.matches
+
+
+@dataclass(frozen=True, slots=True)
+class PushSlice:
+    """Documents, witnesses of them that were found elsewhere, and the beats between them."""
+
+    documents: Sequence[Document]
+    parts: Sequence[Part]
+    beats: Sequence[Beat]
+
+    def cut(self, start: int, end: int) -> PushSlice:
+        """Return some of the documents; a beat belongs to the document that it comes before."""
+        if start == 0 and end >= len(self.documents):
+            return self
+        last = len(self.documents)
+        beats = tuple(
+            Beat(min(at, end) - start, time)
+            for at, time in self.beats
+            if start <= at < end or (at == last <= end)
+        )
+        return PushSlice(self.documents[start:end], cut_parts(self.parts, start, end), beats)
+
+    def without(self, places: Collection[int]) -> PushSlice:
+        """Return the documents at all other places, to be shredded here."""
+        if not places:
+            return self
+        documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
+        beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
+        return PushSlice(documents, (), tuple(beats))
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What the transactions of a push have brought so far."""
+
+    results: list[pa.Table]
+    accepted: int = 0
+    rejected: int = 0
+    behind: list[int] = field(default_factory=list)  # documents before the clock
+
+
+class Ingest:
+    """Pushes documents, and advances the clock."""
+
+    def __init__(self, transactions: Transactions, log: MatchLog) -> None:
+        self.pace = Pace()
+        self._transactions = transactions
+        self._log = log
+        self._push_size = PushSize()
+
+    # -- Pushing ---------------------------------------------------------------------------
+
+    def push(
+        self,
+        documents: Iterable[Document] | Document,
+        *,
+        strict: bool = False,
+        source: Batch | tuple[str, int] | None = None,
+        parts: Sequence[Part] = (),
+        poison: Collection[int] = (),
+        listen: Callable[[Matches], None] | None = None,
+    ) -> PushResult:
+        """Push documents as `Engine.push` does; for consumers of the spool.
+
+        `parts` are the witnesses of documents that were shredded elsewhere, with the patterns of
+        `publish_patterns`.  The documents at the places in `poison` are not read, but recorded as
+        rejected.  A `source` may carry beats, which set the clock between documents.
+        """
+        if isinstance(documents, Document):
+            documents = (documents,)
+        elif not isinstance(documents, DocumentColumns):
+            documents = tuple(documents)
+        batch = None if source is None else Batch(*source)
+        given = PushSlice(documents, tuple(parts), () if batch is None else tuple(batch.beats))
+        whole = given.without(poison)
+        if strict:
+            check(whole.documents)
+        outcome = _Outcome([_RESULTS.empty_table()])
+        with self._transactions.lock:
+            if batch is not None and self._transactions.state.ledger.has(batch):
+                return self._result(outcome, len(documents))
+            if poison:
+                self.refuse_poison([documents[at] for at in sorted(poison)])
+        start, end = 0, len(whole.documents)
+        while True:
+            some = whole.cut(start, start + self._push_size.documents)
+            last = start + len(some.documents) == end
+            try:
+                results = self._transact(some, batch if last else None, outcome)
+            except Interleaved:
+                self._push_size.undo()
+                continue
+            if listen is None:
+                outcome.results.append(results)
+            else:
+                with self._transactions.lock:
+                    matches = self._log.expand(results)
+                listen(matches)
+            if last:
+                outcome.rejected += len(poison)
+                return self._result(outcome, len(documents))
+            start += len(some.documents)
+
+    def _result(self, outcome: _Outcome, given: int) -> PushResult:
+        def late() -> int:
+            with self._transactions.lock:
+                state = self._transactions.state
+                return count_late(state.store, state.readings.table(), outcome.behind)
+
+        with self._transactions.lock:
+            return PushResult(
+                self._log.expand(pa.concat_tables(outcome.results)),
+                outcome.accepted,
+                given - outcome.accepted - outcome.rejected,
+                outcome.rejected,
+                late,
+            )
+
+    def _transact(self, portion: PushSlice, batch: Batch | None, outcome: _Outcome) -> pa.Table:
+        """Push documents in one transaction, with the batch that they end; return the results."""
+        laps = Laps(self.pace)
+        with self._transactions.change() as state, paused():
+            laps.end("wait")
+            network = state.network
+            state.flow.look(network.passed)
+            if batch is not None and not state.ledger.enter(batch):
+                return _RESULTS.empty_table()
+            network.begin(several=len(portion.documents) > 1)
+            accepted = self._accept(state, portion)
+            laps.end("accept")
+            network.shred(accepted.arrivals)
+            network.join()
+            network.advance_time(accepted.arrivals)
+            reached("joined")
+            laps.end("join")
+            results = self._commit(state)
+            matches, joined = _count_matches(state, results), network.joined
+            self._push_size.learn(len(portion.documents), joined)
+            laps.end("store")
+        laps.end("commit")
+        if joined > MANY:
+            trim_heap()
+        outcome.accepted += len(accepted.arrivals)
+        outcome.rejected += accepted.rejected
+        outcome.behind += accepted.arrivals.behind()
+        self.pace.count(len(accepted.arrivals), matches)
+        return results
+
+    def _accept(
+        self, state: EngineState, portion: PushSlice, origins: Sequence[Origin] = ()
+    ) -> Accepted:
+        """Identify and parse documents; those with `origins` have a place in the past."""
+        accepted = state.documents.accept(
+            portion.documents, origins, parts=portion.parts, beats=portion.beats
+        )
+        reached("accepted")
+        state.arrived.append(accepted.arrivals)
+        return accepted
+
+    def _commit(self, state: EngineState) -> pa.Table:
+        """Write what a transaction has found, evict what nothing needs, and return the results."""
+        before, network, documents = state.position, state.network, state.documents
+        results = state.numbered(network.results())
+        state.store.insert("state.result", results)
+        touched = network.touched() | state.composites.save()
+        state.eviction.keep(state.arrived, touched)
+        state.arrived.clear()
+        if late := network.take_late():
+            docs, watermarks, lateness = zip(*late, strict=True)
+            missed = pa.nulls(len(late), pa.string())
+            rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
+            state.store.insert("state.late", rows)
+        if network.cuts.pending:
+            network.cuts.save()
+        state.pushes += 1
+        waits = network.ordered and not state.pushes % EVICTED_AFTER
+        freed = state.processor.evict(documents.clock) or waits
+        state.eviction.forget(before, freed=freed)
+        if network.ordered:
+            state.registration.save_network()
+        documents.finish()
+        state.store.set_progress(
+            position=state.position,
+            told=state.acknowledged,
+            clock=documents.clock,
+            next_doc=documents.next,
+            segment=state.ledger.segment,
+            **state.eviction.numbers(),
+        )
+        reached("stored")
+        return results
+
+    def replay(self, documents: Sequence[tuple[Document, Origin]]) -> None:
+        """Push documents of another engine's past, at the places that they had there."""
+        given, origins = zip(*documents, strict=True)
+        with self._transactions.change() as state:
+            state.network.begin(several=len(given) > 1)
+            state.network.shred(self._accept(state, PushSlice(given, (), ()), origins).arrivals)
+            state.network.join()
+            self._commit(state)
+
+    def refuse_poison(self, documents: Sequence[Document]) -> None:
+        """Record documents as rejected of which a process died that read them."""
+        with self._transactions.change() as state:
+            state.documents.refuse_poison(documents)
+
+    def refuse(self, refused: Sequence[Refusal]) -> None:
+        """Record documents as rejected that others have read, each with the reason."""
+        if refused:
+            with self._transactions.change() as state:
+                state.documents.refuse(refused)
+
+    # -- Time ------------------------------------------------------------------------------
+
+    def flush(self) -> Matches:
+        """Close all epochs, fire all timers, and return the matches that this completes."""
+        with self._transactions.change() as state:
+            state.network.begin(several=False)
+            state.network.drain()
+            return self._log.expand(self._commit(state))
+
+    def advance(self, to: int) -> Matches:
+        """Set the clock, in ticks, and return the matches that this completes."""
+        with self._transactions.change() as state:
+            state.documents.clock = max(state.documents.clock, to)
+            state.network.begin(several=False)
+            state.network.advance(to)
+            state.network.join()
+            return self._log.expand(self._commit(state))
+
+    def is_awaited(self, time: int) -> bool:
+        """Return whether a query over live streams waits for the clock to be at a time, in ticks.
+
+        It waits for the end of an epoch, or for a deadline; where there is a lateness a hundredth
+        of it longer, so that one time will do for many.
+        """
+
+        def overdue(first: int, late: int) -> bool:
+            return first + late + late // 100 < time
+
+        with self._transactions.lock:
+            state = self._transactions.state
+            return state.network.is_awaited(overdue, state.streams.live_readers())
+
+    # -- Consumers -------------------------------------------------------------------------
+
+    def consumed(self, query_id: str) -> int | None:
+        """Return the last batch that was consumed under a query id."""
+        with self._transactions.lock:
+            self._transactions.store.expect_open()
+            return self._transactions.state.ledger.last(query_id)
+
+    @property
+    def segment(self) -> int:
+        """The segment up to which the spool was consumed."""
+        return self._transactions.state.ledger.segment
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        """Write the automaton for processes that shred documents elsewhere.
+
+        If that fails the log says so, and documents are shredded here.
+        """
+        with self._transactions.lock:
+            artefacts.publish(self._transactions.state.network.automaton)
+
+
+def _count_matches(state: EngineState, results: pa.Table) -> int:
+    """Return how many matches results are, one for each subscription of a result's join."""
+    by_qid = state.subscriptions.by_qid
+    counts = pc.value_counts(results["qid"]).to_pylist()
+    return sum(one["counts"] * len(by_qid.get(one["values"], ())) for one in counts)
+
+
+_LATE = ("doc", "missed", "watermark", "lateness")
+
+_RESULTS = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("qid", pa.int32()),
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)

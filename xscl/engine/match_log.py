@@ -1,0 +1,144 @@
+"""The log of matches: the results of all pushes in the order of their positions, and a cursor.
+
+A result is expanded to the matches of its subscribers when somebody reads it, on a connection
+beside the engine's.  The cursor is the position up to which matches were delivered; it is stored
+with the next push, or at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.documents.results import Results
+from xscl.engine.transactions import Transactions
+from xscl.subscriptions.match import Match, Reader
+from xscl.subscriptions.match_pages import LIMIT, Page, Pages
+from xscl.subscriptions.match_reader import MatchReader
+from xscl.subscriptions.matches import Matches
+
+
+class MatchLog:
+    """Reads the results of an engine as matches, and remembers which were delivered."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._reader = MatchReader(
+            transactions.connect(), lambda doc: transactions.state.documents.recent(doc)
+        )
+        self._pages: Pages | None = None
+
+    def close(self) -> None:
+        """Close the connections.  The caller holds the engine's lock."""
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+        self._reader.close()
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def expand(self, rows: pa.Table) -> Matches:
+        """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
+        by_qid = self._transactions.state.subscriptions.by_qid
+        qids = pc.unique(rows["qid"]).to_pylist()
+        subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
+        results = Results(rows, splits, self._reader.read)
+        return Matches(results, subscribers, Reader(self._transactions.compiled, self._reader.tree))
+
+    def since(self, position: int = 1) -> Matches:
+        """Return the kept matches from a position on."""
+        with self._transactions.lock:
+            return self.expand(
+                self._transactions.store.arrow(
+                    f"SELECT * FROM state.result WHERE position >= {int(position)}"
+                    " ORDER BY position"
+                )
+            )
+
+    def after(self, last: Match | int | None = None) -> Sequence[Match]:
+        """Return the kept matches after a match, or after all of a position; None: all."""
+        position = last.position if isinstance(last, Match) else (last or 0) + 1
+        found = self.since(position)
+        if not isinstance(last, Match):
+            return found
+        # A result is the match of all who share it, so the given match may not be its last.
+        passed = [m.id for m in found[: found.count_first()] if m.position == position]
+        return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
+
+    def pages(self) -> Pages:
+        """Return the reader of pages of kept matches, which is closed with the engine."""
+        with self._transactions.lock:
+            if self._pages is None:
+                self._pages = self.new_pages()
+            return self._pages
+
+    def new_pages(self) -> Pages:
+        """Return a reader of pages on a new connection; close it before the engine."""
+        with self._transactions.lock:
+            return Pages(
+                self._transactions.connect(),
+                lambda: self._transactions.state.subscriptions,
+                self._transactions.compiled,
+            )
+
+    def page_of(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return a page of one subscription's kept matches, between two positions."""
+        pages = self._pages or self.pages()
+        return pages.of(name, after=after, before=before, limit=limit, newest_first=newest_first)
+
+    # -- Delivery --------------------------------------------------------------------------
+
+    def undelivered(self) -> Matches:
+        """Return the matches after the cursor: a process may end between commit and delivery.
+
+        The first caller of a store's life has none.
+        """
+        with self._transactions.lock:
+            return self.since(self.begin_delivery() + 1)
+
+    def begin_delivery(self) -> int:
+        """Return the cursor; the first caller of a store's life begins with the next match."""
+        with self._transactions.lock:
+            if self.acknowledged < 0:
+                self.acknowledge(durable=True)
+            return self.acknowledged
+
+    @property
+    def acknowledged(self) -> int:
+        """The cursor: the position up to which matches were delivered, below 0 if never."""
+        return self._transactions.state.acknowledged
+
+    def acknowledge(self, *, durable: bool = False) -> None:
+        """Move the cursor behind all matches; `durable`: store it now, not with the next push."""
+        with self._transactions.lock:
+            state = self._transactions.state
+            state.acknowledged = state.position
+            if durable:
+                self.save_acknowledged()
+
+    def try_acknowledge(self, position: int) -> None:
+        """Move the cursor to a position, unless a change is under way."""
+        if self._transactions.lock.acquire(blocking=False):
+            try:
+                state = self._transactions.state
+                state.acknowledged = max(state.acknowledged, position)
+            finally:
+                self._transactions.lock.release()
+
+    def save_acknowledged(self) -> None:
+        """Store the cursor."""
+        with self._transactions.lock:
+            if self.acknowledged != self._transactions.store.progress("told"):
+                with self._transactions.change() as state:
+                    state.store.set_progress(told=state.acknowledged)

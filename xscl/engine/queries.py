@@ -1,0 +1,192 @@
+"""Queries of an engine: relations in SQL, documents, trials, explanations, the plan, backups."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from templates.sql.relations import INFINITE
+from xscl.documents.results import Subscription
+from xscl.documents.retention import DAY
+from xscl.engine.read_snapshot import PATIENCE
+from xscl.engine.state import EngineState
+from xscl.engine.transactions import Transactions
+from xscl.engine.trials import Trials
+from xscl.errors import SqlError
+from xscl.inspection.explain import explain
+from xscl.inspection.replay import TRIED, Trial, beginning, registered
+from xscl.inspection.why import Read, Why, asked, why
+from xscl.planning.compile import CompiledQuery
+from xscl.planning.plan_graph import PlanGraph, plan_graph
+from xscl.store.backup import Backup, back_up
+from xscl.store.store import Store
+from xscl.subscriptions.matches import Matches
+
+
+class Queries:
+    """Answers questions about one engine; none changes it."""
+
+    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+        self._transactions = transactions
+        self._trials = trials
+        self._instances = Counter[int]()  # of operators over time by how long, when last counted
+        self._instances_lately = Counter[int]()  # those of the last day
+
+    @property
+    def _state(self) -> EngineState:
+        return self._transactions.state
+
+    def sql(self, query: str) -> pa.Table:
+        """Return the answer of one SELECT over the relations."""
+        with self._transactions.lock:
+            state, store = self._state, self._transactions.store
+            store.expect_open()
+            _refuse_all_but_select(query)
+            with store.telling():
+                state.relations.refresh()
+            try:
+                if not state.registry.waiting:
+                    with store.reading():
+                        return store.answer(query)
+                with store.reading():
+                    store.refuse_changes(query)
+                with store.reading(state.registry.write):
+                    return store.answer(query)
+            except duckdb.Error as error:
+                raise SqlError(str(error)) from None
+
+    def document(self, name: str) -> bytes | None:
+        """Return the text of a document by its id; None if it is not kept."""
+        with self._transactions.lock:
+            rows = self._transactions.store.fetch(
+                "SELECT t.xml FROM state.document d JOIN state.text t USING (doc) WHERE d.id = ?",
+                [name],
+            )
+            return bytes(rows[0][0]) if rows else None
+
+    def backup(self, path: Path) -> Backup:
+        """Write everything that is kept to one file, as of one commit."""
+        self._transactions.save()
+        with closing(self._transactions.connect()) as store:
+            return back_up(store, path)
+
+    # -- About queries ---------------------------------------------------------------------
+
+    def try_query(
+        self, query: str, since: str | int | None = None, seconds: float | None = None
+    ) -> Matches:
+        """Return what a query would have matched on the kept documents."""
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._transactions.lock:
+            known, compiled = self._compiled(query)
+            trial = Trial(
+                TRIED if known is None else known.name,
+                compiled.source,
+                compiled.streams,
+                known is not None and known.updates,
+                begin=beginning(since, self._state.documents.clock),
+            )
+        found, _ = self._trials.run(trial, until)
+        return found
+
+    def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
+        """Return whether a query matches documents, and why; see `Engine.why`."""
+        with self._transactions.lock:
+            known, compiled = self._compiled(query)
+            lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
+
+            def tried(trial: Trial) -> Matches:
+                return self._trials.run(trial)[0]
+
+            store = self._transactions.store
+            question = asked(store, compiled, known, documents, lateness, tried, read)
+        return why(question)
+
+    def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
+        """Return the subscription of a name (None for a query's text) and the compiled query."""
+        known = registered(self._transactions.store, self._state.subscriptions, query)
+        return known, self._transactions.compiled(query if known is None else known.query)
+
+    def explain(
+        self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> str:
+        """Return how a query is evaluated; see `Engine.explain`."""
+        with self._transactions.lock:
+            state = self._state
+            return explain(
+                *(state.store, state.registry, state.subscriptions, state.network, query),
+                sql=sql,
+                seen=seen,
+            )
+
+    def plan(self) -> PlanGraph:
+        """Return the plan of all subscriptions as a graph, with rows and rates."""
+        with self._transactions.lock:
+            state = self._state
+            rows = state.store.fetch(
+                "SELECT template, count(*) FROM state.subscription GROUP BY template"
+            )
+            graph = plan_graph(state.network.core.plan, state.registry, dict(rows))
+            return state.flow.rated(graph, state.network.passed())
+
+    # -- About the join state --------------------------------------------------------------
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of the join state are in memory."""
+        return self._state.processor.bytes_in_memory
+
+    @property
+    def result_rows(self) -> dict[str, int]:
+        """How many rows of R_out each evaluator of templates' queries has made."""
+        return self._state.processor.result_rows
+
+    def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
+        """Return how much is kept how long, in ticks; None: for ever, or until it is matched.
+
+        That are witnesses of joins, instances of operators over time, and how many of both have
+        come in the last day by the clock.  `store` is a connection of its own.
+        """
+        keeps, since = self._state.registry.keeps, self._state.documents.clock - DAY
+        witnesses, lately = Counter[int](), Counter[int]()
+        for pair, count, late in store.fetch(
+            "SELECT pair, count(*), count(*) FILTER (ts > ?)"
+            " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
+            [since],
+        ):
+            if pair < len(keeps) and keeps[pair] >= 0:
+                witnesses[min(int(keeps[pair]), INFINITE)] += count
+                lately[min(int(keeps[pair]), INFINITE)] += late
+        if self._transactions.lock.acquire(timeout=PATIENCE):
+            try:
+                instances = self._state.network.instances()
+                found = [(_ticks(keep), time > since) for keep, time in instances]
+            finally:
+                self._transactions.lock.release()
+            self._instances = Counter(keep for keep, _ in found)
+            self._instances_lately = Counter(keep for keep, is_new in found if is_new)
+        counted = self._instances
+        lately.update(self._instances_lately)
+        return [
+            (None if keep == INFINITE else keep, witnesses[keep], counted[keep], lately[keep])
+            for keep in sorted({*witnesses, *counted})
+        ]
+
+
+def _ticks(keep: int | None) -> int:
+    return INFINITE if keep is None else keep
+
+
+def _refuse_all_but_select(query: str) -> None:
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as error:
+        raise SqlError(str(error)) from None
+    if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
+        raise SqlError("only one SELECT statement can be run here", hint="the tables are read-only")

@@ -1,0 +1,250 @@
+"""The catalog of an engine: its streams, subscriptions and retention, and changes of these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from xscl.documents.results import XSCL, Subscription
+from xscl.documents.retention import Retention
+from xscl.engine.state import EngineState
+from xscl.engine.transactions import Transactions
+from xscl.engine.trials import Trials
+from xscl.errors import XsclError
+from xscl.gc_control import paused
+from xscl.inspection.backfill import first_after, found_before, refuse_unprimed, witnesses
+from xscl.inspection.replay import Trial, beginning
+from xscl.planning.compile_cache import Registrable, registrable
+from xscl.planning.event_queries import Attributes, schema_of
+from xscl.subscriptions.matches import Matches
+
+
+class Catalog:
+    """Changes definitions, each time in a transaction, and looks them up."""
+
+    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+        self._transactions = transactions
+        self._trials = trials
+
+    @property
+    def _state(self) -> EngineState:
+        return self._transactions.state
+
+    # -- Streams ---------------------------------------------------------------------------
+
+    def declare(
+        self,
+        name: str,
+        *,
+        lateness: str | int = 0,
+        live: bool = False,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Declare a stream as `Engine.stream` does."""
+        with self._transactions.lock:
+            declared = self._state.streams.checked(name, lateness, live, attributes)
+            with self._transactions.change() as state:
+                state.streams.declare(declared)
+
+    def declare_live(self, name: str) -> None:
+        """Declare a stream as live, unless it is known."""
+        if not self._state.streams.is_known(name):
+            with self._transactions.lock:
+                if not self._state.streams.is_known(name):
+                    self.declare(name, live=True)
+
+    def raise_lateness(
+        self, needed: Mapping[str, int], attributes: Attributes | None = None
+    ) -> list[str]:
+        """Make streams live, and as late as needed at least (in ticks); return those that cannot.
+
+        The lateness of a stream that is subscribed to is fixed: one that would have to be later
+        stays as it is.  All others get the attributes that are given, unless some were declared or
+        a relational query reads them.  This is one transaction for any number of streams.
+        """
+        with self._transactions.lock:
+            streams = self._state.streams
+            raised, fixed = streams.too_short(needed)
+            loose = needed.keys() - fixed
+            bare = streams.without_attributes(loose) if attributes else []
+            if raised or bare:
+                with self._transactions.change() as state:
+                    if raised:
+                        state.streams.make_late(raised)
+                    if attributes and bare:
+                        state.streams.give_attributes(bare, schema_of(attributes))
+        return fixed
+
+    def has_stream(self, name: str) -> bool:
+        """Return whether a stream is declared or published, without the lock."""
+        return self._state.streams.is_known(name)
+
+    def stream_names(self) -> set[str]:
+        """Return the streams that are declared or published, without the lock."""
+        return self._state.streams.known()
+
+    def is_published(self, stream: str) -> bool:
+        """Return whether a subscription publishes a stream."""
+        return bool(self._state.subscriptions.publishers(stream))
+
+    # -- Subscriptions ---------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool = False,
+        language: str = XSCL,
+        since: str | int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Register a query as `Engine.subscribe` does."""
+        if since is not None:
+            self._subscribe_since(name, query, updates, language, since, seconds)
+        elif language == XSCL:
+            self.subscribe_many([(name, query)], updates=updates, numbered=False)
+        else:
+            with self._transactions.lock:
+                first = self._state.documents.next
+                plan = self._state.registration.planned(name, query, language, updates, first)
+                with self._transactions.change() as state:
+                    state.registration.register_query(name, query, language, plan, first)
+
+    def subscribe_many(
+        self, pairs: Iterable[tuple[str, str]], *, updates: bool = False, numbered: bool = True
+    ) -> None:
+        """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
+        with self._transactions.lock, paused():
+            compiled = list(self._state.registration.compiled(pairs, numbered))
+            self._register(compiled, updates)
+            self._transactions.freeze()
+
+    def subscribe_each(
+        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
+    ) -> list[XsclError | None]:
+        """Register queries of different people; return the error of each, None for none.
+
+        Those that stand for themselves are one transaction; one that publishes is one of its own,
+        since others may depend on it.
+        """
+        answers: list[XsclError | None] = [None] * len(pairs)
+        together: list[tuple[str, Registrable]] = []
+        alone: list[int] = []
+        names: set[str] = set()
+        with self._transactions.lock, paused():
+            for place, (name, text) in enumerate(pairs):
+                try:
+                    ready = self._state.registration.compiled_one(name, text, names)
+                except XsclError as error:
+                    answers[place] = error
+                    continue
+                names.add(name)
+                if ready.publish is not None:
+                    alone.append(place)
+                else:
+                    together.append((name, ready))
+            if together:
+                self._register(together, updates)
+            for place in alone:
+                try:
+                    self.subscribe_many([pairs[place]], updates=updates, numbered=False)
+                except XsclError as error:
+                    answers[place] = error
+            self._transactions.freeze()
+        return answers
+
+    def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
+        waits = self._state.registration.may_wait(one for _, one in compiled)
+        with self._transactions.change(waits=waits) as state:
+            state.registration.register(compiled, updates, state.documents.next)
+
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+        """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
+        with self._transactions.lock:
+            subscriptions = self._state.subscriptions
+            names = subscriptions.dependents(name) if cascade else (name,)
+            if not cascade:
+                subscriptions.refuse_orphans(name)
+            ordered = any(subscriptions[one].ordered for one in names)
+            with self._transactions.change() as state:
+                for one in names:
+                    state.registration.remove(one)
+                state.eviction.sweep()
+                state.registration.set_prompt()
+                if ordered:
+                    state.registration.save_network()
+        return names
+
+    # -- With the past ---------------------------------------------------------------------
+
+    def _subscribe_since(
+        self,
+        name: str,
+        text: str,
+        updates: bool,
+        language: str,
+        since: str | int,
+        seconds: float | None,
+    ) -> None:
+        if language != XSCL:
+            raise XsclError("since is for queries in XSCL: what events were before is not kept")
+        with self._transactions.lock:
+            documents = self._state.documents
+            self._state.subscriptions.refuse_taken(name)
+            query = self._transactions.compiled(text)
+            refuse_unprimed(query)
+            begin = beginning(since, documents.clock)
+            first = first_after(self._transactions.store, begin, documents.next)
+            trial = Trial(name, query.source, query.streams, updates, first=first, own_time=False)
+            until = None if seconds is None else time.monotonic() + seconds
+            found, cut = self._trials.run(trial, until)
+            with self._transactions.change() as state:
+                state.registration.register([(name, registrable(query))], updates, first)
+                _backfill(state, state.subscriptions[name], trial, found)
+                _adopt_cuts(state, state.subscriptions[name], cut)
+
+    # -- Retention -------------------------------------------------------------------------
+
+    def retain(self, retention: Retention) -> None:
+        """Set the retention; the store remembers it."""
+        with self._transactions.lock:
+            if retention != self._state.eviction.told:
+                with self._transactions.change() as state:
+                    state.eviction.retain(retention)
+
+
+def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:
+    """Give a new subscription the past: its results, and the join state of its variables."""
+    pairs = [state.registry.describe(pair) for pair in state.network.pairs(subscription)]
+    for one in list(witnesses(state.store, trial, pairs)):
+        state.processor.keep(one)
+    if not found:
+        return
+    rows = found_before(
+        state.store,
+        state.documents,
+        state.composites,
+        subscription,
+        *found.of_one(),
+        state.eviction.oldest,
+    )
+    delivered = state.acknowledged == state.position
+    state.store.insert("state.result", state.numbered(rows))
+    state.composites.save()
+    if delivered:  # who asks for the past has it from `matches`
+        state.acknowledged = state.position
+        state.store.set_progress(told=state.acknowledged)
+    state.store.set_progress(position=state.position, next_doc=state.documents.next)
+
+
+def _adopt_cuts(state: EngineState, subscription: Subscription, cut: set[str]) -> None:
+    """Record the documents, by id, at which the bound of results stopped a trial."""
+    if not cut:
+        return
+    listed = ", ".join("?" * len(cut))
+    rows = state.store.fetch(
+        f"SELECT doc, id FROM state.document WHERE id IN ({listed})", sorted(cut)
+    )
+    state.network.cuts.adopt(state.network.qids(subscription)[0], dict(rows))
+    state.network.cuts.save()

@@ -1,0 +1,79 @@
+"""Trials: a query evaluated over the kept documents, by a second engine in memory.
+
+Nothing of the engine changes, and its lock is free meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+
+from xscl.engine.batch_size import FEWEST, Sizing
+from xscl.engine.ingest import Ingest
+from xscl.engine.match_log import MatchLog
+from xscl.engine.transactions import Transactions
+from xscl.errors import Stopping, TooLong
+from xscl.inspection import replay
+from xscl.inspection.replay import Trial, past
+from xscl.planning.operators.joins import Interleaved
+from xscl.subscriptions.matches import Matches
+
+SLICE = 0.5
+"""Seconds that a trial works on a batch: it can be ended between two of them."""
+
+
+class Trials:
+    """Runs trials on the past of one engine; any thread may."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._ending = threading.Event()
+
+    def end(self) -> None:
+        """End all trials soon, those to come as well: they raise Stopping."""
+        self._ending.set()
+
+    def run(self, trial: Trial, until: float | None = None) -> tuple[Matches, set[str]]:
+        """Return the matches of a trial, and the ids of documents at which it was cut.
+
+        `until` is a time of `time.monotonic`.  Raises TooLong after it, Stopping after `end`.
+        """
+        twin = Transactions(None, replace(self._transactions.settings, kept_memory=None))
+        log = MatchLog(twin)
+        ingest = Ingest(twin, log)
+        with self._transactions.lock:
+            store = self._transactions.connect()
+            lateness = {
+                one: self._transactions.state.streams.lateness(one) for one in trial.streams
+            }
+        _register(twin, trial, lateness)
+        size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
+        with closing(store):
+            for batch in past(store, trial, lambda: size.documents):
+                began = time.monotonic()
+                if self._ending.is_set():
+                    raise Stopping
+                if until is not None and began > until:
+                    raise TooLong
+                try:
+                    ingest.replay(batch)
+                except Interleaved:
+                    for one in batch:
+                        ingest.replay([one])
+                size.learn(len(batch), time.monotonic() - began)
+        ingest.flush()
+        network = twin.state.network
+        qids = network.qids(twin.state.subscriptions[trial.name])
+        return log.since(), network.cuts.ids_of(qids)
+
+
+def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:
+    """Declare the streams of a trial, and register its query."""
+    with twin.change() as state:
+        for name, late in lateness.items():
+            state.streams.declare(state.streams.checked(name, late, False, None))
+    compiled = list(twin.state.registration.compiled([(trial.name, trial.query)], numbered=False))
+    with twin.change() as state:
+        state.registration.register(compiled, trial.updates, state.documents.next)

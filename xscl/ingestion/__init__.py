@@ -1,0 +1,1 @@
+"""From the spool to the engine: directly, or with stage 1 on Spark."""

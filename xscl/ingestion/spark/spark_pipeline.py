@@ -1,0 +1,350 @@
+"""From the spool to the engine with Spark Structured Streaming.
+
+Spark finds out which segments are new, keeps the account of micro-batches in
+its checkpoint, and shreds the documents on its executors (`xscl.ingestion.spark.spark_source`).
+The
+steps of a micro-batch:
+
+1. Spark logs its offsets and calls foreachBatch in a thread of its own.
+2. foreachBatch finds out where the texts and the witnesses of the documents
+   are.  For a large micro-batch it runs the one action of Spark, in which they
+   are shredded (two would read twice); of a few documents there are no
+   witnesses, and where they are follows from the offsets.
+3. It waits until the batch before is in the store, hands this one over, and
+   returns: Spark commits and goes on with the next micro-batch.
+4. Meanwhile the thread that runs the consumer reads both and calls the sink.
+
+The patterns to shred with lie in a directory, renewed after a batch if they
+have changed; witnesses of older patterns are not used, and the sink shreds such
+documents itself.
+
+So Spark may have committed one batch that the store lacks, never more.  After a
+kill, or a failure of the sink, the next run takes that commit back, and Spark
+calls with the same batch again; if the store has it after all, the sink's ledger
+says so.  `stop` waits for Spark's commit, so that an orderly end replays nothing.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from feeds.documents import DocumentColumns
+from feeds.faultpoints import reached
+from feeds.spool import Segment, Spool
+from xscl.engine.batch_size import Sizing, leave
+from xscl.ingestion.pipeline import (
+    BATCH,
+    SECONDS,
+    PipelineError,
+    Sink,
+    forget,
+    read_offset,
+    reconcile,
+)
+from xscl.shredding.remote.artefact import Artefacts
+from xscl.shredding.remote.remote_bindings import Part, Portion, read_portion
+from xscl.store.consumed_offsets import Batch, Beat
+
+try:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from xscl.ingestion.spark import spark_source
+    from xscl.ingestion.spark.spark_session import reason_of, start_session
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        raise
+    raise PipelineError(
+        "Spark is not installed", hint="pip install 'xscl[spark]', or go on without Spark"
+    ) from missing
+
+__all__ = ["Handover", "MicroBatch", "SparkConsumer", "Stopped", "start_session"]
+
+_DOCUMENTS = "documents"
+_TICK = 0.05  # seconds between two looks at whether the query has ended
+_COMMIT_SECONDS = 10.0
+_STARTS = 5  # of a query whose first process comes too late
+_LATE = "worker failed to connect back"
+
+
+class Stopped(Exception):
+    """Ends a micro-batch that began after the consumer was told to stop; nothing is consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A micro-batch on its way from Spark's thread to the consumer's: pointers, and its end."""
+
+    rows: tuple[spark_source.Row, ...]
+    query_id: str
+    batch_id: int
+    segment: int
+    done: Future[None] = field(default_factory=Future, compare=False)
+
+
+class Handover:
+    """Where Spark's thread leaves a batch for the consumer's, once that has done the one before."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: queue.SimpleQueue[MicroBatch] = queue.SimpleQueue()
+        self._given: MicroBatch | None = None
+        self._closed = False
+
+    def give(self, batch: MicroBatch) -> None:
+        """Returns when the batch before is done and this one waits; raises what that one raised."""
+        if self._given is not None:
+            self._given.done.result()
+        with self._mutex:
+            if self._closed:
+                raise Stopped
+            self._waiting.put(batch)
+            self._given = batch
+
+    def take(self, seconds: float) -> MicroBatch | None:
+        """The batch that waits, None if none comes in time."""
+        try:
+            return self._waiting.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """Turns away the batch that waits and all that come later."""
+        with self._mutex:
+            self._closed = True
+        while (batch := self.take(0)) is not None:
+            batch.done.set_exception(Stopped())
+
+
+class SparkConsumer:
+    """Consumes a spool by a streaming query with its checkpoint in `checkpoint`.
+
+    With the directory `patterns`, which is its own, documents are shredded by Spark's tasks, and
+    how many documents there is time for is told there to the process that plans micro-batches.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        spool: Spool,
+        sink: Sink,
+        checkpoint: Path,
+        *,
+        patterns: Path | None = None,
+        segments: int = spark_source.SEGMENTS,
+    ) -> None:
+        self._session = session
+        self._spool = spool
+        self._sink = sink
+        self._checkpoint = checkpoint.absolute()
+        self._artefacts = None if patterns is None else Artefacts(patterns.absolute())
+        self._segments = segments
+        self._sizing = Sizing(SECONDS, BATCH)
+        self._stopping = threading.Event()
+        self._committed = 0  # the last segment of the batch before, which Spark has committed
+        self._given = 0  # the last segment that Spark's thread has handed over
+        session.dataSource.register(spark_source.SpoolSource)
+
+    def run_once(self) -> int:
+        """Consumes what is in the spool now, and returns the number of documents."""
+        return self._run(None)
+
+    def serve(self, interval: float = 1.0) -> None:
+        """Consumes what is and what comes until `stop`, looking every `interval` seconds."""
+        self._run(interval)
+
+    def stop(self) -> None:
+        """Asks for the end after the batch in progress; the consumer does not start again."""
+        self._stopping.set()
+
+    def _run(self, interval: float | None) -> int:
+        """Runs a query until it ends or `stop`, and returns the number of documents.
+
+        Without an interval the query ends by itself.  On a busy machine the Python process that
+        plans for Spark may need more than the ten seconds that Spark has for it: one that comes too
+        late is started again.
+        """
+        for _ in range(_STARTS - 1):
+            try:
+                return self._run_query(interval)
+            except PipelineError as error:
+                if _LATE not in error.message or self._given:
+                    raise
+        return self._run_query(interval)
+
+    def _run_query(self, interval: float | None) -> int:
+        if self._stopping.is_set():
+            return 0
+        reconcile(self._sink, self._checkpoint)
+        handover, self._given = Handover(), 0
+        self._publish()
+        query = self._start(interval, handover)
+        count, last = 0, None
+        try:
+            while not self._stopping.is_set():
+                ended = not query.isActive  # what it gave before that is taken all the same
+                batch = handover.take(0 if ended else _TICK)
+                if batch is not None:
+                    count += self._consume(batch)
+                    last = batch.batch_id
+                elif ended:
+                    break
+            if self._stopping.is_set():
+                self._await_commit(query, last)
+        finally:
+            handover.close()
+            query.stop()
+        _raise_failure(query)
+        if self._stopping.is_set():
+            reconcile(self._sink, self._checkpoint)
+        return count
+
+    def _publish(self) -> None:
+        if self._artefacts is not None:
+            self._sink.publish_patterns(self._artefacts)
+
+    def _start(self, interval: float | None, handover: Handover) -> StreamingQuery:
+        def hand_over(pointers: DataFrame, batch_id: int) -> None:
+            # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
+            context = pointers.sparkSession.sparkContext
+            query_id = context.getLocalProperty("sql.streaming.queryId")
+            handover.give(self._batch(pointers, str(query_id), batch_id))
+
+        stream = self._session.readStream.format(spark_source.NAME).options(**self._options())
+        try:
+            writer = stream.load().writeStream.foreachBatch(hand_over)
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+            if interval is None:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(f"Spark cannot read the spool: {reason_of(error)}") from error
+
+    def _batch(self, pointers: DataFrame, query_id: str, batch_id: int) -> MicroBatch:
+        """A micro-batch with its pointers; called in Spark's thread.
+
+        A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
+        it ends where Spark's log of offsets says, and begins after what was given before, which is
+        in the store or waits for it.  If Spark left something out after that, it is read all the
+        same; beats are, of which Spark's tasks give no pointer.
+        """
+        begin = max(self._given, self._sink.segment)
+        end = read_offset(self._checkpoint, batch_id)
+        numbers = self._spool.expect(begin, end)
+        rows = self._few(numbers)
+        if rows is None:
+            columns = [column.to_pylist() for column in pointers.toArrow().columns]
+            rows = list(zip(*columns, strict=True))
+            read = {row[0] for row in rows}
+            rows += map(_whole, map(self._spool.segment, (n for n in numbers if n not in read)))
+            rows.sort()
+        self._given = max(self._given, end)
+        return MicroBatch(tuple(rows), query_id, batch_id, end)
+
+    def _few(self, numbers: Sequence[int]) -> list[spark_source.Row] | None:
+        """The pointers to segments; None if they are too many to do without Spark's tasks."""
+        if len(numbers) > self._segments:
+            return None
+        segments = [self._spool.segment(number) for number in numbers]
+        if sum(segment.rows for segment in segments) > spark_source.FEW:
+            return None
+        return [_whole(segment) for segment in segments]
+
+    def _options(self) -> dict[str, str | int]:
+        options: dict[str, str | int] = {
+            "path": str(self._spool.directory),
+            "after": self._sink.segment,
+            "segments": self._segments,
+            "tasks": self._session.sparkContext.defaultParallelism,
+        }
+        if self._artefacts is not None:
+            options["patterns"] = str(self._artefacts.directory)
+            options["documents"] = str(self._artefacts.directory / _DOCUMENTS)
+        return options
+
+    def _consume(self, batch: MicroBatch) -> int:
+        """Hands a batch to the sink; an empty one too, as the ledger has to keep up with Spark.
+
+        Segments that the store has are left out: it may have had the direct consumer since the
+        checkpoint was written.
+        """
+        try:
+            past = self._sink.segment
+            rows = [row for row in batch.rows if row[0] > past]
+            documents, parts, beats = _read(self._spool, rows)
+            key = Batch(batch.query_id, batch.batch_id, batch.segment, beats)
+            self._sink.hold()
+            began = time.monotonic()
+            self._sink.consume(documents, key, parts)
+            self._size(len(documents), time.monotonic() - began)
+            self._publish()
+        except BaseException as error:
+            # Spark's thread can report errors but not, say, a KeyboardInterrupt.
+            batch.done.set_exception(error if isinstance(error, Exception) else Stopped())
+            raise
+        reached("batch_done")
+        batch.done.set_result(None)
+        forget(self._spool, self._committed)
+        self._committed = batch.segment
+        for path in {row[3] for row in batch.rows if row[3] is not None}:
+            Path(path).unlink(missing_ok=True)
+        return len(documents)
+
+    def _size(self, documents: int, seconds: float) -> None:
+        """Have the micro-batches that are planned from now on be as large as there is time for."""
+        self._sizing.learn(documents, seconds)
+        if self._artefacts is not None and self._sizing.each is not None:
+            leave(self._sizing.documents, self._artefacts.directory / _DOCUMENTS)
+
+    def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
+        """Returns when Spark has committed the batch: stopping earlier would replay it."""
+        if batch_id is None:
+            return
+        commit = self._checkpoint / "commits" / str(batch_id)
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while not commit.exists() and query.isActive and time.monotonic() < deadline:
+            time.sleep(_TICK / 5)
+
+
+def _whole(segment: Segment) -> spark_source.Row:
+    """The pointer to a segment that no task has shredded."""
+    return (segment.number, 0, segment.rows, None, 0)
+
+
+def _read(
+    spool: Spool, rows: Sequence[spark_source.Row]
+) -> tuple[DocumentColumns, list[Part], tuple[Beat, ...]]:
+    """The documents of slices, where their witnesses are, and the beats between them."""
+    documents: list[DocumentColumns] = []
+    parts: list[Part] = []
+    beats: list[Beat] = []
+    portions: dict[str, Portion] = {}
+    segment, texts = 0, DocumentColumns.of(())
+    count = 0
+    for number, begin, end, path, place in rows:
+        if begin == end:
+            beats.append(Beat(count, spool.segment(number).arrived))
+            continue
+        if number != segment:
+            segment, texts = number, spool.columns(number)
+        if path is not None and path not in portions:
+            portions[path] = read_portion(Path(path))
+        documents.append(texts[begin:end])
+        parts.append(Part(None if path is None else portions[path], place, end - begin))
+        count += end - begin
+    return DocumentColumns.united(documents), parts, tuple(beats)
+
+
+def _raise_failure(query: StreamingQuery) -> None:
+    """Raises what made the query fail by itself, such as an error of the source."""
+    failure = query.exception()
+    if failure is not None and f"{Stopped.__module__}.{Stopped.__name__}" not in str(failure):
+        raise PipelineError(f"Spark stopped reading the spool: {reason_of(failure)}") from failure

@@ -1,0 +1,222 @@
+"""The spool as a streaming data source of Spark, named `xscl_spool`; stage 1 on its executors.
+
+A micro-batch is cut into shares, one for each task.  A task shreds its share
+with the patterns that it finds in a directory (`xscl.shredding.remote.artefact`) and leaves
+the witnesses in a file there.  What goes through the JVM are pointers only: a
+row names a slice of a segment, the file, and the place of the slice's first
+document in it.  Whoever consumes the micro-batch maps segments and files
+(three times as fast as sending rows through the JVM).
+
+    spark.dataSource.register(SpoolSource)
+    spark.readStream.format("xscl_spool").option("path", directory).load()
+
+Options: `path`, the directory of the spool; `after`, the segment after which
+a new query begins (default 0, the very beginning); `segments`, the most
+segments in one micro-batch; `bytes`, the most bytes in one of several segments;
+`documents`, a file with the number of documents after which one ends, with their segment;
+`patterns`, the directory of the patterns, without which nothing is shredded;
+`tasks`, the most shares.
+
+Spark runs this in Python processes of its own, which start with nothing but
+the pickled source: hence everything here is found again by import, and the
+offset always comes from the spool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from feeds.documents import DocumentColumns
+from feeds.spool import Segment, Spool, SpoolError
+from xscl.engine.batch_size import left
+from xscl.shredding.remote.current import current
+
+NAME = "xscl_spool"
+SEGMENTS = 64
+"""The most segments in one micro-batch unless the option `segments` says otherwise."""
+
+BYTES = 64_000_000
+"""The most bytes in one micro-batch of several segments unless the option `bytes` says otherwise.
+
+Tasks parse them one document after the other; whoever consumes them has the texts only.
+"""
+
+FEW = 250
+"""So many documents are one share: cutting them would cost more than it saves."""
+
+Row: TypeAlias = tuple[int, int, int, str | None, int]
+
+Offset: TypeAlias = dict[str, int]
+"""`{"segment": n}`: everything up to segment n is behind us."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    path: Path
+    after: int
+    segments: int
+    bytes: int
+    documents: Path | None
+    patterns: Path | None
+    tasks: int
+
+
+class SpoolSource(DataSource):
+    """The data source `xscl_spool`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "number bigint, begin bigint, end bigint, witnesses string, place bigint"
+
+    def streamReader(self, schema: StructType) -> SpoolReader:
+        if "path" not in self.options:
+            raise SpoolError(f"the source {NAME} needs the option 'path', the spool's directory")
+        return SpoolReader(
+            _Options(
+                Path(self.options["path"]),
+                int(self.options.get("after", 0)),
+                int(self.options.get("segments", SEGMENTS)),
+                int(self.options.get("bytes", BYTES)),
+                Path(self.options["documents"]) if "documents" in self.options else None,
+                Path(self.options["patterns"]) if "patterns" in self.options else None,
+                int(self.options.get("tasks", 1)),
+            )
+        )
+
+
+class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets and pointers, both read from the spool whenever Spark asks."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+        self._target: int | None = None
+
+    def _spool(self) -> Spool:
+        return Spool(self._options.path, read_only=True)
+
+    def initialOffset(self) -> Offset:
+        return {"segment": self._options.after}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self._options.segments)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes the end of this run, so that it ends even while documents keep coming."""
+        self._target = self._spool().latest()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The end of the next micro-batch, `start` if there is nothing new.
+
+        Spark would silently accept an end before the start; `consecutive` raises
+        if the spool went backwards, or if the next segment is lost.
+        """
+        spool = self._spool()
+        begin, end = start["segment"], spool.latest()
+        if self._target is not None:
+            end = max(begin, min(end, self._target))
+        match limit:
+            case ReadAllAvailable():
+                found = spool.consecutive(begin, end)
+                return {"segment": found[-1] if found else begin}
+            case ReadMaxFiles():
+                return {"segment": self._end(spool, begin, end, limit.max_files)}
+            case _:
+                raise SpoolError(f"the source {NAME} knows no limit like {limit}")
+
+    def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
+        """The last of the next segments that are not too many or too large together."""
+        numbers = spool.consecutive(begin, end, most)
+        file = self._options.documents
+        documents = None if file is None else left(file)
+        rows = size = 0
+        for place, number in enumerate(numbers):
+            segment = spool.segment(number)
+            size += segment.size
+            if place and size > self._options.bytes:
+                return numbers[place - 1]
+            rows += segment.rows
+            if documents is not None and rows >= documents:
+                return number
+        return numbers[-1] if numbers else begin
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Shares of the documents between two offsets, equal and in order; of few, one share.
+
+        A partition for each segment was tried: a task takes longer (40 ms) than
+        it takes to shred a small segment.
+        """
+        spool = self._spool()
+        numbers = spool.expect(start["segment"], end["segment"])
+        segments = [spool.segment(number) for number in numbers]
+        rows = sum(segment.rows for segment in segments)
+        share = max(FEW, -(-rows // self._options.tasks))
+        version = current(self._options.patterns) if self._options.patterns else None
+        return [InputPartition((version, slices)) for slices in shares(segments, share)]
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """Shreds the documents of a share, leaves their witnesses in a file, and yields slices."""
+        version, slices = partition.value
+        path = None if version is None else self._shred(version, slices)
+        rows, place = [], 0
+        for one in slices:
+            rows.append((one.number, one.begin, one.end, path, place))
+            place += one.end - one.begin
+        return iter(rows)
+
+    def _shred(self, version: str, slices: Sequence[Slice]) -> str | None:
+        """Returns the file with the witnesses; None if the patterns are not there any more."""
+        assert self._options.patterns is not None
+        # The processes that plan would otherwise load all of stage 1, three of them for each query.
+        from xscl.ingestion.spark.spark_task import shred
+
+        spool = self._spool()
+        documents = DocumentColumns.united([one.of(spool) for one in slices])
+        first = slices[0]
+        path = self._options.patterns / f"{first.number}-{first.begin}-{version}.witnesses"
+        found = shred(documents, self._options.patterns, version, path)
+        return None if found is None else str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some documents of a segment that follow one another, without the last."""
+
+    number: int
+    begin: int
+    end: int
+
+    def of(self, spool: Spool) -> DocumentColumns:
+        """The documents."""
+        return spool.columns(self.number, self.begin, self.end)
+
+
+def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:
+    """The documents of segments in order, so many in each share."""
+    found: list[list[Slice]] = []
+    room = 0
+    for segment in segments:
+        begin = 0
+        while begin < segment.rows:
+            if not room:
+                found.append([])
+                room = share
+            end = min(segment.rows, begin + room)
+            found[-1].append(Slice(segment.number, begin, end))
+            room -= end - begin
+            begin = end
+    return found

@@ -1,0 +1,41 @@
+"""A share of a micro-batch: what a task of Spark does with documents, stage 1.
+
+Apart from the source (`xscl.ingestion.spark.spark_source`), because Spark starts three processes
+for each query that
+plan and never shred.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from feeds.documents import Document
+from xscl.shredding.remote.artefact import Loaded
+from xscl.shredding.remote.remote_bindings import portion_of, texts_of, write_portion
+
+_log = logging.getLogger(__name__)
+
+_loaded = Loaded()
+"""Spark's Python processes do one task after the other."""
+
+
+def shred(documents: Iterable[Document], directory: Path, version: str, path: Path) -> Path | None:
+    """Leave the witnesses of documents at `path` and return it.
+
+    None if the automaton of this version is not in the directory any more, or there is no room
+    for the witnesses: the engine shreds these documents itself then.
+    """
+    automaton = _loaded.of(directory, version)
+    if automaton is None:
+        return None
+    try:
+        write_portion(path, portion_of(automaton, version, texts_of(documents)))
+    except OSError as error:
+        _log.warning("the witnesses of a share cannot be written: %s", error)
+        with suppress(OSError):
+            path.unlink()
+        return None
+    return path

@@ -1,0 +1,1 @@
+"""Reading beside the stream: explain, why, replay, backfill, and the SQL relations."""

@@ -1,0 +1,176 @@
+"""Priming: a new subscription as if it had been registered some time ago.
+
+What it would have matched among the kept documents comes from a trial (`xscl.inspection.replay`).
+What later
+documents may join with are the witnesses of the same documents: they are found again for the
+variables of the new query, and become part of the join state that all queries share.  That adds
+nothing to what others receive, because who sees a result is tested at fan-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from templates.processor import FOUND
+from templates.sql.relations import Pair, Witnesses
+from xscl.documents.composite_events import Composite, Composites, of_document, together
+from xscl.documents.document_log import Documents, Stored
+from xscl.documents.results import Result, Subscription
+from xscl.errors import XsclError
+from xscl.inspection.replay import Trial
+from xscl.language.parser import parse_block
+from xscl.planning.compile import CompiledQuery, JoinedParts, Witnessed
+from xscl.shredding.arrivals import Arrivals, shred
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.store.store import Store
+
+BATCH = 1_000
+
+
+def refuse_unprimed(query: CompiledQuery) -> None:
+    """Raise XsclError for a query whose state cannot be made afterwards."""
+    if query.normal.publish is not None:
+        raise XsclError(
+            "since cannot be combined with PUBLISH: a stream begins when its query is registered",
+            hint="subscribe without since",
+        )
+    root = query.root
+    sides = (root.left, root.right) if isinstance(root, JoinedParts) else ()
+    if not (isinstance(root, Witnessed) or (sides and all(isinstance(s, int) for s in sides))):
+        raise XsclError(
+            "since is for blocks and joins of two blocks: the state of chains and of operators over"
+            " time begins when a query is registered",
+            hint="subscribe without since; 'try' shows what it would have matched",
+        )
+
+
+def first_after(store: Store, begin: int, following: int) -> int:
+    """Return the number of the first document with at least that timestamp."""
+    rows = store.fetch("SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
+    return following if rows[0][0] is None else int(rows[0][0])
+
+
+def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Witnesses]:
+    """Yield the witnesses of the documents of a trial for pairs of variables, in batches.
+
+    They take the place of those that are kept for the same pairs.
+    """
+    automaton = Automaton()
+    numbers: list[int] = []
+    derived: list[int] = []  # pairs whose second variable is
+    for pair in pairs:
+        first, second = (parse_block(one, short=True) for one in (pair.first, pair.second))
+        automaton.add(pair.number, first, second, pair.valued)
+        numbers.append(pair.number)
+        if second.steps[-1].derived is not None:
+            derived.append(pair.number)
+    rows = store.connection.execute(
+        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
+        " FROM state.document d JOIN state.text t USING (doc) LEFT JOIN"
+        " (SELECT doc, max(node2) AS last FROM state.binding WHERE ? AND NOT list_contains(?, pair)"
+        " AND doc IN (SELECT doc FROM state.document WHERE first >= ?) GROUP BY doc) b USING (doc)"
+        " WHERE list_has_any(d.streams, ?) AND d.first >= ? ORDER BY d.doc",
+        [bool(derived), numbers, trial.first, list(trial.streams), trial.first],
+    )
+    while found := rows.fetchmany(BATCH):
+        last = {doc: kept for doc, *_, kept in found if kept is not None}
+        made = shred(
+            automaton,
+            Arrivals.of(
+                (doc, tuple(names), bytes(xml), *rest[:-1]) for doc, names, xml, *rest in found
+            ),
+        )
+        yield _behind(made, derived, last) if last else made
+
+
+def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:
+    """Return witnesses with derived nodes numbered behind all that are kept of their documents.
+
+    Stage 1 numbers them behind those of the document, in the order in which it is asked for them;
+    what other pairs were asked for earlier has these numbers already.
+    """
+    bindings = made.bindings
+    docs = bindings["doc"].to_pylist()
+    more = np.array([last.get(doc, -1) + 1 for doc in docs], np.int32)
+    more *= np.isin(bindings["pair"].to_numpy(), derived)
+    first, second = (bindings[name].to_numpy() for name in ("node1", "node2"))
+    moved = {"node1": np.where(first == second, first + more, first), "node2": second + more}
+    for name, column in moved.items():
+        at = bindings.schema.get_field_index(name)
+        bindings = bindings.set_column(at, bindings.schema.field(at), pa.array(column))
+    return replace(made, bindings=bindings)
+
+
+def found_before(
+    store: Store,
+    documents: Documents,
+    composites: Composites,
+    subscription: Subscription,
+    tried: Subscription,
+    results: Iterable[Result],
+    oldest: int,
+) -> pa.Table:
+    """Return the results of a trial as results of a subscription, without those that it has.
+
+    Those of which all documents came before the `oldest` whose matches are kept are left out: who
+    shares them may have had them.
+    """
+    asked = list(results)
+    numbers = _numbers(store, {one.id for result in asked for one in result.present})
+    stored = documents.stored(set(numbers.values()))
+    order = [tried.outputs.index(output) for output in subscription.outputs]
+    known = _known(store, subscription.qid)
+    rows: list[tuple[int, int, int, list[int]]] = []
+    for result in asked:
+        nodes = [result.nodes[at][0] for at in order]
+        parts = [stored[numbers[document.id]] for document in result.present]
+        if max(part.doc for part in parts) < oldest:
+            continue
+        if subscription.qid > 0:
+            row = (parts[0].doc, parts[-1].doc, nodes)
+            if (*row[:2], tuple(nodes)) not in known:
+                rows.append((subscription.qid, *row))
+            continue
+        made = _together(subscription, parts, nodes)
+        if (made.docs, made.nodes) not in known:
+            number = composites.number(made)
+            rows.append((subscription.qid, number, number, []))
+    columns = list(zip(*rows, strict=True)) or [()] * len(FOUND)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
+    return pa.table(arrays, schema=FOUND)
+
+
+def _together(
+    subscription: Subscription, documents: Sequence[Stored], nodes: Sequence[int]
+) -> Composite:
+    """Return documents as one composite with the nodes of a subscription's outputs."""
+    parts = []
+    for place, document in enumerate(documents):
+        placed = zip(nodes, subscription.outputs, strict=True)
+        own = tuple(node for node, (at, _) in placed if at == place)
+        parts.append(of_document(document)._replace(nodes=own))
+    return together(parts)
+
+
+def _numbers(store: Store, ids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of documents by their ids."""
+    store.lend("asked", pa.table({"id": pa.array(sorted(ids), pa.string())}))
+    return dict(store.fetch("SELECT id, doc FROM state.document SEMI JOIN asked USING (id)"))
+
+
+def _known(store: Store, qid: int) -> set[tuple[Any, ...]]:
+    """Return what tells the results of a stream apart that are there already."""
+    if qid > 0:
+        rows = store.fetch("SELECT doc1, doc2, nodes FROM state.result WHERE qid = ?", [qid])
+        return {(one, other, tuple(nodes)) for one, other, nodes in rows}
+    rows = store.fetch(
+        "SELECT c.docs, c.nodes FROM state.result r JOIN state.composite c ON c.doc = r.doc1"
+        " WHERE r.qid = ?",
+        [qid],
+    )
+    return {(tuple(docs), tuple(nodes)) for docs, nodes in rows}

@@ -1,0 +1,132 @@
+"""The past of an engine: its kept documents, as another engine can take them in again.
+
+A query that is tried sees the documents that have a text, with their recorded places in the order
+of arrival: their clocks M(n), ranks, versions.  So it matches what it would have matched, whatever
+is not kept any more and however the documents are cut into batches.  What a query of the engine has
+published is a document like any other.
+
+One thing is otherwise where a query is tried: what a feed held already when it was first polled
+(`history`) is taken as if it had come in its own time, as `OWN_TIME` says.  Else a feed of last
+month's items that is followed today had nothing to try a query on: beside the clock of today no two
+of them meet.  What a subscription is given of the past stays what it would have had: it shares that
+with others, who had it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from feeds.documents import Document
+from templates.sql.relations import INFINITE
+from xscl.documents.document_log import Origin
+from xscl.documents.results import Subscription
+from xscl.errors import XsclError
+from xscl.language.parser import parse_window
+from xscl.store.store import Store
+from xscl.subscriptions.subscriptions import Subscriptions
+
+BATCH = 1_000
+TRIED = "try"
+"""The name of a tried query that has none."""
+_NOWHERE = " "
+"""A stream that no query can name."""
+
+OWN_TIME = "CASE WHEN d.history THEN least(d.clock, d.ts) ELSE d.clock END"
+"""The clock of a document `d` where no document of history comes late."""
+
+Arrived: TypeAlias = tuple[Document, Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A query, and the part of the past that it is tried on.
+
+    The documents of `streams` with `begin` <= timestamp <= `end` and with `first` at least that
+    given; new versions if `updates`.  `texts` are those of documents (by number) that are not kept.
+    With `own_time` what a feed held already is taken as if it had come in its own time.
+    """
+
+    name: str
+    query: str
+    streams: tuple[str, ...]
+    updates: bool = False
+    first: int = 0
+    begin: int = -INFINITE
+    end: int = INFINITE
+    texts: Mapping[int, bytes] = field(default_factory=dict)
+    own_time: bool = True
+
+
+def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
+    """Return the subscription of a name, None for the text of a query.
+
+    Raises UnknownSubscription for what looks like a name and is no stream; XsclError for a query
+    in another language: its events are not kept.
+    """
+    found = subscriptions.get(query)
+    if found is not None and found.relational:
+        raise XsclError(
+            f"{query!r} is in {found.language}: only queries in XSCL can be asked about documents"
+        )
+    if found is None and re.fullmatch(r"[\w.'-]+", query):
+        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
+        return None if known or query in subscriptions.streams() else subscriptions[query]
+    return found
+
+
+def beginning(since: str | int | None, clock: int) -> int:
+    """Return from when on a trial sees documents: a duration (`"7 d"`) or ticks before the clock.
+
+    Raises QueryError for a text that is no duration, XsclError for a time to come.
+    """
+    back = parse_window(since) if isinstance(since, str) else since
+    if back is not None and back < 0:
+        raise XsclError(f"{back} ticks are no time back", hint="a duration such as 7 d, or ticks")
+    return -INFINITE if back is None else clock - back
+
+
+def past(
+    store: Store, trial: Trial, size: Callable[[], int] = lambda: BATCH
+) -> Iterator[list[Arrived]]:
+    """Yield the documents that a trial is made on, in order of arrival, in batches of a `size`.
+
+    The store is read while the batches are: nothing else may use its connection.
+    """
+    clock = OWN_TIME if trial.own_time else "d.clock"
+    rows = store.connection.execute(
+        f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock}, d.rank, d.first, d.history,"
+        " d.origin, d.doc, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+        " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
+        " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
+        " ORDER BY d.doc",
+        [
+            list(trial.streams),
+            trial.begin,
+            trial.end,
+            trial.first,
+            trial.updates,
+            list(trial.texts),
+        ],
+    )
+    seen: Counter[str] = Counter()
+    while found := rows.fetchmany(size()):
+        yield [arrived for row in found for arrived in _arrived(row, trial.texts, seen)]
+
+
+def _arrived(
+    row: Sequence[Any], texts: Mapping[int, bytes], seen: Counter[str]
+) -> Iterator[Arrived]:
+    """Yield a document; before it what stands for its earlier versions that are not kept."""
+    name, given, version, streams, ts, clock, rank, first, history, origin, doc, xml = row
+    text = texts[doc] if xml is None else bytes(xml)
+    place = Origin(clock, rank, first, version)
+    if name != given:
+        for missing in range(seen[given] + 1, version):
+            yield Document(_NOWHERE, given, ts, b"<version n='%d'/>" % missing), place
+            seen[given] += 1
+    seen[given] += 1
+    yield Document(tuple(streams), given, ts, text, history, origin), place

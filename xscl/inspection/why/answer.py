@@ -1,0 +1,48 @@
+"""The answer: whether the documents match, and the edges that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xscl.inspection.why.examination import examined
+from xscl.inspection.why.question import Edge, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Whether a query matches some documents, and the edges that decide it."""
+
+    query: str
+    documents: tuple[str, ...]
+    matched: bool
+    edges: tuple[Edge, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the answer for people, an edge a line."""
+        verb = "matches" if self.matched else "does not match"
+        yield f"{self.query} {verb} {', '.join(self.documents)}"
+        for edge in self.edges:
+            sign = "holds" if edge.holds else "FAILS"
+            near = "" if edge.nearest is None else f": {edge.nearest}"
+            yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer for programs."""
+        return {
+            "query": self.query,
+            "documents": list(self.documents),
+            "matched": self.matched,
+            "edges": [
+                {"kind": e.kind, "text": e.text, "holds": e.holds, "nearest": e.nearest}
+                for e in self.edges
+            ],
+        }
+
+
+def why(question: Question) -> Why:
+    """Return whether a query matches the documents of its blocks, and why."""
+    edges = examined(question)
+    matched = all(edge.holds for edge in edges)
+    return Why(question.label, question.names, matched, edges)

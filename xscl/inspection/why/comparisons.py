@@ -1,0 +1,119 @@
+"""The predicates of a query over the documents that are asked about.
+
+A predicate is taken apart into conjuncts, and each is tried by itself, so that it can be said which
+one fails.  What a FOLD has made of earlier rows (`$.x`) is not known here: a conjunct with it is
+left to the trial of the whole query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from xscl.inspection.why.choices import Choices, Conjunct
+from xscl.inspection.why.nearest import told
+from xscl.inspection.why.question import Edge
+from xscl.language.normalform import Form, Joined, aggregates, components
+from xscl.language.scope import Scope, leaves, with_leaves, with_operands
+from xscl.language.syntax import (
+    And,
+    Decorated,
+    FollowedBy,
+    Join,
+    Not,
+    Operand,
+    Or,
+    Predicate,
+    VariablePath,
+)
+from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledQuery
+from xscl.shredding.conditions.residual import texts_of
+
+
+class Comparisons:
+    """What the predicates of a query say of the choices of nodes in some documents."""
+
+    def __init__(self, query: CompiledQuery, choices: Choices) -> None:
+        self._source = query.source
+        self._places = query.normal.places
+        self._choices = choices
+
+    def written(self, form: Joined, expression: Join | FollowedBy) -> Predicate | None:
+        """Return the predicate of a join as it was written: its normal form has it in parts."""
+        if expression.predicate is None:
+            return None
+        scope = Scope(self._source, self._names(form.left), self._names(form.right))
+        return scope.resolved(expression.predicate, paths=True)
+
+    def _names(self, form: Form) -> tuple[str, ...]:
+        covered = components(form)
+        places = self._places.items()
+        return (*(name for name, place in places if place in covered), *aggregates(form))
+
+    def conjuncts(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
+        """Return the parts of a predicate that the documents decide."""
+        if predicate is None:
+            return ()
+        found = with_operands(predicate, lambda operand: with_leaves(operand, _plain))
+        return tuple(Conjunct(part) for part in _parts(found) if self._is_decided(part))
+
+    def _is_decided(self, predicate: Predicate) -> bool:
+        return all(
+            isinstance(leaf, VariablePath) and leaf.variable in self._places
+            for leaf in leaves(predicate)
+            if isinstance(leaf, VariablePath | Decorated)
+        )
+
+    def edges(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+        """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
+        for one in conjuncts:
+            near = told(one.predicate, self._texts)
+            yield Edge("value", unparse(one.predicate), self.hold([one]), near)
+
+    def at_once(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+        """Yield that conjuncts do not hold for the same nodes, if so."""
+        if not self.hold(conjuncts):
+            text = " AND ".join(unparse(one.predicate) for one in conjuncts)
+            near = "each holds for some nodes, but no choice of nodes satisfies them together"
+            yield Edge("value", text, False, near)
+
+    def hold(self, conjuncts: Sequence[Conjunct]) -> bool:
+        """Whether some choice of nodes satisfies all conjuncts."""
+        return next(self._choices.of(conjuncts), None) is not None
+
+    def _texts(self, operand: Operand) -> Sequence[str]:
+        """Return the values of an operand over all nodes of its variable; of several, its text."""
+        names = {leaf.variable for leaf in leaves(operand) if isinstance(leaf, VariablePath)}
+        texts = texts_of(with_leaves(operand, _here))
+        if not names:
+            return texts("")
+        if len(names) > 1:
+            return [unparse(operand)]
+        return [text for item in self._choices.items(names.pop()) for text in texts(item)]
+
+
+def _parts(predicate: Predicate) -> Iterator[Predicate]:
+    """Yield the conjuncts of a predicate."""
+    match predicate:
+        case And(parts):
+            for part in parts:
+                yield from _parts(part)
+        case Not(Or(parts)):
+            for part in parts:
+                yield from _parts(Not(part))
+        case Not(Not(part)):
+            yield from _parts(part)
+        case _:
+            yield predicate
+
+
+def _plain(leaf: Operand) -> Operand:
+    """Return a name of FOLD without its decorator, but for values of the last row."""
+    if isinstance(leaf, Decorated) and leaf.input:
+        return VariablePath(leaf.name)
+    return leaf
+
+
+def _here(leaf: Operand) -> Operand:
+    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf

@@ -1,0 +1,198 @@
+"""The edges of a match: what a query asks of the documents of its blocks, one thing after another.
+
+The parts of the query are gone through from the inside: the pattern of each block, then for each
+operator order and window of its sides, whether one was still kept when the other came, and each
+part of its predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from xscl.inspection.why.choices import Choices, Conjunct
+from xscl.inspection.why.comparisons import Comparisons
+from xscl.inspection.why.intervals import (
+    Side,
+    belated,
+    dropped,
+    order,
+    repeated,
+    settled,
+    together,
+    window,
+)
+from xscl.inspection.why.mismatch import mismatch
+from xscl.inspection.why.question import Edge, Question, covered
+from xscl.inspection.why.taken import is_over_time, taken
+from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan, components
+from xscl.language.parser import parse
+from xscl.language.renaming import distinct_names
+from xscl.language.syntax import Block, Expression, FollowedBy, Join, Predicate, Query
+from xscl.language.unparse import unparse
+
+
+def examined(question: Question) -> tuple[Edge, ...]:
+    """Return all that a query asks of its documents; they match iff every edge holds."""
+    return _Examination(question).edges()
+
+
+class _Examination:
+    """One question while its edges are collected."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._normal = question.query.normal
+        self._choices = Choices(question.query.patterns, question.trees)
+        self._comparisons = Comparisons(question.query, self._choices)
+        self._latest = max(question.lateness.values())
+        self._edges: list[Edge] = []
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Return all edges."""
+        source = self._question.query.source
+        expression = distinct_names(parse(source).expression, source)
+        self._edges.extend(self._registered())
+        side = self._part(self._normal.form, expression)
+        if self._hold():
+            self._edges.extend(self._comparisons.at_once(side.conjuncts))
+        if self._hold() and is_over_time(self._normal.form):
+            self._edges.append(taken(self._question, expression))
+        return tuple(self._edges)
+
+    def _hold(self) -> bool:
+        return all(edge.holds for edge in self._edges)
+
+    def _registered(self) -> Iterator[Edge]:
+        """Yield whether the subscription, if it is one, sees the documents of the match."""
+        if self._question.subscription is not None:
+            parts = self._question.parts
+            missed = [why for one in parts if (why := self._question.unseen(one)) is not None]
+            text = f"the subscription sees {', '.join(one.stored.id for one in parts)}"
+            near = "; ".join(dict.fromkeys(missed)) or None
+            yield Edge("registration", text, not missed, near)
+
+    # -- Parts of the query ----------------------------------------------------------------
+
+    def _part(self, form: Form, expression: Expression) -> Side:
+        """Add the edges of a part of the query, and return what it makes of its documents."""
+        while isinstance(expression, Query):
+            expression = expression.expression
+        if isinstance(form, Scan):
+            return self._scan(form.component)
+        assert not isinstance(expression, Block)
+        left = self._part(form.left, expression.left)
+        if isinstance(form, Absent) and not (form.otherwise and self._given(form.right)):
+            return self._absent(form, expression, left)
+        right = self._part(form.right, expression.right)
+        match form:
+            case Joined():
+                assert isinstance(expression, Join | FollowedBy)
+                return self._joined(form, expression, left, right)
+            case Absent():
+                return self._over_time(left, right, form.predicate, form.window)
+            case Following():
+                return self._over_time(left, right, form.predicate)
+            case Folded():
+                return self._over_time(left, right, form.folding.predicate)
+            case _:
+                assert_never(form)
+
+    def _given(self, form: Form) -> bool:
+        return all(self._question.documents[place] is not None for place in covered(form))
+
+    def _scan(self, component: int) -> Side:
+        block = self._normal.blocks[component]
+        known = self._question.documents[component]
+        assert known is not None
+        one = known.stored
+        near = None
+        if block.stream not in known.streams:
+            near = f"{one.id} belongs to {', '.join(known.streams)}"
+        elif not self._choices.matched(component):
+            near = mismatch(block, known.tree)
+        text = f"{one.id} matches {unparse(block)}"
+        self._edges.append(Edge("pattern", text, near is None, near))
+        late = self._question.lateness[block.stream]
+        return Side(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
+
+    def _joined(self, form: Joined, expression: Join | FollowedBy, left: Side, right: Side) -> Side:
+        self._edges.extend(repeated(left, right))
+        if form.operator == "FOLLOWED BY":
+            self._edges.append(order(left, right))
+        if form.window is not None:
+            near = window(form.window, left, right)
+            self._edges.append(near)
+            if near.holds:
+                self._edges.extend(dropped(form.window, left, right))
+        return together(left, right, self._values(self._comparisons.written(form, expression)))
+
+    def _over_time(
+        self, left: Side, right: Side, predicate: Predicate | None, width: int | None = None
+    ) -> Side:
+        self._edges.extend(belated(self._latest, left, right))
+        self._edges.append(order(left, right))
+        if width is not None:
+            self._edges.append(window(width, left, right))
+        both = together(left, right, self._values(predicate))
+        return settled(both, both.ts)
+
+    def _values(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
+        """Add the parts of a predicate, and return them."""
+        found = self._comparisons.conjuncts(predicate)
+        self._edges.extend(self._comparisons.edges(found))
+        return found
+
+    # -- What is not there -----------------------------------------------------------------
+
+    def _absent(self, form: Absent, expression: Expression, left: Side) -> Side:
+        """Add that the documents on the right side, if there are any, do not answer the left."""
+        self._edges.extend(belated(self._latest, left))
+        if self._given(form.right):
+            assert isinstance(expression, FollowedBy)
+            before, self._edges = self._edges, []
+            right = self._answering(form, expression, left)
+            reasons, self._edges = self._edges, before
+            text = f"{right.name} does not answer {left.name}"
+            holds = not all(one.holds for one in reasons)
+            self._edges.append(Edge("order", text, holds, _told(reasons)))
+        return settled(left, left.ts + form.window)
+
+    def _answering(self, form: Absent, expression: FollowedBy, left: Side) -> Side:
+        """Add what an answer has to be, and return the right side."""
+        for place in covered(form.right):
+            known = self._question.documents[place]
+            assert known is not None
+            missed = self._question.unseen(known)
+            if missed is not None:
+                self._edges.append(Edge("registration", known.stored.id, False, missed))
+        right = self._part(form.right, expression.right)
+        self._edges.extend(belated(self._latest, right))
+        self._edges.append(order(left, right))
+        self._edges.append(window(form.window, left, right))
+        predicate = self._values(form.predicate)
+        if self._hold() and not self._answers(form, left, right, predicate):
+            self._edges.append(Edge("value", "the predicate", False, "not by the same nodes"))
+        return right
+
+    def _answers(
+        self, form: Absent, left: Side, right: Side, predicate: tuple[Conjunct, ...]
+    ) -> bool:
+        """Whether the right side answers all that the left side can be bound to."""
+        mine = components(form.left)
+        names = [
+            name for one in predicate for name in one.variables if self._normal.places[name] in mine
+        ]
+        return all(
+            next(self._choices.of((*predicate, *right.conjuncts), chosen), None) is not None
+            for chosen in self._choices.of(left.conjuncts, names=names)
+        )
+
+
+def _told(reasons: Iterable[Edge]) -> str:
+    """Return why a document is no answer, or by which values it is one."""
+    failing = [one for one in reasons if not one.holds]
+    if failing:
+        return "; ".join(f"not so: {one.text}: {one.nearest or 'no'}" for one in failing)
+    values = [f"{one.text}: {one.nearest}" for one in reasons if one.kind == "value"]
+    return "; ".join(("it does", *values))

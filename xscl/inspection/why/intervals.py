@@ -1,0 +1,118 @@
+"""What lies between the two sides of an operator: order, window, and times of arrival.
+
+A side is what a part of the query makes of its documents, a composite: an interval [start, ts] of
+event time, and a place among arrivals, that of its newest document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xscl.documents.document_log import EARLIEST, Stored
+from xscl.inspection.why.choices import Conjunct
+from xscl.inspection.why.question import Edge
+from xscl.time_format import UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an operator: its interval, M(n) and the rank of its newest document.
+
+    `lateness` is the largest of its streams, `conjuncts` are those of all predicates in it.
+    """
+
+    name: str
+    start: int
+    ts: int
+    clock: int
+    rank: int
+    lateness: int
+    documents: tuple[Stored, ...]
+    conjuncts: tuple[Conjunct, ...] = ()
+
+
+def together(left: Side, right: Side, conjuncts: tuple[Conjunct, ...] = ()) -> Side:
+    """Return two sides as one, with the conjuncts of the predicate between them."""
+    newest = max(left, right, key=lambda side: side.rank)
+    return Side(
+        f"{left.name} + {right.name}",
+        min(left.start, right.start),
+        max(left.ts, right.ts),
+        newest.clock,
+        newest.rank,
+        max(left.lateness, right.lateness),
+        (*left.documents, *right.documents),
+        (*left.conjuncts, *right.conjuncts, *conjuncts),
+    )
+
+
+def settled(side: Side, ts: int) -> Side:
+    """Return what an operator over time makes: it is in time for whatever lies in its window."""
+    return replace(side, ts=ts, clock=EARLIEST, rank=0)
+
+
+def repeated(left: Side, right: Side) -> Iterator[Edge]:
+    """Yield that a document, or versions of one, occurs on both sides, if it does."""
+    for one in left.documents:
+        for other in right.documents:
+            if one.base == other.base:
+                text = f"{left.name} and {right.name} are different documents"
+                both = "the same" if one.doc == other.doc else "versions of the same"
+                yield Edge("order", text, False, f"{one.id} and {other.id} are {both}")
+
+
+def order(left: Side, right: Side) -> Edge:
+    """Return whether a side is before the other."""
+    lead = right.start - left.ts
+    near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
+    near = near if lead else "both are at the same time"
+    return Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
+
+
+def window(width: int, left: Side, right: Side) -> Edge:
+    """Return whether the ends of two sides lie within a window."""
+    gap = abs(right.ts - left.ts)
+    near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
+    if gap > width:
+        near = f"{near}, {duration(gap - width)} too much"
+    text = f"{left.name} and {right.name} are at most {duration(width)} apart"
+    return Edge("time", text, gap <= width, near)
+
+
+def dropped(width: int, left: Side, right: Side) -> Iterator[Edge]:
+    """Yield that the earlier arrival was not kept any more when the newcomer came, if so."""
+    keep = width + max(left.lateness, right.lateness)
+    pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
+    if left.rank == right.rank:
+        pairs.append((left, right))
+    for old, new in pairs:
+        over = new.clock - old.ts - keep
+        if over > 0:
+            text = f"{old.name} was still kept when {new.name} came"
+            near = f"{new.name} came {duration(over)} too late: with this window and lateness"
+            near = f"{near} it is kept for {duration(keep)}"
+            if all(one.history for one in new.documents):
+                near += "; 'try' takes what a feed held already as if it had come in its own time"
+            yield Edge("time", text, False, near)
+            return
+
+
+def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
+    """Yield which sides came too late for an operator over time, if any."""
+    for side in sides:
+        behind = side.clock - lateness - side.ts
+        if behind > 0:
+            text = f"{side.name} came in time for an operator over time"
+            near = f"it came {duration(behind)} too late, with a lateness of {duration(lateness)}"
+            yield Edge("time", text, False, near)
+
+
+def duration(ticks: int) -> str:
+    """Return a duration in its two largest units, of which a week is none: `30 d`, `1 d 5 h`."""
+    parts: list[str] = []
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if unit != "w" and ticks >= length and len(parts) < 2:
+            parts.append(f"{ticks // length} {unit}")
+            ticks %= length
+    return " ".join(parts) or f"{ticks} tick{'' if ticks == 1 else 's'}"

@@ -1,0 +1,123 @@
+"""The nearest miss: of the values on both sides of a comparison, those that come nearest.
+
+Nearest are two texts that are equal but for case, then but for white space, then those that have
+most in common (Ratcliff and Obershelp, as in difflib); of numbers, those with the least difference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import assert_never
+
+from xscl.language.functions import number
+from xscl.language.syntax import And, Call, Comparison, Not, Operand, Or, Predicate
+from xscl.language.unparse import unparse
+from xscl.language.valuejoin import is_numeric
+
+MOST = 40
+"""How many values of a side are looked at."""
+WIDTH = 60
+"""How many characters of a value are shown, and compared by what they have in common."""
+
+
+def told(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
+    """Return the values of a predicate's comparisons that come nearest to deciding it.
+
+    `values` gives those of an operand.
+    """
+    match predicate:
+        case And(parts) | Or(parts):
+            return "; ".join(f"{unparse(part)}: {told(part, values)}" for part in parts)
+        case Not(part):
+            return told(part, values)
+        case Comparison(operator, left, right) | Call(operator, (left, right)):
+            sides = values(left), values(right)
+            for operand, side in zip((left, right), sides, strict=True):
+                if not side:
+                    return f"{unparse(operand)} has no value"
+            if is_numeric(left) or is_numeric(right):
+                return _numbers(operator, *sides)
+            return _texts(operator, *sides)
+        case Call():
+            raise AssertionError("a function in a predicate has two operands")
+        case _:
+            assert_never(predicate)
+
+
+def nearest_to(texts: Sequence[str], value: str | float) -> str:
+    """Return which of some values comes nearest to a constant."""
+    if not texts:
+        return "there is nothing to compare"
+    if isinstance(value, str):
+        return _texts("=", texts, [value])
+    return _numbers("=", texts, [f"{value:g}"])
+
+
+def shown(text: str) -> str:
+    """Return a value in quotes, cut to a width."""
+    cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return f"'{cut}'"
+
+
+def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    pairs = list(product(dict.fromkeys(lefts[:MOST]), dict.fromkeys(rights[:MOST])))
+    different = operator in ("!=", "<", ">")
+    left, right = min(pairs, key=lambda pair: (pair[0] == pair[1]) if different else _far(*pair))
+    return f"{shown(left)} and {shown(right)}{_but(left, right)}"
+
+
+def _far(left: str, right: str) -> tuple[int, float]:
+    """Return how far two texts are apart, to be compared."""
+    if left == right:
+        return (0, 0.0)
+    for level, change in enumerate((str.lower, _spaced, _plain), 1):
+        if change(left) == change(right):
+            return (level, 0.0)
+    matcher = difflib.SequenceMatcher(None, left[:WIDTH], right[:WIDTH], autojunk=False)
+    return (4, -matcher.ratio())
+
+
+def _but(left: str, right: str) -> str:
+    """Return what two texts that are not equal differ in, where it is little."""
+    match _far(left, right)[0]:
+        case 1:
+            return ", equal but for case"
+        case 2:
+            return ", equal but for white space"
+        case 3:
+            return ", equal but for case and white space"
+        case _:
+            return ""
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _plain(text: str) -> str:
+    return _spaced(text).lower()
+
+
+def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    for side in (lefts, rights):
+        if all(math.isnan(_number(text)) for text in side):
+            return f"{shown(side[0])} is no number"
+    pairs = product(dict.fromkeys(lefts[:MOST]), dict.fromkeys(rights[:MOST]))
+    sign = {"<": 1, "<=": 1, ">": -1, ">=": -1}.get(operator, 0)
+    left, right = min(pairs, key=lambda pair: _gap(_number(pair[0]), _number(pair[1]), sign))
+    return f"{shown(left)} and {shown(right)}"
+
+
+def _gap(left: float, right: float, sign: int) -> float:
+    """Return by how much two numbers miss an order (`sign`), or equality."""
+    gap = left - right
+    if math.isnan(gap):
+        return 0.0 if left == right else math.inf
+    return gap * sign if sign else abs(gap)
+
+
+def _number(text: str) -> float:
+    return {"Infinity": math.inf, "-Infinity": -math.inf}.get(text, number(text))

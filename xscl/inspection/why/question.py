@@ -1,0 +1,190 @@
+"""The question: a query, a document for each of its blocks, and what the engine knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, assert_never
+
+from feeds.xml.xmlparse import parse
+from xscl.documents.document_log import Stored
+from xscl.documents.results import Subscription
+from xscl.errors import DocumentError, XsclError
+from xscl.inspection.replay import OWN_TIME, Trial
+from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
+from xscl.planning.compile import CompiledQuery
+from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.store.store import Store
+
+NONE = "-"
+"""In place of a document: there is none, as after ELSE and NOT FOLLOWED BY."""
+
+Read: TypeAlias = "Callable[[str], bytes]"
+"""Gives the text of a document that the engine has taken in and does not keep any more."""
+Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A condition of a match, and whether it holds; `nearest` says by what, or what is nearest."""
+
+    kind: Kind
+    text: str
+    holds: bool
+    nearest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A document that is asked about, with its text and its nodes."""
+
+    stored: Stored
+    streams: tuple[str, ...]
+    xml: bytes
+    tree: Tree
+
+
+class Found(Protocol):
+    """A match of a trial, as far as it is looked at here."""
+
+    @property
+    def documents(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, the subscription that it is (if it is one), and a document for each block.
+
+    `names` are the documents as they were named, `lateness` that of each stream that the query
+    reads; `attempt` gives the matches of a trial.
+    """
+
+    query: CompiledQuery
+    subscription: Subscription | None
+    names: tuple[str, ...]
+    documents: tuple[Known | None, ...]
+    lateness: Mapping[str, int]
+    attempt: Callable[[Trial], Sequence[Found]]
+
+    @property
+    def label(self) -> str:
+        """What the query is called."""
+        return "the query" if self.subscription is None else self.subscription.name
+
+    @property
+    def trees(self) -> Mapping[int, Tree]:
+        """The nodes of each component's document."""
+        return {place: one.tree for place, one in enumerate(self.documents) if one is not None}
+
+    @property
+    def parts(self) -> tuple[Known, ...]:
+        """The documents that a match has."""
+        found = (self.documents[place] for place in self.query.components)
+        return tuple(one for one in found if one is not None)
+
+    def unseen(self, known: Known) -> str | None:
+        """Return why the subscription does not see a document; None if it does."""
+        one, subscription = known.stored, self.subscription
+        if subscription is None:
+            return None
+        if one.first < subscription.since:
+            return f"{one.id} arrived before the subscription"
+        if one.version > 1 and not subscription.updates:
+            return f"{one.id} is a new version, and the subscription sees first ones only"
+        return None
+
+
+def asked(
+    store: Store,
+    query: CompiledQuery,
+    subscription: Subscription | None,
+    names: Sequence[str],
+    lateness: Mapping[str, int],
+    attempt: Callable[[Trial], Sequence[Found]],
+    read: Read | None = None,
+) -> Question:
+    """Return the question whether a query matches the documents of these names.
+
+    Raises DocumentError for a document that is not known, or whose text is not kept and not given
+    by `read`; XsclError for a wrong number of documents.
+
+    A query that is no subscription is asked as one that is tried: see `OWN_TIME`.
+    """
+    placed = _placed(query, names)
+    clock = OWN_TIME if subscription is None else "d.clock"
+    known = {name: _known(store, name, clock, read) for name in placed if name is not None}
+    documents = tuple(None if name is None else known[name] for name in placed)
+    return Question(query, subscription, tuple(names), documents, lateness, attempt)
+
+
+def _known(store: Store, name: str, clock: str, read: Read | None) -> Known:
+    rows = store.fetch(
+        f"SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, {clock}, d.rank, d.base,"
+        " d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
+        [name],
+    )
+    if not rows:
+        raise DocumentError(
+            f"there is no document {name!r}",
+            reason_code="unknown_document",
+            hint="xscl sql 'SELECT id FROM documents' lists them",
+        )
+    *fields, streams, xml = rows[0]
+    if xml is None and read is None:
+        raise DocumentError(
+            f"the text of {name!r} is not kept any more: no subscription needs it",
+            reason_code="text_dropped",
+        )
+    text = read(name) if xml is None and read is not None else bytes(xml)
+    return Known(Stored(*fields), tuple(streams), text, number_nodes(parse(text)))
+
+
+# -- Documents and blocks --------------------------------------------------------------------
+
+
+def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...]:
+    """Return the document of each block: named for all, or for those of a match only."""
+    given = [None if name == NONE else name for name in names]
+    blocks, parts = len(query.normal.blocks), query.components
+    found: list[str | None] = [*given, *[None] * (blocks - len(given))]
+    if len(given) == len(parts):
+        by_place: Mapping[int, str | None] = dict(zip(parts, given, strict=True))
+        found = [by_place.get(place) for place in range(blocks)]
+    needed = set(range(blocks)) - set(_optional(query.normal.form))
+    if len(given) == blocks and None in (found[place] for place in needed):
+        raise XsclError(
+            f"{NONE!r} stands for a block that a match need not have a document of",
+            hint="name a document for each other block",
+        )
+    if len(found) > blocks or any(found[place] is None for place in needed):
+        raise XsclError(
+            f"{_counted(len(names), 'document')} for a query of {_counted(blocks, 'block')}",
+            hint="name a document for each block, in their order",
+        )
+    return tuple(found)
+
+
+def _optional(form: Form) -> Iterator[int]:
+    """Yield the components that a match need not have documents of."""
+    match form:
+        case Scan():
+            return
+        case Absent(left, right):
+            yield from _optional(left)
+            yield from covered(right)
+        case Joined() | Following() | Folded():
+            yield from _optional(form.left)
+            yield from _optional(form.right)
+        case _:
+            assert_never(form)
+
+
+def covered(form: Form) -> tuple[int, ...]:
+    """Return all components of a form, also those that its results have no documents of."""
+    if isinstance(form, Scan):
+        return (form.component,)
+    return (*covered(form.left), *covered(form.right))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,98 @@
+"""What operators over time take: whether the whole query, on all kept documents, yields a match.
+
+NEXT takes the earliest, FOLD goes on from row to row, and NOT FOLLOWED BY waits for what never
+comes: of that, two documents by themselves say nothing.  So a query with such an operator is tried,
+within the time of the documents that are asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from xscl.inspection.replay import TRIED, Trial
+from xscl.inspection.why.question import Edge, Question, covered
+from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
+from xscl.language.syntax import Expression, FollowedBy, Query
+from xscl.language.unparse import unparse
+
+
+def is_over_time(form: Form) -> bool:
+    """Whether an operator over time is in a form."""
+    match form:
+        case Scan():
+            return False
+        case Joined(left, right):
+            return is_over_time(left) or is_over_time(right)
+        case Following() | Folded() | Absent():
+            return True
+        case _:
+            assert_never(form)
+
+
+def taken(question: Question, expression: Expression) -> Edge:
+    """Return whether the operators over time yield the match, or what they yield instead.
+
+    `expression` is that of the query.
+    """
+    wanted = tuple(one.stored.id for one in question.parts)
+    found = _found(question, question.query.source)
+    text = f"the operators over time yield {', '.join(wanted)}, of all kept documents"
+    near = None if wanted in found else _instead(question, expression, wanted, found)
+    return Edge("order", text, wanted in found, near)
+
+
+def _found(question: Question, query: str) -> set[tuple[str, ...]]:
+    """Return the documents of the matches that a query finds."""
+    subscription = question.subscription
+    known = [one for one in question.documents if one is not None]
+    trial = Trial(
+        TRIED,
+        query,
+        question.query.streams,
+        subscription is None or subscription.updates,
+        0 if subscription is None else subscription.since,
+        min(one.stored.ts for one in known),
+        max(one.stored.ts for one in known) + _deadlines(question.query.normal.form),
+        {one.stored.doc: one.xml for one in known},
+        own_time=subscription is None,
+    )
+    return {match.documents for match in question.attempt(trial)}
+
+
+def _deadlines(form: Form) -> int:
+    """Return how long after its documents a match may have to wait."""
+    if isinstance(form, Scan):
+        return 0
+    below = _deadlines(form.left) + _deadlines(form.right)
+    return below + (form.window if isinstance(form, Absent) else 0)
+
+
+def _instead(
+    question: Question,
+    expression: Expression,
+    wanted: tuple[str, ...],
+    found: set[tuple[str, ...]],
+) -> str | None:
+    """Return what answered the left documents, or took them."""
+    form = question.query.normal.form
+    while isinstance(expression, Query):
+        expression = expression.expression
+    if isinstance(form, Absent) and not _is_answer(question, form):
+        assert isinstance(expression, FollowedBy)
+        answered = unparse(replace(expression, negated=False, otherwise=False))
+        others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
+        return _said(wanted, "is answered by", others)
+    left = wanted[:-1]
+    return _said(left, "was taken by", {one for one in found if one[:-1] == left})
+
+
+def _is_answer(question: Question, form: Absent) -> bool:
+    """Whether the match that is asked about has an answer, as FOLLOWED BY ... ELSE may."""
+    return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
+
+
+def _said(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
+    names: Iterator[str] = (one[-1] for one in sorted(others))
+    return f"{', '.join(left)} {verb} {', '.join(names)}" if others else None

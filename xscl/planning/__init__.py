@@ -1,0 +1,1 @@
+"""From the normal form to m-ops of the one plan."""

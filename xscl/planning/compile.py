@@ -1,0 +1,326 @@
+"""From a query in normal form to what the two stages register.
+
+Each disjunct of a join becomes a join graph over the tree patterns of its
+sides; the graph's minor says which nodes stage 2 sees, and those nodes get
+their canonical definitions.  A block that is read by itself becomes a graph
+with one side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TypeAlias, assert_never
+
+from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
+from xscl.errors import QueryError, TooComplex
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Form,
+    Joined,
+    NormalQuery,
+    Scan,
+    aggregates,
+    components,
+    normalise,
+)
+from xscl.language.parser import parse
+from xscl.language.syntax import Block, Exists, Operand, Predicate, Step
+from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
+from xscl.shredding.automaton.pattern import Pattern, pattern
+
+
+@dataclass(frozen=True)
+class GraphSide:
+    """One side of a join graph: a block's tree pattern, or a composite and its leaves.
+
+    The nodes of a composite are a root and, below it, a node for each leaf: an
+    operand over one of its variables.
+    """
+
+    pattern: Pattern | None
+    leaves: tuple[tuple[str, Operand], ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str | None, ...]:
+        """The variable of each node, None where it has none."""
+        if self.pattern is not None:
+            return tuple(node.variable for node in self.pattern.nodes)
+        return (None, *(name for name, _ in self.leaves))
+
+    @cached_property
+    def parents(self) -> tuple[int | None, ...]:
+        if self.pattern is not None:
+            return tuple(node.parent for node in self.pattern.nodes)
+        return (None, *(0 for _ in self.leaves))
+
+    def label(self, number: int) -> str:
+        """Return what people call a node: its variable, its operand, or its step."""
+        if self.pattern is None:
+            return unparse(self.leaves[number - 1][1]) if number else "(composite)"
+        node = self.pattern.nodes[number]
+        if node.step.derived is not None:
+            return unparse(node.step.derived)
+        if node.variable is not None and not node.variable.startswith("$"):
+            return node.variable
+        return ("@" if node.step.attribute else "") + (node.step.test.local or "*")
+
+    def may_coincide(self, one: int, two: int) -> bool:
+        """Whether two nodes may be bound to the same node of a document."""
+        if self.pattern is None:
+            return one == two or self.leaves[one - 1][1] == self.leaves[two - 1][1]
+        if one == two:
+            return True
+        a, b = self.pattern.nodes[one].step, self.pattern.nodes[two].step
+        names = ((a.test.local, b.test.local), (a.test.uri, b.test.uri))
+        same_name = all(x is None or y is None or x == y for x, y in names)
+        return a.attribute == b.attribute and same_name
+
+
+@dataclass(frozen=True)
+class CompiledJoin:
+    """A join graph, its minor, and where the minor's nodes come from.
+
+    `kept` gives for each node of the minor its number in the graph.  `residual`
+    is what is left to test on candidates; `crossed` says that no equality
+    chooses them, `never` that there are none.
+    """
+
+    sides: tuple[GraphSide, ...]
+    operator: str | None
+    window: int | None
+    graph: JoinGraph
+    reduced: JoinGraph
+    kept: tuple[int, ...]
+    residual: Predicate | None = None
+    crossed: bool = False
+    never: bool = False
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Return the side of a node of the graph, and its number there."""
+        first = len(self.sides[LEFT].names)
+        return (LEFT, number) if number < first else (RIGHT, number - first)
+
+    def variable(self, number: int) -> str | None:
+        """Return the variable of a node of the graph."""
+        side, local = self.place(number)
+        return self.sides[side].names[local]
+
+    def label(self, number: int) -> str:
+        """Return what people call a node of the graph."""
+        side, local = self.place(number)
+        return self.sides[side].label(local)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no two value joins can hold between the same two nodes."""
+        edges = [edge for edge in self.graph.edges if edge.operator == "="]
+        return not any(
+            self._may_coincide(one.left, two.left) and self._may_coincide(one.right, two.right)
+            for one, two in combinations(edges, 2)
+        )
+
+    def _may_coincide(self, one: int, two: int) -> bool:
+        side = self.place(one)[0]
+        return self.sides[side].may_coincide(self.place(one)[1], self.place(two)[1])
+
+    def definitions(self) -> tuple[str, ...]:
+        """Return the canonical definitions of the minor's nodes; all sides are blocks."""
+        return tuple(
+            one for side, _ in enumerate(self.sides) for one in self.block_definitions(side)
+        )
+
+    def block_definitions(self, side: int) -> tuple[str, ...]:
+        """Return the canonical definitions of the minor's nodes on a block's side."""
+        found = self.sides[side].pattern
+        assert found is not None
+        local = frozenset(self._local(side))
+        return tuple(unparse(found.definition(number, local)) for number in sorted(local))
+
+    def leaves(self, side: int) -> tuple[Operand | None, ...]:
+        """Return what the minor's nodes on a composite's side stand for, None for its root."""
+        leaves = self.sides[side].leaves
+        return tuple(leaves[number - 1][1] if number else None for number in self._local(side))
+
+    def _local(self, side: int) -> list[int]:
+        places = [self.place(number) for number in self.kept]
+        return sorted(number for where, number in places if where == side)
+
+
+@dataclass(frozen=True)
+class Witnessed:
+    """A block that is read by itself: its bindings are composites of one document."""
+
+    component: int
+    join: CompiledJoin
+
+
+@dataclass(frozen=True)
+class JoinedParts:
+    """A JOIN or FOLLOWED BY; a side is a component, or a part that makes composites."""
+
+    left: Part | int
+    right: Part | int
+    disjuncts: tuple[CompiledJoin, ...]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An operator over time: NEXT, FOLD, NOT FOLLOWED BY or ELSE."""
+
+    form: Following | Folded | Absent
+    left: Part
+    right: Part
+
+
+Part: TypeAlias = "Witnessed | JoinedParts | Timed"
+
+
+@dataclass(frozen=True)
+class CompiledQuery:
+    """A query: its components' tree patterns, and its operators with their join graphs."""
+
+    source: str
+    normal: NormalQuery
+    patterns: tuple[Pattern, ...]
+    root: Part
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, each once."""
+        return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
+
+    @property
+    def publish(self) -> str | None:
+        """The stream that the query publishes, if it does."""
+        return self.normal.publish
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """The components that a match has documents of."""
+        return components(self.normal.form)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The aggregates that a match has, in the order of its values."""
+        return aggregates(self.normal.form)
+
+
+def compile_query(source: str) -> CompiledQuery:
+    """Return a query ready to be registered; raises QueryError."""
+    try:
+        return _compiled(source)
+    except RecursionError:
+        raise too_deep(source) from None
+
+
+def too_deep(source: str) -> TooComplex:
+    """Return the error for a query that is nested more deeply than Python's stack allows."""
+    return TooComplex("the query is nested too deeply", source, 1, 1, "make several queries of it")
+
+
+def _compiled(source: str) -> CompiledQuery:
+    normal = normalise(parse(source), source)
+    for block in normal.blocks:
+        _refuse_impossible(block.steps, source)
+    patterns = tuple(pattern(block) for block in normal.blocks)
+    return CompiledQuery(source, normal, patterns, _Compiler(normal, source).part(normal.form))
+
+
+class _Compiler:
+    def __init__(self, normal: NormalQuery, source: str) -> None:
+        self._normal = normal
+        self._source = source
+
+    def part(self, form: Form) -> Part:
+        match form:
+            case Scan(component):
+                return Witnessed(component, self._scan(component))
+            case Joined():
+                joins = tuple(self._join(form, disjunct) for disjunct in form.disjuncts)
+                return JoinedParts(self._side(form.left), self._side(form.right), joins)
+            case Following() | Folded() | Absent():
+                return Timed(form, self.part(form.left), self.part(form.right))
+            case _:
+                assert_never(form)
+
+    def _side(self, form: Form) -> Part | int:
+        return form.component if isinstance(form, Scan) else self.part(form)
+
+    def _scan(self, component: int) -> CompiledJoin:
+        """Return the graph of one side whose output are the variables in predicates.
+
+        Without any, all that counts is whether the main path matches.
+        """
+        found = pattern(self._normal.blocks[component])
+        nodes = tuple(
+            Node(LEFT, node.parent, node.variable in self._normal.outputs) for node in found.nodes
+        )
+        graph = JoinGraph(nodes)
+        side = (GraphSide(found),)
+        if any(node.output for node in nodes):
+            reduced, kept = minor(graph)
+        else:
+            reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
+        return CompiledJoin(side, None, None, graph, reduced, kept)
+
+    def _join(self, form: Joined, disjunct: Disjunct) -> CompiledJoin:
+        sides = tuple(
+            GraphSide(None if block is None else self._pattern(block), leaves)
+            for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)
+        )
+        nodes: list[Node] = []
+        numbers: dict[str, int] = {}
+        for side, each in enumerate(sides):
+            first = len(nodes)
+            for name, parent in zip(each.names, each.parents, strict=True):
+                if name is not None:
+                    numbers[name] = len(nodes)
+                above = None if parent is None else first + parent
+                nodes.append(Node(side, above, name in self._normal.outputs))
+        edges = [Edge(numbers[a], numbers[b]) for a, b in disjunct.equalities]
+        edges.extend(Edge(numbers[a], numbers[b], "!=") for a, b in disjunct.inequalities)
+        graph = JoinGraph(tuple(nodes), tuple(edges))
+        reduced, kept = minor(graph)
+        return CompiledJoin(
+            sides,
+            form.operator,
+            form.window,
+            graph,
+            reduced,
+            kept,
+            disjunct.residual,
+            disjunct.crossed,
+            disjunct.never,
+        )
+
+    def _pattern(self, block: Block) -> Pattern:
+        _refuse_impossible(block.steps, self._source)
+        return pattern(block)
+
+
+def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
+    """Raise for a pattern that no document can match: anything below an attribute."""
+    for index, step in enumerate(steps):
+        below = [c.path.steps[0] for c in step.conditions if isinstance(c, Exists) and c.path.steps]
+        for lower in (*steps[index + 1 :], *below):
+            if step.attribute and lower.derived is None:
+                raise _impossible(lower, source)
+        for condition in step.conditions:
+            if isinstance(condition, Exists):
+                _refuse_impossible(condition.path.steps, source)
+
+
+def _impossible(step: Step, source: str) -> QueryError:
+    before = source[: step.span.start]
+    return QueryError(
+        "this step can never match: an attribute has no children and no attributes",
+        source=source,
+        line=before.count("\n") + 1,
+        column=step.span.start - (before.rfind("\n") + 1) + 1,
+        hint="put the attribute at the end of the path",
+    )

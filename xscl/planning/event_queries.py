@@ -1,0 +1,278 @@
+"""Relational queries on the same plan: CEL, SASE and EQL over documents, their rows as documents.
+
+A stream of documents is a stream of events once its attributes are known: they are declared
+(`Engine.stream`), or they are the children of the element that an XSCL query publishes.  What a
+relational query finds is a composite of no documents whose values are the row's, so that results
+are stored, counted and read like all others; its output document has a leaf for each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import cep_core
+from cep_core import CepError, Query, Schema
+from cep_core.extension import VALUES, Operator, Row, Wanted
+from xscl.documents.composite_events import Composite
+from xscl.documents.document_log import EARLIEST
+from xscl.documents.results import Subscription
+from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
+from xscl.language.functions import text_of
+from xscl.language.syntax import Element, Embedded
+from xscl.planning.compile import CompiledQuery
+from xscl.planning.operators.record import READERS, Records
+
+LANGUAGES = ("cel", "sase", "eql")
+"""The languages of events; XSCL is the other one."""
+
+Attributes: TypeAlias = Mapping[str, type]
+_NAMES = {kind.__name__: kind for kind in READERS}
+_UNREAD = (
+    "say which leaves of its documents are read, and as what: PUT /v1/streams/{0} with"
+    ' {{"attributes": {{"title": "str"}}}}, or Engine.stream'
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def schema_of(attributes: Attributes) -> Schema:
+    """Return the schema of a stream's attributes; raises XsclError for a type that has no texts."""
+    for name, kind in attributes.items():
+        if kind not in READERS:
+            shown = getattr(kind, "__name__", repr(kind))
+            raise XsclError(
+                f"the attribute {name!r} cannot be of type {shown}",
+                hint=f"types are {', '.join(_NAMES)}",
+            )
+    with translated():
+        return Schema(tuple(attributes), tuple(attributes.values()))
+
+
+def attributes_of(types: Mapping[str, str]) -> Attributes:
+    """Return the attributes of a stream whose types are given by name: str, int, float or bool."""
+    return {name: _NAMES[kind] for name, kind in types.items()}
+
+
+def names_of(schema: Schema | None) -> dict[str, str] | None:
+    """Return the attributes of a schema, their types by name; None if nothing is known."""
+    if schema is None:
+        return None
+    return {name: kind.__name__ for name, kind in zip(schema.names, schema.types, strict=True)}
+
+
+def published_schema(query: CompiledQuery) -> Schema | None:
+    """Return the schema of what a query publishes: the leaves that it constructs, as texts.
+
+    None if it publishes nothing, or nothing whose name is known beforehand.
+    """
+    constructor = query.normal.select
+    if constructor is None or query.normal.publish is None:
+        return None
+    found = [_local(name) for name, _ in constructor.attributes]
+    for child in constructor.children:
+        match child:
+            case Element():
+                found.append(_local(child.name))
+            case Embedded(as_string=False):
+                found.append(_copied(child, query))
+            case _:
+                pass  # text between the leaves
+    names = tuple(dict.fromkeys(name for name in found if name))
+    return Schema(names, (str,) * len(names)) if names else None
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _copied(embedded: Embedded, query: CompiledQuery) -> str:
+    """Return the name of the elements that are copied; "" if it is not known, or they are none."""
+    steps = embedded.path.steps or [
+        node.step
+        for pattern in query.patterns
+        for node in pattern.nodes
+        if node.variable == embedded.variable
+    ]
+    if embedded.path.text is not None or not steps or steps[-1].attribute:
+        return ""
+    return steps[-1].test.local or ""
+
+
+def schema_as_text(schema: Schema | None) -> str | None:
+    """Return a schema as text, to be kept."""
+    names = names_of(schema)
+    return None if names is None else json.dumps(names)
+
+
+def schema_from(text: str) -> Schema:
+    """Return a schema that was kept as text."""
+    found = json.loads(text)
+    return Schema(tuple(found), tuple(_NAMES[kind] for kind in found.values()))
+
+
+class Relational:
+    """The relational queries of an engine, and the streams that they read as events.
+
+    `source` gives the operator of a stream of documents, `lateness` its lateness, `schema` what is
+    known of its attributes.
+    """
+
+    def __init__(
+        self,
+        core: cep_core.Engine,
+        records: Records,
+        source: Callable[[str], Operator],
+        lateness: Callable[[str], int],
+        schema: Callable[[str], Schema | None],
+    ) -> None:
+        self._core = core
+        self._records = records
+        self._source = source
+        self._lateness = lateness
+        self._schema = schema
+        self.qids: dict[str, int] = {}  # of the queries that are registered, by name
+        self._adopted: dict[str, Operator] = {}
+        self._schemas: dict[str, Schema] = {}
+
+    # -- Queries ---------------------------------------------------------------------------
+
+    def plan(self, name: str, text: str, language: str, since: int) -> Query:
+        """Put a query into the plan; it sees documents that arrive from `since` on."""
+        found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
+        return self._plan(name, text, language, since, found)
+
+    def plan_again(self, subscription: Subscription) -> Query:
+        """Put a registered query into the plan, with the schemas that it had before."""
+        known = json.loads(subscription.events)
+        schemas = {name: schema_from(text) for name, text in known.items()}
+        one = subscription
+        return self._plan(one.name, one.query, one.language, one.since, schemas)
+
+    def events(self, query: Query) -> str:
+        """Return the schemas of the documents that a query reads as events, as text."""
+        read = [name for name in query.compiled.reads if name in self._adopted]
+        return json.dumps({name: schema_as_text(self._schemas[name]) for name in read})
+
+    def _plan(
+        self,
+        name: str,
+        text: str,
+        language: str,
+        since: int,
+        schemas: Mapping[str, Schema | None],
+    ) -> Query:
+        try:
+            self._adopt(schemas)
+            self._core.clock.arrivals = since
+            with translated():
+                self._core.register(name, text, language)
+        finally:
+            self._release()
+        return self._core.query(name)
+
+    def attach(self, name: str, qid: int) -> None:
+        """Let the results of a query have a number."""
+        self.qids[name] = qid
+
+    def remove(self, name: str) -> None:
+        """Take a query out; raises StreamInUse while others read what it publishes."""
+        with translated():
+            self._core.unregister(name)
+        self.qids.pop(name, None)
+        self._release()
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries, in order of registration."""
+        return map(self._core.query, self._core.queries)
+
+    def adopted(self) -> list[Operator]:
+        """Return the operators that make streams of events of streams of documents, by name."""
+        return [self._adopted[name] for name in sorted(self._adopted)]
+
+    def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
+        """Return what a query became in the plan, of other queries only what may be `seen`."""
+        return self._core.explain(name, seen)
+
+    def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
+        """Make streams of events of streams of documents, those whose schema is known."""
+        for name, schema in schemas.items():
+            if schema is None or name in self._adopted:
+                continue
+            source = self._source(name)
+            wanted = Wanted("record", schema, (source,), width=len(schema))
+            operator = self._core.plan.insert(wanted)
+            try:
+                with translated():
+                    self._core.adopt(name, schema, self._lateness(name), operator)
+            except XsclError:
+                self._core.plan.release(operator)
+                raise
+            self._adopted[name] = operator
+            self._schemas[name] = schema
+
+    def _release(self) -> None:
+        """Give back the streams that no query reads."""
+        read = {name for query in self.queries() for name in query.compiled.reads}
+        for name in self._adopted.keys() - read:
+            self._core.disown(name)
+            self._core.plan.release(self._adopted.pop(name))
+            del self._schemas[name]
+
+    # -- Results ---------------------------------------------------------------------------
+
+    def found(self) -> Iterator[tuple[int, Composite]]:
+        """Yield what was found since the last time, by the number of the stream of results."""
+        for name, row in self._core.rows():
+            yield self.qids[name], composite_of_row(row)
+
+
+def composite_of_row(row: Row) -> Composite:
+    """Return the composite of a row: the texts of its values, and where it begins."""
+    values = tuple(map(_text, row[VALUES:]))
+    return Composite((), (), values, row[0], row[1], EARLIEST, 0, row[2], 1, (row[2],))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise the core's errors as those of xscl."""
+    try:
+        yield
+    except cep_core.QueryError as error:
+        place, hint = (error.line, error.column), error.hint
+        if isinstance(error, cep_core.UnknownStream):
+            hint = _UNREAD.format(error.source[slice(*error.span)])
+        raise QueryError(error.message, error.source, *place, hint) from None
+    except CepError as error:
+        raise _ERRORS.get(type(error), XsclError)(error.message, hint=error.hint) from None
+
+
+_ERRORS: Mapping[type[CepError], type[XsclError]] = {
+    cep_core.NameTaken: NameTaken,
+    cep_core.StreamInUse: StreamInUse,
+}
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as the text of a leaf; None if there is to be none."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return text_of(value)
+        case tuple():  # those of a run, such as EQL's ALL
+            return f"[{', '.join(map(_as_json, value))}]"
+        case _:
+            return str(value)
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as JSON, its numbers as they are alone; null if there is none for it."""
+    if isinstance(value, float):
+        return (math.isfinite(value) and text_of(value)) or "null"
+    return json.dumps(value, ensure_ascii=False)

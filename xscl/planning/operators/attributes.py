@@ -1,0 +1,136 @@
+"""Attributes: a composite as an event, whose attributes are its variables.
+
+What NEXT, FOLD and the like compare are columns of their rows: the string
+values of variables, or their numbers where they are compared as numbers.  The
+composite itself stays the first column, so that a row knows its nodes.
+
+What NEXT and the like read has to be whole: they get no row of a document at which a join below
+them was cut (`xscl.planning.truncations`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from cep_core.extension import (
+    VALUES,
+    Batch,
+    Clock,
+    Members,
+    Operator,
+    Row,
+    SlotWise,
+    Wanted,
+    members_of,
+    slots_of,
+)
+from xscl.documents.composite_events import Composite, item_at
+from xscl.language.functions import number
+from xscl.planning.truncations import Cuts, joins_below
+from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.values import string_value
+
+Kind: TypeAlias = Literal["text", "number"]
+
+
+class Attributed(NamedTuple):
+    """The columns behind the composite, by position; whether updated documents are seen.
+
+    The position -1 is a constant: 0, or the empty text.
+    """
+
+    columns: tuple[tuple[int, Kind], ...]
+    updates: bool
+
+
+class Held:
+    """Rows that wait until all joins of a batch have run, in all their rounds."""
+
+    depth = 9
+
+    def __init__(self, batch: Batch, clock: Clock, emit: Callable[[Row, Members], None]) -> None:
+        self._batch = batch
+        self._clock = clock
+        self._emit = emit
+        self._rows: list[tuple[Row, Members, int]] = []
+
+    def add(self, row: Row, members: Members) -> None:
+        """Hold a row; it is as late as it is now."""
+        self._rows.append((row, members, self._clock.now))
+        self._batch.touch(self)
+
+    def run(self) -> None:
+        """Emit the rows."""
+        rows, self._rows = self._rows, []
+        for row, members, now in rows:
+            self._clock.now = now
+            self._emit(row, members)
+
+
+class Attributes(SlotWise):
+    """The same columns for the streams of one channel; the slots stay the same."""
+
+    kind = "attributes"
+
+    def __init__(
+        self,
+        first: Wanted,
+        number: int,
+        tree: Callable[[int], Tree],
+        cuts: Cuts,
+        batch: Batch,
+        clock: Clock,
+    ) -> None:
+        super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
+        self._tree = tree
+        self._cuts = cuts
+        self._held = Held(batch, clock, self._emit)
+        self._joins: dict[int, frozenset[int]] = {}  # below each slot
+        self._columns, self._updates = cast(Attributed, first.definition)
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = super().add(wanted)
+        self._joins[operator.slot] = joins_below(operator)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self._joins[operator.slot]
+        super().remove(operator)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a composite in."""
+        composite = cast(Composite, row[VALUES])
+        if composite.version > 1 and not self._updates:
+            return
+        if composite.rank:
+            self._held.add(row, members)
+        else:  # an operator over time has put it out, and others read it in this epoch
+            self._emit(row, members)
+
+    def _emit(self, row: Row, members: Members) -> None:
+        composite = cast(Composite, row[VALUES])
+        if self._cuts.has_rank(composite.rank):
+            whole = [
+                slot
+                for slot in slots_of(members)
+                if not self._cuts.has(composite.rank, self._joins[slot])
+            ]
+            if not whole:
+                return
+            members = members_of(whole)
+        values = [self._value(composite, *column) for column in self._columns]
+        self._output.emit((*row, *values), members)
+
+    def _value(self, composite: Composite, position: int, kind: Kind) -> str | float | None:
+        if position < 0:
+            return 0.0 if kind == "number" else ""
+        item = item_at(composite, position, self._tree)
+        if item is None:
+            return None
+        text = string_value(item)
+        if kind == "text":
+            return text
+        found = number(text)
+        return None if math.isnan(found) else found

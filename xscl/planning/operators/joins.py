@@ -1,0 +1,315 @@
+"""Stage 2 in the plan: `TemplateJoin`, all joins of one template, and `Joins`, all templates.
+
+The value joins of a batch are computed once for all templates (decision 004),
+so the templates' m-ops run together: `Joins` takes the witnesses of a batch and
+the composites that are joined again, lets the processor evaluate every template
+that can fire, and each TemplateJoin hands its rows on.  What it makes of a
+round's results that some operator joins again is the next round's batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cep_core.extension import VALUES as VALUES_AT
+from cep_core.extension import (
+    Batch,
+    Channel,
+    Clock,
+    Members,
+    MOp,
+    Operator,
+    Port,
+    Row,
+    Wanted,
+    members_of,
+)
+from templates.columns.columns import Column, steps
+from templates.model.result_bound import Cut, Group, bounded, counted
+from templates.processor import Processor
+from templates.sql.relations import VALUES, Witnesses
+from xscl.documents.composite_events import Composite, Composites, joined
+from xscl.planning.operators.leaves import Leaves
+
+AT_ONCE = 100_000
+"""Results that are made into composites at once; the rest waits as columns."""
+
+
+class JoinDefinition(NamedTuple):
+    """A row of R_T, and the number of each side that is a stream of composites (else None)."""
+
+    template: int
+    qid: int
+    streams: tuple[int | None, ...]
+
+
+class Interleaved(Exception):
+    """Documents of one transaction have to be pushed one by one.
+
+    A join reads what other joins find in the same transaction, and of one arriving document more
+    results came in a later round, beyond the bound.  Which stay depends on all of them.
+    """
+
+
+class TemplateJoin(MOp):
+    """The joins of one template; an operator is a row of its R_T."""
+
+    kind = "template_join"
+    joins = True
+
+    def __init__(self, first: Wanted, number: int, joins: Joins, split: int) -> None:
+        super().__init__(first, number)
+        self.split = split  # how many of a row's nodes are the left side's
+        self._joins = joins
+        self._output = Channel(self, False)
+        self._by_qid: dict[int, Operator] = {}
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        operator.joined = len(wanted.inputs) > 1 or any(one.joined for one in wanted.inputs)
+        self.operators[operator] = None
+        definition = _definition(operator)
+        self._by_qid[definition.qid] = operator
+        for source, stream in zip(wanted.inputs, definition.streams, strict=True):
+            if stream is not None:
+                self._joins.attach(source, stream)
+        if len(self.operators) == 1:
+            self._joins.templates[self] = None
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        definition = _definition(operator)
+        del self.operators[operator]
+        del self._by_qid[definition.qid]
+        self._output.release(operator.slot)
+        for source, stream in zip(operator.wanted.inputs, definition.streams, strict=True):
+            if stream is not None:
+                self._joins.detach(source)
+        if not self.operators:
+            del self._joins.templates[self]
+
+    def read(self) -> list[int]:
+        """Return the joins whose rows somebody in the plan reads."""
+        if not self._output.routes:
+            return []
+        routes = self._output.routes
+        return [qid for qid, operator in self._by_qid.items() if operator.slot in routes]
+
+    def emit(self, composite: Composite, qids: Iterable[int]) -> None:
+        """Hand on a row that belongs to some of the joins."""
+        slots = sorted(self._by_qid[qid].slot for qid in qids)
+        self._output.emit(composite.row, members_of(slots))
+
+
+def _definition(operator: Operator) -> JoinDefinition:
+    return cast(JoinDefinition, operator.wanted.definition)
+
+
+class Inlet:
+    """Takes the rows of one stream of composites to be joined."""
+
+    label = "joins"
+
+    def __init__(self, joins: Joins, source: Operator, stream: int) -> None:
+        self.uses = 0
+        self._joins = joins
+        self._source = source
+        self._stream = stream
+        self._port = Port(self, self.receive)
+        source.channel.connect(self._port, source.slot)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a composite in."""
+        self._joins.join_again(self._stream, cast(Composite, row[VALUES_AT]))
+
+    def close(self) -> None:
+        """Take no more rows."""
+        self._source.channel.disconnect(self._port, self._source.slot)
+
+
+class Joins:
+    """All templates over one batch after the other."""
+
+    depth = 2
+
+    def __init__(
+        self,
+        processor: Processor,
+        composites: Composites,
+        leaves: Leaves,
+        batch: Batch,
+        clock: Clock,
+        kept: Callable[[Column], Column],
+        found: Callable[[pa.Table], None],
+        cut: Callable[[Sequence[Cut]], None],
+        reads_results: Callable[[int], bool],
+        publishes: Callable[[], bool],
+    ) -> None:
+        self.templates: dict[TemplateJoin, None] = {}
+        self.documents: set[int] = set()  # that something was found in, since the last look
+        self._inlets: dict[Operator, Inlet] = {}
+        self._kept = kept
+        self._processor = processor
+        self._composites = composites
+        self._leaves = leaves
+        self._batch = batch
+        self._clock = clock
+        self._found = found
+        self._cut = cut
+        self._reads_results = reads_results
+        self._publishes = publishes
+        self._witnesses: list[Witnesses] = []
+        self._again: list[tuple[int, int, Composite]] = []
+        self.results = 0  # of this transaction
+        self._several = False
+        self._rounds = Counter[Group]()  # results of this transaction's rounds
+
+    def begin(self, *, several: bool) -> None:
+        """Begin a transaction; `several`: it has more than one document."""
+        self.results = 0
+        self._several = several
+        self._rounds.clear()
+
+    def take(self, witnesses: Witnesses) -> None:
+        """Take the witnesses of documents in."""
+        self._witnesses.append(witnesses)
+        self._batch.touch(self)
+
+    def attach(self, source: Operator, stream: int) -> None:
+        """Join the composites of an operator; once for all joins that read it."""
+        if source not in self._inlets:
+            self._inlets[source] = Inlet(self, source, stream)
+        self._inlets[source].uses += 1
+
+    def detach(self, source: Operator) -> None:
+        """Join them once less."""
+        inlet = self._inlets[source]
+        inlet.uses -= 1
+        if not inlet.uses:
+            del self._inlets[source]
+            inlet.close()
+
+    def join_again(self, stream: int, composite: Composite) -> None:
+        """Take a composite of a composite stream in."""
+        self._again.append((self._composites.number(composite), stream, composite))
+        self._batch.touch(self)
+
+    def run(self) -> None:
+        """Evaluate the templates over what has come."""
+        batch = self._witnesses
+        if self._again:
+            batch.append(self._leaves.witnesses(self._again))
+        self._witnesses, self._again = [], []
+        witnesses = _united(batch)
+        found, cuts = self._processor.join(
+            witnesses, self._are_apart if self._leaves.streams else None
+        )
+        found = self._bounded(found, cuts)
+        kept = self._kept(witnesses.bindings["pair"].to_numpy())
+        columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
+        self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
+        self._found(found)
+        if found.num_rows:
+            self._hand_on(found)
+
+    def _bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> pa.Table:
+        """Return what stays of a round's results, given those of the rounds before it.
+
+        Of a document alone later rounds have what earlier ones have left.  With several documents
+        a round mixes what would have come in different ones, so no join of results may be cut.
+        """
+        if self._several and any(self._reads_results(cut.qid) for cut in cuts):
+            raise Interleaved
+        most, before = self._processor.most, self._rounds
+        if before and found.num_rows + sum(before.values()) > most:
+            spent = {key: count for key, count in before.items() if key[1] >= 0}
+            found, more = bounded(found, self._processor.ranks, most, spent)
+            if more and self._several:
+                raise Interleaved
+            cuts = [*cuts, *more]
+        if found.num_rows and (self._inlets or self._publishes()):  # there may be another round
+            before.update(counted(found, self._processor.ranks))
+        if cuts:
+            self._cut(cuts)
+        self.results += found.num_rows
+        return found
+
+    def _are_apart(self, ones: Column, others: Column) -> Column:
+        """Return which pairs of documents or composites have no document in common."""
+        left, right = ones.tolist(), others.tolist()
+        parts = self._composites.of({*left, *right})
+        apart = (
+            set(parts[one].bases).isdisjoint(parts[other].bases)
+            for one, other in zip(left, right, strict=True)
+        )
+        return np.fromiter(apart, np.bool_, len(left))
+
+    def _hand_on(self, found: pa.Table) -> None:
+        read = {qid: mop for mop in self.templates for qid in mop.read()}
+        if not read:
+            return
+        rows = found.filter(pc.is_in(found["qid"], pa.array(list(read), pa.int32())))
+        for part in self._by_newcomer(rows):
+            self._hand_on_part(part, read)
+
+    def _by_newcomer(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Yield results in parts of about `AT_ONCE`, by the arrival of their newest documents."""
+        if rows.num_rows <= AT_ONCE:
+            yield rows
+            return
+        docs = (rows["doc1"].to_numpy(), rows["doc2"].to_numpy())
+        rank = np.maximum(*(self._processor.ranks(one) for one in docs))
+        order = np.argsort(rank, kind="stable")
+        first = steps(rank[order])
+        cuts = first[np.flatnonzero(np.diff(first // AT_ONCE)) + 1]
+        for part in np.split(order, cuts):
+            yield rows.take(pa.array(part))
+
+    def _hand_on_part(self, rows: pa.Table, read: Mapping[int, TemplateJoin]) -> None:
+        grouped: dict[tuple[TemplateJoin, int, int, tuple[int, ...]], list[int]] = {}
+        for qid, one, other, nodes in zip(*(c.to_pylist() for c in rows.columns), strict=True):
+            grouped.setdefault((read[qid], one, other, tuple(nodes)), []).append(qid)
+        parts = self._composites.of({n for _, one, other, _ in grouped for n in (one, other)})
+        made = [
+            (joined(parts, one, other, nodes, mop.split), mop, qids)
+            for (mop, one, other, nodes), qids in grouped.items()
+        ]
+        made.sort(key=_arrival)
+        for composite, mop, qids in made:
+            self._clock.now = composite.clock
+            self.documents.update(composite.docs)
+            mop.emit(composite, qids)
+
+
+def _arrival(made: tuple[Composite, TemplateJoin, list[int]]) -> tuple[object, ...]:
+    """Return the place of a composite: by arrival, those of the same documents together."""
+    return made[0].rank, made[0].docs, made[0].nodes
+
+
+def _united(batch: Sequence[Witnesses]) -> Witnesses:
+    """Return the witnesses of several batches as one: a text is one row of `values`."""
+    if len(batch) == 1:
+        return batch[0]
+    rows: dict[str, int] = {}
+    counts: list[int] = []
+    bindings: list[pa.Table] = []
+    for one in batch:
+        moved = []
+        for text, docs in zip(*(column.to_pylist() for column in one.values.columns), strict=True):
+            row = rows.setdefault(text, len(counts))
+            if row == len(counts):
+                counts.append(0)
+            counts[row] += docs
+            moved.append(row)
+        by_row = pa.array(moved, pa.int32())
+        at = one.bindings.schema.get_field_index("value")
+        bindings.append(one.bindings.set_column(at, "value", by_row.take(one.bindings["value"])))
+    values = pa.table([pa.array(list(rows), pa.string()), pa.array(counts, pa.int32())], VALUES)
+    times = pa.concat_tables([one.times for one in batch]).sort_by("doc")
+    return Witnesses(pa.concat_tables(bindings), times, values)

@@ -1,0 +1,109 @@
+"""The witnesses of composites: to stage 2 a composite is a document with a root and leaves.
+
+A leaf is an operand over one of the composite's variables, as predicates above
+it compare them.  The root is node 0; leaves are numbered from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from templates.sql.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
+from xscl.documents.composite_events import Composite, item_at
+from xscl.language.parser import parse_operand
+from xscl.language.scope import leaves
+from xscl.language.syntax import Operand, VariablePath
+from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.nodes.tree import Tree
+
+_DEFINITION = re.compile(r"#(-?\d+)(?:/(\d+) \| (.*))?", re.DOTALL)
+
+
+def is_leaf(pair: Pair) -> bool:
+    """Whether a pair of variables is one of a composite stream."""
+    return pair.first.startswith("#")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    pair: int
+    position: int
+    operand: Operand
+    alone: bool  # the pair is of the leaf with itself
+    constant: bool  # the operand has no variable
+
+
+class Leaves:
+    """The pairs of variables of composite streams that some join needs."""
+
+    def __init__(self, tree: Callable[[int], Tree]) -> None:
+        self._tree = tree
+        self.streams: dict[int, dict[int, _Entry]] = {}
+
+    def add(self, pair: Pair) -> None:
+        """Ask for the bindings of a pair."""
+        found = _DEFINITION.fullmatch(pair.second)
+        assert found is not None
+        assert found[2] is not None
+        operand = parse_operand(found[3])
+        constant = not any(isinstance(leaf, VariablePath) for leaf in leaves(operand))
+        alone = pair.first == pair.second
+        entry = _Entry(pair.number, int(found[2]), operand, alone, constant)
+        self.streams.setdefault(int(found[1]), {})[pair.number] = entry
+
+    def remove(self, pair: int) -> None:
+        """Stop asking for a pair."""
+        for stream, entries in list(self.streams.items()):
+            entries.pop(pair, None)
+            if not entries:
+                del self.streams[stream]
+
+    def witnesses(self, arrived: Sequence[tuple[int, int, Composite]]) -> Witnesses:
+        """Return the witnesses of composites, each with its number and its stream.
+
+        One that is in several streams has one row of times.
+        """
+        bindings: list[tuple[int, int, int, int, int]] = []
+        values: dict[str, int] = {}
+        documents: list[set[int]] = []
+        for doc, stream, composite in arrived:
+            made: dict[tuple[int, Operand], list[tuple[int, int]]] = {}
+            for entry in self.streams.get(stream, {}).values():
+                leaf = (entry.position, entry.operand)
+                if leaf not in made:
+                    made[leaf] = []
+                    for text in self._texts(composite, entry):
+                        row = values.setdefault(text, len(documents))
+                        if row == len(documents):
+                            documents.append(set())
+                        documents[row].add(doc)
+                        made[leaf].append((1 + sum(map(len, made.values())), row))
+                for number, row in made[leaf]:
+                    above = number if entry.alone else 0
+                    bindings.append((doc, entry.pair, above, number, row))
+        times = [
+            (doc, one.start, one.ts, one.clock, one.rank, doc, one.first)
+            for doc, one in sorted({doc: one for doc, _, one in arrived}.items())
+        ]
+        counts = [(text, len(documents[row])) for text, row in values.items()]
+        return Witnesses(
+            _table(bindings, BINDINGS),
+            _table(times, TIMES),
+            _table(counts, VALUES),
+        )
+
+    def _texts(self, composite: Composite, entry: _Entry) -> list[str]:
+        if entry.constant:
+            return texts_of(entry.operand)("")
+        item = item_at(composite, entry.position, self._tree)
+        return [] if item is None else texts_of(entry.operand)(item)
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)

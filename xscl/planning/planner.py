@@ -1,0 +1,392 @@
+"""From outlines of queries to operators of the one plan.
+
+A block or a join becomes an `xpath_scan` for each side that is a block and a
+`template_join` for each disjunct; what is left of the predicate is a `refine`
+above them.  An operator over time reads its inputs through `attributes` and is
+read through `collect`, so that everywhere else in the plan rows are composites.
+
+Every stream of composites has a number: that of its row in R_T, or one below 0
+that stands for its definition.  Definitions are texts, so that a restart gives
+the same numbers to the same streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import assert_never
+
+from cep_core import CepError
+from cep_core.algebra import Node
+from cep_core.extension import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
+from templates.registry.registry import Placed, Registry
+from xscl.language.normalform import Folded
+from xscl.language.scope import with_leaves, with_operands
+from xscl.language.syntax import Operand, Predicate, VariablePath
+from xscl.language.unparse import unparse
+from xscl.planning.compile import too_deep
+from xscl.planning.operators.attributes import Attributed, Kind
+from xscl.planning.operators.collect import Collected
+from xscl.planning.operators.joins import JoinDefinition
+from xscl.planning.operators.refine import Refinement
+from xscl.planning.query_plan import Joined, Outline, Outlined, OverTime, Read, Row
+from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
+from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
+from xscl.planning.temporal_lowering import Timing, timing
+
+DOCUMENTS = "documents"
+"""The label of all streams of documents: a document may belong to several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A part of a query in the plan: its operator, and what its composites are made of.
+
+    `number` is that of the stream.  `nodes` and `values` are the names of its
+    variables and aggregates in the order of its rows.  `waits` says that an
+    operator over time is in it, `plain` that it is a row of R_T over blocks.
+    """
+
+    operator: Operator
+    number: int
+    components: tuple[int, ...]
+    nodes: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    waits: bool = False
+    plain: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by position."""
+        return (*self.nodes, *self.values)
+
+
+@dataclass(slots=True)
+class Planned:
+    """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
+
+    `ordered` says that an operator over time is among them, `nested` that one
+    reads joins of the rows of another.
+    """
+
+    root: Lowered | None = None
+    held: list[Operator] = field(default_factory=list)
+    placed: list[Placed] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    ordered: bool = False
+    nested: bool = False
+
+
+class Planner:
+    """Puts queries into the plan, and takes them out again.
+
+    `number` gives the number of a stream by its definition, `lateness` that of
+    a stream of documents by its name.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        registry: Registry,
+        number: Callable[[str], int],
+        lateness: Callable[[str], int],
+    ) -> None:
+        self.core = plan
+        self.registry = registry
+        self.number = number
+        self.lateness = lateness
+        self.steps = lru_cache(maxsize=10_000)(self._steps)
+
+    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
+        """Put a query into the plan.  It sees documents that arrive from `since` on."""
+        lowering = _Lowering(self, query, since, updates)
+        try:
+            lowering.planned.root = lowering.lower(query.root)
+        except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
+            raise too_deep(query.source) from None
+        return lowering.planned
+
+    def plan_row(self, placed: Placed, streams: Sequence[str]) -> Planned:
+        """Put a row of R_T whose sides are blocks of these streams into the plan."""
+        planned = Planned(placed=[placed])
+        sources = [self.source(stream) for stream in streams]
+        operator = self.join(planned, placed, sources, (None,) * len(sources))
+        planned.root = Lowered(operator, placed.qid, (), ())
+        return planned
+
+    def release(self, planned: Planned) -> tuple[int, ...]:
+        """Take a query out of the plan; return the pairs of variables that nothing uses now."""
+        for operator in reversed(planned.held):
+            self.core.release(operator)
+        return tuple(pair for one in planned.placed for pair in self.registry.remove(one.qid))
+
+    def source(self, name: str) -> Operator:
+        """Return a stream of documents."""
+        known = self.core.sources.get(name)
+        if known is None:
+            return self.core.source(name, 1, self.lateness(name), DOCUMENTS)
+        if not known.uses:
+            known.lateness = self.lateness(name)
+        return known
+
+    def insert(self, planned: Planned, asked: Wanted) -> Operator:
+        """Return the operator that does what is asked, held by a query."""
+        operator = self.core.insert(asked)
+        planned.held.append(operator)
+        return operator
+
+    def join(
+        self,
+        planned: Planned,
+        placed: Placed,
+        sides: Sequence[Operator],
+        streams: tuple[int | None, ...],
+    ) -> Operator:
+        """Return the operator of a row of R_T.
+
+        A side without a number in `streams` is a stream of documents, and gets its scan.
+        """
+        row = self.registry.row(placed.qid)
+        graph = self.registry.members[placed.template].template.graph
+        inputs = []
+        for side, (source, number) in enumerate(zip(sides, streams, strict=True)):
+            if number is None:
+                pairs = tuple(
+                    pair
+                    for pair, (_, child) in zip(row.pairs, graph.pairs, strict=True)
+                    if graph.nodes[child].side == side
+                )
+                source = self.insert(planned, Wanted("xpath_scan", pairs, (source,)))
+            inputs.append(source)
+        definition = JoinDefinition(placed.template, placed.qid, streams)
+        return self.insert(planned, Wanted("template_join", definition, tuple(inputs), width=1))
+
+    def _steps(self, node: Node) -> tuple[list[Step], Reference]:
+        steps, _, outputs = steps_of(node, (), self.core.shapes)
+        return steps, outputs[-1]
+
+
+class _Lowering:
+    """One query on its way into the plan."""
+
+    def __init__(self, planner: Planner, query: Outline, since: int, updates: bool) -> None:
+        self.planned = Planned()
+        self._planner = planner
+        self._query = query
+        self._since = since
+        self._updates = updates
+        self._lane = 0
+
+    def lower(self, part: Outlined) -> Lowered:
+        """Return a part of the query in the plan."""
+        match part:
+            case Read():
+                return self._read(part)
+            case Joined():
+                return self._joined(part)
+            case OverTime():
+                return self._timed(part)
+            case _:
+                assert_never(part)
+
+    # -- Joins -----------------------------------------------------------------------------
+
+    def _read(self, part: Read) -> Lowered:
+        placed, names = self._place(part.row, (part.component,), 0)
+        stream = self._planner.source(self._stream(part.component))
+        operator = self._planner.join(self.planned, placed, [stream], (None,))
+        return Lowered(operator, placed.qid, (part.component,), names, plain=True)
+
+    def _joined(self, part: Joined) -> Lowered:
+        sides = [
+            side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
+        ]
+        inputs = [
+            self._planner.source(self._stream(side)) if isinstance(side, int) else side.operator
+            for side in sides
+        ]
+        streams = tuple(None if isinstance(side, int) else side.number for side in sides)
+        covered = tuple(
+            component
+            for side in sides
+            for component in ((side,) if isinstance(side, int) else side.components)
+        )
+        values = tuple(name for side in sides if not isinstance(side, int) for name in side.values)
+        waits = any(not isinstance(side, int) and side.waits for side in sides)
+        late = self._lateness(part.left, part.right)
+        found: list[tuple[Operator, Placed, tuple[str, ...]]] = []
+        for row in part.rows:
+            placed, own = self._place(row, sides, late)
+            names = _in_order(sides, own, self._query)
+            operator = self._planner.join(self.planned, placed, inputs, streams)
+            found.append((operator, placed, names))
+        operator, placed, names = found[0]
+        if len(found) == 1 and part.rows[0].residual is None:
+            plain = all(isinstance(side, int) for side in sides)
+            return Lowered(operator, placed.qid, covered, names, values, waits, plain)
+        return self._refined(part, found, covered, values, waits)
+
+    def _refined(
+        self,
+        part: Joined,
+        found: list[tuple[Operator, Placed, tuple[str, ...]]],
+        covered: tuple[int, ...],
+        values: tuple[str, ...],
+        waits: bool,
+    ) -> Lowered:
+        nodes = found[0][2]
+        positions = {name: str(at) for at, name in enumerate((*nodes, *values))}
+        definition = tuple(
+            Refinement(
+                tuple(names.index(name) for name in nodes),
+                None if row.residual is None else _positioned(row.residual, positions),
+            )
+            for row, (_, _, names) in zip(part.rows, found, strict=True)
+        )
+        asked = Wanted("refine", definition, tuple(one for one, _, _ in found), width=1)
+        operator = self._planner.insert(self.planned, asked)
+        texts = [
+            f"{placed.qid} {one.order} {'' if one.residual is None else unparse(one.residual)}"
+            for one, (_, placed, _) in zip(definition, found, strict=True)
+        ]
+        number = self._number(f"refine {' | '.join(texts)}")
+        return Lowered(operator, number, covered, nodes, values, waits)
+
+    def _place(
+        self, row: Row, sides: Sequence[int | Lowered], lateness: int
+    ) -> tuple[Placed, tuple[str, ...]]:
+        """Register a join; return its place in R_T, and the output variables in its order."""
+        definitions: list[str] = []
+        for side, source in enumerate(sides):
+            if isinstance(source, int):
+                definitions.extend(row.definitions[side])
+            else:
+                definitions.extend(row.composite_definitions(side, source.number, source.names))
+        placed = self._planner.registry.add(
+            row.reduced, definitions, row.operator, row.window, lateness, apart=row.apart
+        )
+        self.planned.placed.append(placed)
+        graph = self._planner.registry.members[placed.template].template.graph
+        names = tuple(
+            row.names[at] for node, at in zip(graph.nodes, placed.order, strict=True) if node.output
+        )
+        return placed, names
+
+    def _number(self, definition: str) -> int:
+        number = self._planner.number(definition)
+        self.planned.numbers.append(number)
+        return number
+
+    def _stream(self, component: int) -> str:
+        return self._query.blocks[component]
+
+    def _lateness(self, *parts: Outlined | int) -> int:
+        """Return the largest lateness of the streams that some parts read."""
+        found = [0]
+        for part in parts:
+            match part:
+                case int(component) | Read(component):
+                    found.append(self._planner.lateness(self._stream(component)))
+                case Joined(left, right) | OverTime(_, left, right):
+                    found.append(self._lateness(left, right))
+                case _:
+                    assert_never(part)
+        return max(found)
+
+    # -- Operators over time ---------------------------------------------------------------
+
+    def _timed(self, part: OverTime) -> Lowered:
+        left, right = self.lower(part.left), self.lower(part.right)
+        self.planned.ordered = True
+        self.planned.nested |= any(
+            one.waits and not isinstance(below, OverTime)
+            for one, below in ((left, part.left), (right, part.right))
+        )
+        made = timing(part.form, left.names, right.names, versions=self._updates)
+        inputs = {
+            name: self._attributes(one.operator, columns)
+            for name, one, columns in (
+                (LEFT_INPUT, left, made.left),
+                (RIGHT_INPUT, right, made.right),
+            )
+        }
+        lane = self._planner.core.lane(
+            max(self._planner.lateness(stream) for stream in self._query.streams)
+        )
+        steps, output = self._planner.steps(made.node)
+        done: list[Operator] = []
+
+        def resolve(reference: Reference) -> Operator:
+            return inputs[reference] if isinstance(reference, str) else done[reference]
+
+        for step in steps:
+            sources = tuple(map(resolve, step.inputs))
+            asked = wanted(step, made.literals, sources, lane, self._since, exact=True)
+            done.append(self._planner.insert(self.planned, asked))
+        return self._collected(part, left, right, made, resolve(output))
+
+    def _attributes(self, source: Operator, columns: tuple[tuple[int, Kind], ...]) -> Operator:
+        definition = Attributed(columns, self._updates)
+        width = 1 + len(columns)
+        return self._planner.insert(
+            self.planned, Wanted("attributes", definition, (source,), width=width)
+        )
+
+    def _collected(
+        self, part: OverTime, left: Lowered, right: Lowered, made: Timing, operator: Operator
+    ) -> Lowered:
+        sides = (left, right)[: len(made.parts)]
+        layout = Collected(
+            tuple(
+                (at, len(side.components), len(side.nodes), len(side.values))
+                for at, side in zip(made.parts, sides, strict=True)
+            ),
+            made.aggregates,
+        )
+        asked = Wanted("collect", layout, (operator,), width=1)
+        collected = self._planner.insert(self.planned, asked)
+        own = part.form.folding.aggregates if isinstance(part.form, Folded) else ()
+        number = self._number(_definition(part, left, right, made, self._bound(operator)))
+        return Lowered(
+            collected,
+            number,
+            tuple(component for side in sides for component in side.components),
+            tuple(name for side in sides for name in side.nodes),
+            (*(name for side in sides for name in side.values), *(name for name, _ in own)),
+            True,
+        )
+
+    def _bound(self, operator: Operator) -> str:
+        """Return what else tells two operators over time apart: from when on, and how late."""
+        asked = operator.wanted
+        lane = None if asked.lane is None else asked.lane.lateness
+        return f"{lane} {asked.since} {self._updates}"
+
+
+def _definition(part: OverTime, left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
+    literals = " ".join(map(repr, made.literals))
+    inputs = f"{left.number} {made.left} {right.number} {made.right}"
+    return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"
+
+
+def _in_order(
+    sides: Sequence[int | Lowered], own: tuple[str, ...], query: Outline
+) -> tuple[str, ...]:
+    """Return the variables of a join's composites: a row has those of its blocks only."""
+    names: list[str] = []
+    for side in sides:
+        if isinstance(side, int):
+            names.extend(name for name in own if query.places[name] == side)
+        else:
+            names.extend(side.nodes)
+    return tuple(names)
+
+
+def _positioned(predicate: Predicate, positions: dict[str, str]) -> Predicate:
+    def renamed(leaf: Operand) -> Operand:
+        if isinstance(leaf, VariablePath):
+            return VariablePath(positions[leaf.variable], leaf.path)
+        return leaf
+
+    return with_operands(predicate, lambda operand: with_leaves(operand, renamed))

@@ -1,0 +1,145 @@
+"""Cut results: which documents have more results with a join than the bound lets stay.
+
+The bound (`templates.model.result_bound`) is one of a row of R_T and an arriving document.  Every
+subscription that uses the row is shown how many documents it was stopped at, and the latest.  An
+operator over time must not read part of what it asks for: `Attributes` gives it no row of a
+document that was cut, and its subscription is *incomplete*.
+
+Rows are `state.cut(qid, doc, id)`, a table that a store has from its first cut on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from cep_core.extension import Operator
+from templates.model.result_bound import RESULTS, Cut
+from xscl.documents.document_log import LEVELS, Stored
+from xscl.store.store import Store
+
+KEPT = 1_000
+"""Documents that are known of a row of R_T at least: the latest ones."""
+
+_TABLE = "state.cut"
+_CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT, id VARCHAR)"
+
+
+class Stopped(NamedTuple):
+    """The number of recent documents with more results than stay, and the id of the last one.
+
+    `results` is the bound; `incomplete` says that an operator over time lacks their rows.
+    """
+
+    documents: int
+    latest: str
+    results: int
+    incomplete: bool
+
+
+class Cuts:
+    """The cut results of an engine.
+
+    They change with the engine's lock; what was stopped may be asked without it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        documents: Callable[[set[int]], Mapping[int, Stored]],
+        bound: int = RESULTS,
+    ) -> None:
+        self._store = store
+        self._documents = documents
+        self._bound = bound
+        self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: documents, the latest last
+        self.pending: defaultdict[int, set[int]] = defaultdict(
+            set
+        )  # of this push: rows of R_T by rank
+        self._stored = store.has("cut")
+        if self._stored:
+            for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
+                self._ids.setdefault(qid, {})[doc] = name
+
+    def note(self, cuts: Iterable[Cut]) -> None:
+        """Note what stage 2 has cut of the batch that is being joined."""
+        for cut in cuts:
+            self.pending[cut.rank].add(cut.qid)
+
+    def has(self, rank: int, qids: frozenset[int]) -> bool:
+        """Return whether one of some joins was cut at the document of a rank, in this push."""
+        return rank in self.pending and not qids.isdisjoint(self.pending[rank])
+
+    def has_rank(self, rank: int) -> bool:
+        """Return whether some join was cut at the document of a rank, in this push."""
+        return rank in self.pending
+
+    def adopt(self, qid: int, documents: Mapping[int, str]) -> None:
+        """Record documents that a trial has found to be cut, by their numbers here."""
+        for doc in documents:
+            self.pending[doc * LEVELS].add(qid)
+
+    def ids_of(self, qids: Iterable[int]) -> set[str]:
+        """Return the ids of the documents that were cut of some rows of R_T."""
+        return {name for qid in qids for name in self._ids.get(qid, {}).values()}
+
+    def save(self) -> None:
+        """Write what is new, and end the push."""
+        # What is derived has the rank of its newest document.
+        found = sorted(
+            {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}
+        )
+        self.pending.clear()
+        stored = self._documents({doc for doc, _ in found})
+        new = [
+            (qid, doc, stored[doc].id if doc in stored else "")
+            for doc, qid in found
+            if doc not in self._ids.get(qid, ())
+        ]
+        if not new:
+            return
+        if not self._stored:
+            self._store.connection.execute(_CREATE)
+            self._stored = True
+        self._store.insert_rows(_TABLE, new)
+        for qid in {qid for qid, _, _ in new}:
+            ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
+            if len(ids) > 2 * KEPT:
+                ids = dict(sorted(ids.items())[-KEPT:])
+                self._store.fetch(
+                    f"DELETE FROM {_TABLE} WHERE qid = ? AND doc < ?", [qid, min(ids)]
+                )
+            self._ids[qid] = ids
+
+    def keep(self, is_there: Callable[[int], bool]) -> None:
+        """Delete what was cut of rows of R_T that are gone."""
+        gone = [qid for qid in self._ids if not is_there(qid)]
+        for qid in gone:
+            del self._ids[qid]
+        if gone and self._stored:
+            listed = ", ".join(map(str, gone))
+            self._store.connection.execute(f"DELETE FROM {_TABLE} WHERE qid IN ({listed})")
+
+    def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Stopped | None:
+        """Return where a subscription was stopped, None if it was not.
+
+        `qids` are the rows of R_T that it uses, `since` is its first document; `ordered`: an
+        operator over time reads them.
+        """
+        docs: dict[int, str] = {}
+        for qid in qids:
+            docs.update({at: one for at, one in self._ids.get(qid, {}).items() if at >= since})
+        return Stopped(len(docs), docs[max(docs)], self._bound, ordered) if docs else None
+
+
+def joins_below(operator: Operator) -> frozenset[int]:
+    """Return the rows of R_T whose results an operator reads, through whatever lies between."""
+    found: set[int] = set()
+    below = [operator]
+    while below:
+        one = below.pop()
+        if one.wanted.kind == "template_join":
+            found.add(one.wanted.definition.qid)  # type: ignore[attr-defined]
+        below.extend(one.wanted.inputs)
+    return frozenset(found)

@@ -1,0 +1,1 @@
+"""Followed feeds: polling, admission, credentials, and the spool as the sink."""

@@ -1,0 +1,244 @@
+"""The clock of arrivals: the wall clock, checked against the monotonic clock.
+
+The latest time among documents decides which joins are still open, for all streams. A wall clock
+that jumps ahead for a moment would close all windows until real time has caught up. So documents
+without a time, polls and beats are stamped by one clock. It never goes back, and follows the wall
+clock only as far as that agrees with the monotonic clock, which is never stepped:
+
+    wall clock against anchor + monotonic   time returned
+    within a second                         the wall clock
+    a step, either way                      anchor + monotonic; the step is reported
+    ahead by at most a day, for 10 minutes  the wall clock, which is the new anchor
+    ahead by more                           anchor + monotonic until the service is restarted,
+                                            unless that is before 2026: a clock was never set
+    behind, for 10 minutes                  half as fast as the monotonic clock, until they meet
+
+The anchor is the wall clock when the service starts, and every ten minutes while they agree, so
+that small corrections do not add up to a step. A step back to it ends a disagreement at any time.
+The monotonic clock counts while the machine is suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from xscl.polling.feed_repository import ticks
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+BOUND = SECOND
+"""Ticks that the wall clock may differ from the monotonic clock, counted from the anchor."""
+
+SETTLED = 600 * SECOND
+"""Ticks of the monotonic clock for which a step has to last before it is followed."""
+
+FURTHEST = DAY
+"""Ticks of a step ahead that is followed without a restart: as far as documents may be ahead."""
+
+RELEASED = 1_767_225_600 * SECOND
+"""2026-01-01: no clock that was ever set is before it."""
+
+State: TypeAlias = Literal["ok", "stepped", "slowed"]
+
+_log = logging.getLogger(__name__)
+_BOOTTIME = int(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def monotonic() -> int:
+    """Return the ticks since the machine was started, those while it was suspended included."""
+    return time.clock_gettime_ns(_BOOTTIME) // 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The state of the wall clock; `ahead` are its ticks less those of the clock of arrivals.
+
+    `ok`: it is followed. `stepped`: it is not. `slowed`: the clock of arrivals runs at half speed
+    until the wall clock, which was set back, has caught up.
+    """
+
+    state: State
+    ahead: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """By how many seconds the wall clock is ahead; 0 if it is followed."""
+        return self.ahead / SECOND
+
+
+OK = Agreement("ok")
+_LOGGED = 10  # changes that wait to be logged, at most
+_READS = 8  # of both clocks, at most, until they belong together
+
+
+class ArrivalClock:
+    """One clock for all that gives times to what enters a spool; called from any thread.
+
+    `wall` and `steady` are the wall clock and the monotonic clock, in ticks.
+    """
+
+    def __init__(
+        self, wall: Callable[[], int] = ticks, steady: Callable[[], int] = monotonic
+    ) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._mutex = threading.Lock()
+        self._anchor, self._anchored = self._read()
+        self._slow = False
+        self._last = self._anchor  # the time returned last
+        self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
+        self._stepped = self._anchored  # when that was
+        self._agreement = OK
+        self._changes: list[str] = []  # to be logged
+
+    def now(self) -> int:
+        """Return the time; it is never less than before."""
+        with self._mutex:
+            return self._now()
+
+    def stamp(self) -> int:
+        """Return the time for a document; it is more than any time before."""
+        with self._mutex:
+            before = self._last
+            self._last = max(self._now(), before + 1)
+            return self._last
+
+    def agreement(self) -> Agreement:
+        """Compare the wall clock with this clock now, and log what has changed since the last call.
+
+        Only this writes to the log: whoever stamps documents must not wait for it.
+        """
+        with self._mutex:
+            self._now()
+            found, changes = self._agreement, self._changes
+            self._changes = []
+        for change in changes:
+            _log.warning(change)
+        return found
+
+    def continue_after(self, last: int | None) -> None:
+        """Continue after the newest arrival of an earlier process, if it is at most a day ahead.
+
+        One that is further ahead is from a wrong clock, and is ignored with a warning.
+        """
+        if last is None:
+            return
+        with self._mutex:
+            ahead = last - self._now()
+            if 0 < ahead <= FURTHEST:
+                self._anchor, self._anchored, self._slow = last, self._steady(), True
+                self._last = last
+        if ahead > FURTHEST:
+            _log.warning(
+                "the spool has arrivals %s ahead of the clock of this machine, which was wrong then"
+                " or is now; documents without a time are stamped by it, and may be late",
+                _length(ahead),
+            )
+
+    def _now(self) -> int:
+        wall, steady = self._read()
+        passed = steady - self._anchored
+        ours = self._anchor + (passed // 2 if self._slow else passed)
+        ahead = wall - ours
+        if abs(wall - steady - self._offset) > BOUND:
+            self._offset, self._stepped = wall - steady, steady
+        if self._slow:
+            ours = self._slowed(wall, steady, ours)
+        elif abs(ahead) > BOUND:
+            ours = self._disagreed(wall, steady, ours)
+        else:
+            ours = wall
+            self._agree(OK)
+            if steady - self._anchored >= SETTLED:  # small corrections do not add up to a step
+                self._anchor, self._anchored, self._offset = wall, steady, wall - steady
+        self._last = max(self._last, ours)
+        return self._last
+
+    def _read(self) -> tuple[int, int]:
+        """Return the wall clock and the monotonic clock at the same moment.
+
+        A thread that does not run for a second between two reads would see a step.
+        """
+        for _ in range(_READS):
+            before = self._steady()
+            wall, after = self._wall(), self._steady()
+            if after - before < BOUND // 10:
+                break
+        return wall, after
+
+    def _slowed(self, wall: int, steady: int, ours: int) -> int:
+        """Run at half speed while the wall clock is behind."""
+        ahead = wall - ours
+        if ahead < 0:
+            self._agree(Agreement("slowed", ahead) if ahead < -BOUND else OK)
+            return ours
+        self._slow, self._anchor, self._anchored = False, ours, steady
+        if ahead > BOUND:
+            return self._disagreed(wall, steady, ours)
+        self._agree(OK)
+        return wall
+
+    def _disagreed(self, wall: int, steady: int, ours: int) -> int:
+        """Go on by the monotonic clock, until a step has lasted that can be followed."""
+        ahead = wall - ours
+        if steady - self._stepped < SETTLED or _is_too_far(ahead, ours):
+            self._agree(Agreement("stepped", ahead))
+            return ours
+        self._slow, self._anchor, self._anchored = ahead < 0, max(wall, ours), steady
+        self._agree(Agreement("slowed", ahead) if ahead < 0 else OK)
+        return self._anchor
+
+    def _agree(self, found: Agreement) -> None:
+        """Note how the clocks agree, and what has changed."""
+        before, self._agreement = self._agreement, found
+        if found.state == before.state:
+            return
+        match found.state:
+            case "ok":
+                change = "the wall clock is followed again"
+            case "stepped":
+                change = (
+                    f"the wall clock has jumped by {_length(found.ahead)} against the monotonic"
+                    f" clock and is not followed; {_way_back(found.ahead, self._last)}"
+                )
+            case "slowed":
+                change = (
+                    f"the wall clock was set back by {_length(-found.ahead)}: arrivals are counted"
+                    " at half speed until it has caught up"
+                )
+        self._changes = [*self._changes, change][-_LOGGED:]
+
+
+def way_back(state: str, seconds: float, now: int) -> str:
+    """Return a hint that says how a disagreement ends.
+
+    `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
+    """
+    if state == "slowed":
+        return "arrivals are counted at half speed until the wall clock has caught up"
+    return _way_back(round(seconds * SECOND), now)
+
+
+def _way_back(ahead: int, now: int) -> str:
+    minutes = SETTLED // (60 * SECOND)
+    if _is_too_far(ahead, now):
+        return "set it right, or restart the service if it is right now"
+    return f"set it right; if it stays as it is, it is followed after {minutes} minutes"
+
+
+def _is_too_far(ahead: int, now: int) -> bool:
+    """Test for a step that only a restart follows; before 2026 (an unset clock) there is none."""
+    return ahead > FURTHEST and now >= RELEASED
+
+
+def _length(ticks: int) -> str:
+    """Return a duration with its sign, in the largest unit of which it is one at least."""
+    for unit, size in (("d", DAY), ("h", 3_600 * SECOND), ("min", 60 * SECOND)):
+        if abs(ticks) >= size:
+            return f"{ticks / size:+.1f} {unit}"
+    return f"{ticks / SECOND:+.1f} s"

@@ -1,0 +1,170 @@
+"""What is secret of feeds, in a file of its own: no SQL, listing, log or status reaches it.
+
+    {"<key of the feed>": {"headers": [["Authorization", "Basic ..."]], "given_for": "https://...",
+                           "url": "https://...?token=...", "before": {"url": "..."}}}
+
+Headers (user name and password are one), the address that they are for, and addresses that look
+secret.  In the table of feeds these addresses stand as they may be shown
+(`xscl.polling.feed.shown`).
+
+The file `secrets.json` is beside the database, readable by its owner only, and replaced whole.  It
+is written before the feed's row, and what belongs to no feed is harmless: after a kill in between
+there may be a secret without a feed, never a feed without its secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from xscl.polling.feed import Feed, FeedsError, shown
+
+NAME = "secrets.json"
+
+BEFORE = "before"
+ADDRESSES = ("url", "validated_by", "moved_to")
+"""The fields of a feed that may hold a secret address."""
+
+Hidden: TypeAlias = dict[str, Any]
+"""The fields of a feed that are secret, headers as lists; `before`: addresses just replaced."""
+
+
+class Secrets:
+    """The secrets of feeds by key: in a file, or in memory only.
+
+    All of a process that use one file share one object (`secrets_in`).
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._mutex = threading.Lock()
+        self._kept: dict[str, Hidden] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Know what the file says."""
+        if self._path is not None:
+            with self._mutex:
+                self._kept = _read(self._path)
+
+    def filled(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a feed's row with what is secret among them.
+
+        An address of before counts where the row was not written any more.
+        """
+        kept = self._kept.get(row["key"], {})
+        filled = dict(row)
+        for name in ADDRESSES:
+            for address in (kept.get(name), kept.get(BEFORE, {}).get(name)):
+                if address is not None and shown(address) == row[name]:
+                    filled[name] = address
+                    break
+        filled["headers"] = tuple((name, value) for name, value in kept.get("headers", ()))
+        return filled | {"given_for": kept.get("given_for", "")}
+
+    def of(self, key: str) -> Hidden:
+        """Return what is kept under a key that is no feed's."""
+        return dict(self._kept.get(key, {}))
+
+    def keep(self, feeds: Iterable[Feed]) -> None:
+        """Make the secrets of feeds what they are now; on disk when this returns."""
+        self.change({feed.key: hidden(feed) for feed in feeds})
+
+    def change(self, wanted: Mapping[str, Hidden]) -> None:
+        """Set the secrets of some feeds by key."""
+        with self._mutex:
+            changed = {
+                key: _following(one, self._kept[key]) if key in self._kept else one
+                for key, one in wanted.items()
+                if _without_before(self._kept.get(key, {})) != one
+            }
+            if changed:
+                self._replace(self._kept | changed)
+
+    def forget(self, key: str) -> None:
+        """Drop the secrets of a feed that is followed no more."""
+        with self._mutex:
+            if key in self._kept:
+                self._replace({other: one for other, one in self._kept.items() if other != key})
+
+    def _replace(self, kept: dict[str, Hidden]) -> None:
+        kept = {key: one for key, one in kept.items() if one}
+        if self._path is not None:
+            _write(self._path, kept)
+        self._kept = kept
+
+
+def hidden(feed: Feed) -> Hidden:
+    """Return the fields of a feed that must not stand in the table."""
+    addresses = {name: getattr(feed, name) for name in ADDRESSES}
+    found: Hidden = {
+        name: address
+        for name, address in addresses.items()
+        if address and shown(address) != address
+    }
+    if feed.headers:
+        found |= {"headers": [list(header) for header in feed.headers], "given_for": feed.given_for}
+    return found
+
+
+def _following(one: Hidden, last: Hidden) -> Hidden:
+    """Return secrets with the addresses that they replace, until the feed's row is written."""
+    replaced = {n: last[n] for n in ADDRESSES if n in last and last[n] != one.get(n)}
+    return one | {BEFORE: replaced} if replaced else one
+
+
+def _without_before(one: Hidden) -> Hidden:
+    return {name: value for name, value in one.items() if name != BEFORE}
+
+
+_SHARED: WeakValueDictionary[Path, Secrets] = WeakValueDictionary()
+_OPENING = threading.Lock()
+
+
+def secrets_in(path: Path) -> Secrets:
+    """Return the secrets that a file holds."""
+    with _OPENING:
+        place = path.resolve()
+        found = _SHARED.get(place)
+        if found is None:
+            found = _SHARED[place] = Secrets(place)
+        else:
+            found.read()  # the file may have been put back from elsewhere
+        return found
+
+
+def _read(path: Path) -> dict[str, Hidden]:
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        read = None
+    if not isinstance(read, dict) or not all(isinstance(one, dict) for one in read.values()):
+        raise FeedsError(
+            f"the file of the feeds' secrets {path} is damaged",
+            hint="put it back from a backup, or move it away and give the headers again",
+        )
+    return read
+
+
+def _write(path: Path, kept: Mapping[str, Hidden]) -> None:
+    """Replace the file: whoever reads it, or comes after a power cut, finds the old or the new."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(kept, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,274 @@
+"""A feed that is followed: what is known of it, and what of that may be shown.
+
+The key names the feed in the ids of its items.  It is made from the host and a
+hash of the address as it was first given, and never changes, wherever the feed
+moves.  User name and password are taken out of the address and become a header;
+headers are secret: never shown, and sent only to the origin that they were given for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from feeds.http.domains import domain_of
+from feeds.http.feed_state import FeedState, basic
+from xscl.errors import XsclError
+from xscl.language.names import EVERYTHING
+
+EVERY = 3_600
+"""Seconds between two polls of a feed, unless it or somebody says otherwise."""
+
+LOST_AFTER = 7 * 24 * 3_600 * 1_000_000
+"""Ticks of nothing but failures after which a feed counts as lost; it is still asked once a day."""
+
+REFUSALS = frozenset({"url_private", "url_port"})
+"""Codes of errors that are ours: the feed's address is not one that we fetch from."""
+
+SECOND = 1_000_000
+_HOUR = 3_600 * SECOND
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_OWNER = re.compile(r"_\d+\.")
+_SECRET = re.compile(
+    r"([?&;][^=&;]*(?:token|key|secret|pass|pwd|auth|sig|session|sid)[^=&;]*=)[^&;]+", re.IGNORECASE
+)
+HIDDEN = "***"
+
+State: TypeAlias = Literal["new", "ok", "failing", "lost", "gone", "refused"]
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class FeedsError(XsclError):
+    """A feed cannot be added or found."""
+
+    code = "feeds"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A followed feed; times are ticks, `every` and `ttl` are seconds.
+
+    `polls` counts the good answers, `failures` the bad ones since the last
+    good one; `code` and `error` are what the last one said.  `moved_to` is
+    where permanent redirects led in the last `moved_polls` good answers.
+    """
+
+    key: str
+    url: str = field(repr=False)
+    stream: str
+    tags: tuple[str, ...]
+    every: int
+    added: int
+    headers: Headers = field(default=(), repr=False)
+    given_for: str = field(default="", repr=False)
+    title: str = ""
+    site_url: str = ""
+    format: str = ""
+    quality: str = ""
+    note: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    validated_by: str = field(default="", repr=False)
+    unchanged: int = 0
+    ttl: int | None = None
+    skip_hours: str = ""
+    skip_days: str = ""
+    polled: int | None = None
+    next_poll: int = 0
+    polls: int = 0
+    failures: int = 0
+    failing_since: int | None = None
+    code: str | None = None
+    error: str | None = None
+    gone: bool = False
+    moved_to: str | None = field(default=None, repr=False)
+    moved_polls: int = 0
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the feed's items belong to, each once."""
+        return tuple(dict.fromkeys((self.stream, *self.tags, self.owner + EVERYTHING)))
+
+    @property
+    def owner(self) -> str:
+        """What is before the names of the user whose feed it is: nothing for a public one."""
+        return owner_of(self.key)
+
+    @property
+    def domain(self) -> str:
+        """Whose servers are asked: of one domain's feeds one at a time is polled."""
+        return domain_of(self.url)
+
+    @property
+    def shown_url(self) -> str:
+        """The address without user name and password, and without what looks like a key."""
+        return shown(self.url)
+
+    @property
+    def place(self) -> str:
+        """The feed's host and port, as `--allow-address` takes them."""
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def request(self) -> FeedState:
+        """What the next request has to know."""
+        return FeedState(
+            self.url,
+            self.etag,
+            self.last_modified,
+            self.validated_by,
+            self.unchanged,
+            self.headers,
+            self.given_for,
+        )
+
+    @property
+    def lateness(self) -> int:
+        """How late an item of this feed may come, in ticks."""
+        return lateness_of(self.every)
+
+    @property
+    def state(self) -> State:
+        if self.gone:
+            return "gone"
+        if self.error is None:
+            return "ok" if self.polls else "new"
+        if self.code in REFUSALS and not self.failures:
+            return "refused"
+        since, now = self.failing_since, self.polled
+        lost = since is not None and now is not None and now - since >= LOST_AFTER
+        return "lost" if lost else "failing"
+
+
+def lateness_of(every: int) -> int:
+    """Return how late items may come from feeds that are polled every so many seconds."""
+    return max(_HOUR, 2 * every * SECOND)
+
+
+# -- Addresses -----------------------------------------------------------------------------
+
+
+def check_url(url: str) -> None:
+    """Raise if the text is no address of a feed."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
+        parts.port  # noqa: B018  # it raises for what is no port
+    except ValueError:
+        valid = False
+    if not valid or " " in url:
+        hint = "it begins with http:// or https://"
+        told = _SECRET.sub(rf"\1{HIDDEN}", re.sub(r"//[^/]*@", "//", url))
+        raise FeedsError(f"{told[:200]!r} is no address of a feed", hint=hint)
+
+
+def feed_key(url: str) -> str:
+    """Return the name that a feed's items carry in their ids."""
+    digest = hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
+    return f"{urlsplit(url).hostname or 'feed'}-{digest}"
+
+
+def shown(url: str) -> str:
+    """Return an address as it may be shown."""
+    return _SECRET.sub(rf"\1{HIDDEN}", without_user(url))
+
+
+def public(url: str) -> str:
+    """Return an address without all that may be secret in it: the query, too."""
+    return urlunsplit(urlsplit(without_user(url))._replace(query="", fragment=""))
+
+
+def without_user(url: str) -> str:
+    """Return an address without user name and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def split_user(url: str) -> tuple[str, Headers]:
+    """Return an address without user name and password, and these as a header."""
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    if not at:
+        return url, ()
+    name, _, password = user.partition(":")
+    return without_user(url), (("Authorization", basic(unquote(name), unquote(password))),)
+
+
+# -- Headers -------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "if-modified-since",
+        "if-none-match",
+        "range",
+        "te",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """Return name and value of `Name: value`; the value stands in no message."""
+    name, colon, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    if not colon or not _TOKEN.fullmatch(name) or not value.isprintable() or not value:
+        raise FeedsError("a header is written 'Name: value'", hint="such as 'X-Token: abc'")
+    if name.lower() in _OURS:
+        raise FeedsError(f"the header {name} is not given for a feed: the fetcher sets it")
+    return name, value
+
+
+# -- Names of streams ----------------------------------------------------------------------
+
+
+def stream_name(url: str) -> str:
+    """Return a name for a feed's stream: its host, as far as XSCL takes that as a name."""
+    host = (urlsplit(url).hostname or "feed").removeprefix("www.")
+    name = _unowned(re.sub(r"[^\w.]|^(?=\d)", "_", host))
+    return name if re.fullmatch(_NAME, name) else "feed"
+
+
+def tag_name(text: str) -> str:
+    """Return a name of a stream for a folder that people named; empty if nothing is left of it."""
+    name = re.sub(r"[^\w.-]+", "-", text).strip("-.")
+    return _unowned(f"_{name}" if name and not _NAME.match(name) else name)
+
+
+def owner_of(name: str) -> str:
+    """Return what is before the names of one user, such as `_7.`; nothing for public names."""
+    found = _OWNER.match(name)
+    return "" if found is None else found[0]
+
+
+def _unowned(name: str) -> str:
+    """Return a name that is made here so that it is not one of a user's, as `_127.0.0.1` is."""
+    return f"feed{name}" if owner_of(name) else name
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return the name, with a number if it is taken."""
+    used = taken if isinstance(taken, (set, frozenset, dict)) else set(taken)
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in used else next(each for each in numbered if each not in used)
+
+
+def check_name(name: str) -> None:
+    """Raise if no query could name the stream."""
+    if not _NAME.fullmatch(name):
+        raise FeedsError(
+            f"{name!r} is no name of a stream",
+            hint="a name is a letter or _, followed by letters, digits, _, . and -",
+        )

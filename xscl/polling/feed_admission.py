@@ -1,0 +1,108 @@
+"""Feeds that somebody wants to follow: whether that can be, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from xscl.language.names import EVERYTHING
+from xscl.polling.feed import (
+    EVERY,
+    Feed,
+    FeedsError,
+    Headers,
+    check_name,
+    feed_key,
+    free_name,
+    owner_of,
+    shown,
+    split_user,
+    stream_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A feed that somebody wants to follow; `url` as it was given, secrets included.
+
+    `owner` comes before the names of the user whose feed it is to be, see `Feed.owner`.
+    """
+
+    url: str
+    stream: str | None = None
+    tags: tuple[str, ...] = ()
+    every: int = EVERY
+    headers: Headers = ()
+    title: str = ""
+    site_url: str = ""
+    owner: str = ""
+
+
+class Followed:
+    """What stands against following a feed: those that are followed, and published streams.
+
+    Keys and addresses are there with their feeds' streams, published streams with a subscription.
+    """
+
+    def __init__(self, feeds: Iterable[Feed], published: Mapping[str, str]) -> None:
+        self.keys: dict[str, str] = {}
+        self.urls: dict[tuple[str, str], str] = {}
+        self.published = published
+        self.streams = {EVERYTHING, *published}
+        for feed in feeds:
+            self.take(feed)
+
+    def take(self, feed: Feed) -> None:
+        self.keys[feed.key] = self.urls[feed.owner, feed.url] = feed.stream
+        self.streams.add(feed.stream)
+
+
+def feed_of_wanted(wanted: Wanted, known: Followed, now: int) -> Feed:
+    """Return a new feed; raise if it is followed already or a name is none."""
+    owner = wanted.owner
+    key = owner + feed_key(wanted.url)
+    url, user = split_user(wanted.url)
+    headers = (*wanted.headers, *user)
+    if owner_of(key) != owner or any(map(owner_of, (wanted.stream or "", *wanted.tags))):
+        raise FeedsError(
+            f"{shown(url)} cannot be followed under names that begin as those of users do"
+        )
+    there = known.keys.get(key) or (None if headers else known.urls.get((owner, url)))
+    if there is not None:
+        raise FeedsError(
+            f"{shown(url)} is followed already, on the stream {there!r}",
+            hint=f"'xscl feeds show {there}' shows it, 'xscl feeds edit' changes it",
+        )
+    for name in (*((wanted.stream,) if wanted.stream else ()), *wanted.tags):
+        check_name(name)
+    stream = owner + wanted.stream if wanted.stream else _free(owner, url, known)
+    tags = tuple(dict.fromkeys(owner + tag for tag in wanted.tags))
+    refuse_published((stream, *tags), known.published)
+    return Feed(
+        key,
+        url,
+        stream,
+        tags,
+        wanted.every,
+        now,
+        headers,
+        url if headers else "",
+        title=wanted.title,
+        site_url=wanted.site_url,
+        next_poll=now,
+    )
+
+
+def _free(owner: str, url: str, known: Followed) -> str:
+    """Return a name for the stream of a feed that no other stream has."""
+    return free_name(owner + stream_name(url), known.streams)
+
+
+def refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:
+    """Raise if a subscription publishes one of a feed's streams: items are not what it makes."""
+    for name in streams:
+        if name in published:
+            raise FeedsError(
+                f"the subscription {published[name]!r} publishes the stream {name!r}",
+                hint="give the feed another name of a stream",
+            )

@@ -1,0 +1,160 @@
+"""Lists of feeds taken in: each outline has an outcome, and a second time nothing changes.
+
+Folders and categories become tags, that is, streams; so their names lose what no
+query could write (`Tech & Science` is the stream `Tech-Science`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from feeds.formats.opml import Outline
+from xscl.polling.feed import (
+    EVERY,
+    Feed,
+    FeedsError,
+    check_url,
+    feed_key,
+    shown,
+    split_user,
+    tag_name,
+    without_user,
+)
+from xscl.polling.feed_admission import Wanted
+from xscl.polling.feed_repository import Feeds
+
+Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
+"""`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What became of one outline; `url` is as it may be shown."""
+
+    outcome: Outcome
+    url: str
+    title: str
+    stream: str = ""
+    tags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The report, a line for each outline in their order, and the feeds that are new or changed."""
+
+    lines: tuple[Line, ...]
+    feeds: tuple[Feed, ...]
+
+
+def take_list(
+    feeds: Feeds,
+    outlines: Sequence[Outline],
+    tags: Sequence[str] = (),
+    every: int = EVERY,
+    owner: str = "",
+) -> Taken:
+    """Follow the feeds of a list; a feed that is followed gets the tags that it lacks.
+
+    `owner` is whose feeds they are (`Feed.owner`); he has written the tags.
+    """
+    known: dict[str, Feed] = {}
+    for feed in feeds.owned(owner):
+        known |= {feed.url: feed, feed.key: feed}
+    wanted: dict[str, Wanted] = {}
+    lines: list[Line | str] = []  # the key of a feed to add, where its line will be
+    changed: dict[str, Feed] = {}
+    for outline in outlines:
+        names = _tags(outline, tags)
+        line = (
+            _refused(outline)
+            or _again(outline, names, wanted)
+            or _known(outline, names, known, owner)
+        )
+        if line is None:
+            key = feed_key(outline.url)
+            wanted[key] = Wanted(
+                outline.url,
+                *(None, names, every, ()),
+                *(outline.title, outline.site_url, owner),
+            )
+            lines.append(key)
+            continue
+        if isinstance(line, Feed):
+            tagged = line.tags != known[line.key].tags
+            if tagged:
+                known |= {line.url: line, line.key: line}
+                changed[line.key] = line
+            line = _line("tagged" if tagged else "followed already", outline, line)
+        lines.append(line)
+    for feed in changed.values():
+        feeds.edit(feed)
+    made = dict(zip(wanted, feeds.add_all(list(wanted.values())), strict=True))
+    report = [_added(made[line], wanted[line]) if isinstance(line, str) else line for line in lines]
+    new = [feed for feed in made.values() if isinstance(feed, Feed)]
+    return Taken(tuple(report), (*new, *changed.values()))
+
+
+def outlines_of(
+    feeds: Iterable[Feed], *, secrets: bool = False
+) -> tuple[list[Outline], list[Feed]]:
+    """Return the feeds as outlines, and those left out because their addresses are secret."""
+    kept, left_out = [], []
+    for feed in feeds:
+        if shown(feed.url) != feed.url and not secrets:
+            left_out.append(feed)
+        else:
+            kept.append(Outline(feed.url, feed.title, feed.site_url, feed.tags))
+    return kept, left_out
+
+
+def _tags(outline: Outline, given: Sequence[str]) -> tuple[str, ...]:
+    names = (tag_name(tag) for tag in outline.tags)
+    return tuple(dict.fromkeys((*given, *(name for name in names if name))))
+
+
+def _refused(outline: Outline) -> Line | None:
+    if not outline.url:
+        return Line("refused", "", outline.title, reason="it has no address of a feed")
+    try:
+        check_url(outline.url)
+    except FeedsError as error:
+        return Line("refused", outline.url[:200], outline.title, reason=error.message)
+    return None
+
+
+def _again(outline: Outline, tags: tuple[str, ...], wanted: dict[str, Wanted]) -> Line | None:
+    """The line of a feed that the list has named before; its tags there are added."""
+    key = feed_key(outline.url)
+    before = wanted.get(key)
+    if before is None:
+        return None
+    wanted[key] = replace(before, tags=tuple(dict.fromkeys((*before.tags, *tags))))
+    return Line("twice", shown(outline.url), outline.title, tags=tags)
+
+
+def _known(
+    outline: Outline, tags: tuple[str, ...], known: dict[str, Feed], owner: str
+) -> Feed | None:
+    """The feed that is followed already, with the tags that it lacked."""
+    address, user = split_user(outline.url)
+    found = known.get(owner + feed_key(outline.url)) or (None if user else known.get(address))
+    if found is None:
+        return None
+    named = (owner + tag for tag in tags)
+    return replace(found, tags=tuple(dict.fromkeys((*found.tags, *named))))
+
+
+def _line(outcome: Outcome, outline: Outline, feed: Feed) -> Line:
+    return Line(outcome, shown(without_user(outline.url)), outline.title, feed.stream, feed.tags)
+
+
+def _added(made: Feed | FeedsError, wanted: Wanted) -> Line:
+    """The line of a feed that was to be added."""
+    match made:
+        case Feed():
+            return Line("added", made.shown_url, wanted.title, made.stream, made.tags)
+        case FeedsError():
+            return Line("refused", shown(wanted.url), wanted.title, reason=made.message)

@@ -1,0 +1,496 @@
+"""Polling the feeds that are followed: from what is due to what is new in the spool.
+
+A round of polls:
+
+1. fetch each feed, with the validators of its last good answer, and parse it;
+2. compare the content of the items with what was seen before (`xscl.polling.new_items`);
+3. append the new and the changed items of all these feeds to the spool, by time (durable when that
+   returns);
+4. record items, validators, the next polls and the last errors in one transaction.
+
+Steps 3 and 4 follow each other without a pause, so that the table of feeds knows the spool up to a
+segment and nothing after it.  What was fetched within one look goes together; when feeds are polled
+once, all of them do, up to so many answers or bytes.  The items of a feed's first good poll are
+history.
+
+Polls run beside one another, but each registrable domain is asked one thing at a time, whether for
+its own feeds or for those that are redirected to it (`xscl.polling.domain_limiter`); a slow feed
+holds its place and
+its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for all feeds
+of its domain, and for those that lead there as long as the process remembers.  Whatever goes wrong
+with one feed is that feed's last error; a spool or a table that cannot be written to ends the
+polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Iterable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from feeds.documents import Document
+from feeds.errors import FeedError
+from feeds.faultpoints import reached
+from feeds.formats.items import LEAVES
+from feeds.formats.parse import ParsedFeed, parse_feed
+from feeds.http.addresses import Resolve, resolve
+from feeds.http.fetch import (
+    DEFAULT,
+    Failed,
+    Fetched,
+    Gone,
+    NotModified,
+    Outcome,
+    PutOff,
+    Settings,
+    fetch,
+)
+from feeds.spool import Spool
+from xscl.engine.facade import Engine
+from xscl.language.names import EVERYTHING
+from xscl.polling import lifecycle
+from xscl.polling.byte_budget import ByteBudget
+from xscl.polling.domain_limiter import DomainLimiter
+from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, public, shown
+from xscl.polling.feed_repository import Feeds, ticks
+from xscl.polling.new_items import by_time, news, parts
+
+# -- Streams -------------------------------------------------------------------------------
+
+
+def follow(
+    engine: Engine,
+    feeds: Feeds,
+    url: str,
+    *,
+    stream: str | None = None,
+    tags: Sequence[str] = (),
+    every: int = EVERY,
+    headers: Headers = (),
+    owner: str = "",
+) -> tuple[Feed, list[str]]:
+    """Follow a feed; return it, and those of its streams whose lateness could not be raised.
+
+    An item may come as late as two polls take, one hour at least.  That has
+    to be known before a stream is subscribed to; `prepare` makes up for a kill
+    between the two steps.
+    """
+    feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers, owner=owner)
+    return feed, allow_late(engine, [feed])
+
+
+def edit(
+    engine: Engine,
+    feeds: Feeds,
+    feed: Feed,
+    *,
+    tags: Sequence[str] | None = None,
+    every: int | None = None,
+    headers: Headers | None = None,
+    revive_at: int | None = None,
+) -> tuple[Feed, list[str]]:
+    """Change what is not None of a feed; return it, and streams as `follow` does.
+
+    Tags and headers are all that it has from now on; `revive_at` is when one that was gone is
+    polled again.
+    """
+    changed = replace(
+        feed,
+        tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
+        every=feed.every if every is None else every,
+        headers=feed.headers if headers is None else headers,
+        given_for=feed.given_for if headers is None else feed.url if headers else "",
+        gone=feed.gone and revive_at is None,
+        next_poll=feed.next_poll if revive_at is None else revive_at,
+    )
+    feeds.edit(changed)
+    return changed, allow_late(engine, [changed])
+
+
+def prepare(engine: Engine) -> None:
+    """Give streams of items their lateness and attributes before a subscription reads them.
+
+    That of all items has one before the first feed; the others have theirs since their feeds were
+    followed, unless the process was killed right then.
+    """
+    with Feeds(engine) as feeds:
+        needed = _needed(feeds)
+    engine.host.catalog.raise_lateness(
+        {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}, _ATTRIBUTES
+    )
+
+
+def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
+    """Raise the lateness of the feeds' streams as they need, and return those that could not be.
+
+    A stream's lateness is fixed as soon as a subscription reads it.
+    """
+    return engine.host.catalog.raise_lateness(_needed(feeds), _ATTRIBUTES)
+
+
+def late_items(stream: str) -> str:
+    """Return the warning about a stream whose lateness could not be raised."""
+    return (
+        f"items of this feed may come too late for the stream {stream!r}, whose lateness is "
+        "fixed by its subscriptions: add feeds before subscribing to their streams"
+    )
+
+
+def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
+    """Return how late each stream has to be."""
+    needed: dict[str, int] = {}
+    for feed in feeds:
+        for name in feed.streams:
+            needed[name] = max(feed.lateness, needed.get(name, 0))
+    return needed
+
+
+# -- Polling -------------------------------------------------------------------------------
+
+_ATTRIBUTES = dict.fromkeys(LEAVES, str)  # of items, as languages of events read them
+
+AT_ONCE = 64
+"""Domains that are asked at the same time; one domain is asked one thing at a time."""
+
+WAITING = 64
+"""Feeds that may wait for a domain's slot besides these."""
+
+IN_FLIGHT = 256_000_000
+"""Bytes of answers that are fetched and parsed at once; who has not begun to ask waits then."""
+
+USUAL = 1_000_000
+"""What a request counts as until its answer is there, so that slow servers hold nobody up."""
+
+ROUND = 64_000_000
+"""Bytes of answers after which polls of one round are taken to the spool before all have ended."""
+
+ANSWERS = 500
+"""Answers after which they are, however small: what servers said must outlive a kill."""
+
+_LOOK = 0.2  # seconds between two looks at what is due
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """How to fetch: which private addresses are allowed, as host:port, and whom we say we are.
+
+    `quick` polls every feed exactly as often as its `every` says, whatever the
+    feed wishes: for the demonstration and for tests.  `clock` tells the time in
+    ticks; a service has its own (`xscl.polling.arrival_clock`) unless one is given.  While
+    `is_paused` says so, no feed is asked.
+    """
+
+    allow_addresses: tuple[str, ...] = ()
+    quick: bool = False
+    seconds: float = DEFAULT.seconds
+    largest: int = DEFAULT.largest
+    resolve: Resolve = resolve
+    clock: Callable[[], int] | None = None
+    is_paused: Callable[[], bool] = bool
+    contact: str = DEFAULT.contact
+
+    def now(self) -> int:
+        """Return the time, in ticks."""
+        return ticks() if self.clock is None else self.clock()
+
+    @property
+    def settings(self) -> Settings:
+        allowed = frozenset(self.allow_addresses)
+        return Settings(self.seconds, self.largest, allowed, self.resolve, self.contact)
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What became of a poll: the feed as it is now, and how many items were new or changed.
+
+    `held_until` is set if the server wants to be left alone until then, `asked`
+    is false if for that reason it was.
+    """
+
+    feed: Feed
+    new: int = 0
+    held_until: int | None = None
+    asked: bool = True
+
+
+def poll_now(
+    feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
+) -> list[Polled]:
+    """Poll some feeds, and return what became of each.
+
+    Its limiter is its own: the caller holds the data directory (`Home.hold`), and polls nothing
+    else.
+    """
+    return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
+
+
+def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event) -> None:
+    """Poll the feeds that are due, again and again, until the event is set."""
+    asyncio.run(_keep_polling(feeds, spool, fetching, stopping))
+
+
+async def _keep_polling(
+    feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
+) -> None:
+    """Fill free places with feeds that are due, at every look, and take in what has come."""
+    asking = _Asking(feeds, fetching)
+    flying: set[asyncio.Task[Answer]] = set()
+    try:
+        while not stopping.is_set():
+            beside = min(asking.domains.waiting, WAITING)
+            free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
+            for feed in feeds.next_due(fetching.now(), asking.busy, free) if free > 0 else ():
+                asking.busy.add(feed.domain)
+                flying.add(asyncio.create_task(asking.ask(feed)))
+            # Before the next look every poll that has ended is taken: its feed is not due twice.
+            ended = await _ended(flying)
+            flying -= ended
+            _take(feeds, spool, [task.result() for task in ended], fetching.now())
+            asking.release(task.result() for task in ended)
+    finally:
+        for task in flying:
+            task.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+
+
+async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
+    """The polls that have ended, after a look's time, or when all have.
+
+    To look whenever one has ended would cost more than the polls if many are due.
+    """
+    if not flying:
+        await asyncio.sleep(_LOOK)
+        return set()
+    done, _ = await asyncio.wait(flying, timeout=_LOOK)
+    return done
+
+
+async def _poll_all(
+    feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
+) -> list[Polled]:
+    """Poll feeds: domains beside one another, the feeds of a domain one after the other."""
+    domains: dict[str, list[Feed]] = {}
+    for feed in {feed.key: feed for feed in chosen}.values():  # each once, however it was named
+        domains.setdefault(feed.domain, []).append(feed)
+    places = asyncio.Semaphore(AT_ONCE)
+    asking = _Asking(feeds, fetching)
+    round_ = _Round(feeds, spool, fetching)
+
+    async def poll_domain(group: Sequence[Feed]) -> None:
+        async with places:
+            await _poll_in_turn(asking, group, round_)
+
+    await asyncio.gather(*(poll_domain(group) for group in domains.values()))
+    round_.take()
+    done = {polled.feed.key: polled for polled in round_.done}
+    order = [feed.key for group in domains.values() for feed in group]
+    return [
+        done.get(key) or Polled(feeds[key], held_until=round_.held[key], asked=False)
+        for key in order
+    ]
+
+
+async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
+    """Poll the feeds of a domain; none after its server has asked to be left alone."""
+    for feed in group:
+        held = asking.domains.blocked_until(feed.domain)
+        if held is not None:
+            round_.held[feed.key] = held
+            continue
+        asking.busy.add(feed.domain)
+        round_.add(await asking.ask(feed))
+
+
+# -- Asking --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What asking a feed came to, before anything of it is kept.
+
+    `before` is the feed as it was asked, `after` as it is to be; `size` are the bytes of its body.
+    `holds` is the domain that wants to be left alone until `held_until`; if it is empty, that long
+    the feed itself was put off.
+    """
+
+    before: Feed
+    after: Feed
+    at: int
+    parsed: ParsedFeed | None = None
+    held_until: int | None = None
+    holds: str = ""
+    size: int = 0
+
+    @property
+    def is_put_off(self) -> bool:
+        return self.held_until is not None and not self.holds
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Who is asked now: `busy` are domains, `claimed` the addresses found for feeds without one."""
+
+    feeds: Feeds
+    fetching: Fetching
+    busy: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(IN_FLIGHT))
+    domains: DomainLimiter = field(init=False)
+    settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.domains = DomainLimiter(self.fetching.now)
+        self.settings = replace(self.fetching.settings, turn=self.domains.hold)
+
+    async def ask(self, feed: Feed) -> Answer:
+        """Ask a feed whose domain is busy with it, and free it again."""
+        now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
+        try:
+            outcome, parsed = await self._asked(feed, now)
+            if isinstance(outcome, Failed):
+                feed, outcome, parsed = await self._searched(feed, outcome, now)
+        finally:
+            self.busy.discard(domain)
+        match outcome:
+            case Fetched() | NotModified():
+                size = len(outcome.body) if isinstance(outcome, Fetched) else 0
+                after = lifecycle.answered(feed, outcome, parsed, now, quick)
+                return Answer(feed, after, now, parsed, size=size)
+            case Gone():
+                return Answer(feed, lifecycle.gone(feed, now), now)
+            case PutOff(seconds):
+                after = lifecycle.put_off(feed, seconds, now, quick)
+                return Answer(feed, after, now, held_until=after.next_poll)
+            case Failed():
+                fail = lifecycle.refused if lifecycle.is_ours(feed, outcome) else lifecycle.failed
+                after = fail(feed, outcome, now, quick)
+                held = None if quick else lifecycle.held_until(outcome, now)
+                holds = outcome.domain or domain
+                if held is not None:
+                    self.domains.block(holds, held)
+                return Answer(feed, after, now, held_until=held, holds=holds)
+
+    def release(self, answers: Iterable[Answer]) -> None:
+        """Forget the addresses that feeds have got: the table has them."""
+        self.claimed.difference_update(answer.before.url for answer in answers)
+
+    async def _searched(
+        self, feed: Feed, failure: Failed, now: int
+    ) -> tuple[Feed, Outcome, ParsedFeed | None]:
+        """The feed at the first of the addresses announced in its place that is a feed."""
+        for there in lifecycle.announced(feed, failure):
+            if self.feeds.is_followed(there.url, besides=feed) or there.url in self.claimed:
+                continue
+            self.claimed.add(there.url)
+            outcome, parsed = await self._asked(there, now)
+            if parsed is not None:
+                return there, outcome, parsed
+            self.claimed.discard(there.url)
+        return feed, failure, None
+
+    async def _asked(self, feed: Feed, now: int) -> tuple[Outcome, ParsedFeed | None]:
+        """What a request brought, and the feed in it; what goes wrong is a failure of the feed."""
+        if lifecycle.is_lost(feed):
+            return lifecycle.SECRET_LOST, None
+        try:
+            async with self.budget.reserve(USUAL) as add:
+                outcome = await fetch(feed.request, now=now, settings=self.settings)
+                if not isinstance(outcome, Fetched):
+                    return outcome, None
+                add(len(outcome.body))
+                loop = asyncio.get_running_loop()
+                return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
+        except FeedError as error:
+            return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
+        except Exception as error:  # one feed must not stop the others, whatever it does
+            return Failed("feed_internal", f"reading the feed failed: {type(error).__name__}"), None
+
+
+@functools.cache
+def _readers() -> ThreadPoolExecutor:
+    """Two threads: the tree of a large feed takes ten times its bytes, and there may be many."""
+    return ThreadPoolExecutor(2, "read")
+
+
+def _parse(fetched: Fetched, now: int) -> ParsedFeed:
+    """Return what was fetched; items are not told an address that may be a secret."""
+    return parse_feed(
+        fetched.body, url=public(fetched.url), content_type=fetched.content_type, seen_at=now
+    )
+
+
+# -- Taking --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Round:
+    """Answers that go to the spool together; `held` are feeds that were not asked, until when."""
+
+    feeds: Feeds
+    spool: Spool
+    fetching: Fetching
+    answers: list[Answer] = field(default_factory=list)
+    size: int = 0
+    done: list[Polled] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+
+    def add(self, answer: Answer) -> None:
+        """Keep an answer; if they are too large together, or too many, take them now."""
+        self.answers.append(answer)
+        self.size += answer.size
+        if self.size > ROUND or len(self.answers) >= ANSWERS:
+            self.take()
+
+    def take(self) -> None:
+        """Take the answers to the spool and the table."""
+        answers, self.answers, self.size = self.answers, [], 0
+        self.done += _take(self.feeds, self.spool, answers, self.fetching.now())
+
+
+def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> list[Polled]:
+    """Append what is new to the spool and record the polls, without a pause in between."""
+    if not answers:
+        return []
+    answers = sorted(answers, key=lambda answer: answer.after.key)
+    read = {one.after.key: (one, one.parsed) for one in answers if one.parsed is not None}
+    seen = feeds.items_of(read)
+    found = [news(one.before, read_.items, seen[key], one.at) for key, (one, read_) in read.items()]
+    reached("fetched")
+    segment = _append(feeds, spool, by_time(found), now)
+    reached("spooled")
+    after = _settled(feeds, [answer.after for answer in answers])
+    holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
+    feeds.record_all(after, found, segment, holds)
+    new = {one.feed: len(one.documents) for one in found}
+    return [
+        Polled(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
+        for feed, answer in zip(after, answers, strict=True)
+    ]
+
+
+def _append(feeds: Feeds, spool: Spool, documents: Sequence[Document], now: int) -> int | None:
+    """Append documents, and return the last segment, None without documents."""
+    pieces = list(parts(documents))
+    if len(pieces) > 1:
+        feeds.announce(len(pieces))
+    segments = [spool.append(piece, now) for piece in pieces]
+    return segments[-1] if segments else None
+
+
+def _settled(feeds: Feeds, after: Sequence[Feed]) -> list[Feed]:
+    """Return feeds at the addresses to which they have moved, unless another feed is there."""
+    settled: list[Feed] = []
+    taken: set[str] = set()
+    for feed in after:
+        moved = lifecycle.settled(feed)
+        if moved is not feed and (moved.url in taken or feeds.is_followed(moved.url, besides=feed)):
+            moved = replace(
+                feed, note=f"it has moved to {shown(moved.url)}, which is followed already"
+            )
+        elif moved is not feed:
+            taken.add(moved.url)
+        settled.append(moved)
+    return settled

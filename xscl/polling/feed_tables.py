@@ -1,0 +1,86 @@
+"""The tables of feeds in an engine's database, and feeds as rows of them.
+
+Headers and addresses that look secret are not in the tables, see `xscl.polling.credentials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from xscl.polling.credentials import ADDRESSES
+from xscl.polling.feed import SECOND, Feed, lateness_of, shown
+from xscl.store.store import Store
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS state.feed(
+    key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
+    added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
+    unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
+    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
+    domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
+    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
+CREATE TABLE IF NOT EXISTS state.feed_item(
+    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
+    skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
+    time_from VARCHAR, clipped BOOLEAN, written VARCHAR, PRIMARY KEY (key, identity));
+CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
+"""
+
+
+def heard_until(store: Store) -> int | None:
+    """Return the time, in ticks, until which all feeds have been heard; None if there are none.
+
+    Then the oldest poll that is due has waited for half of what its feed's items may be late: what
+    they held before the other half is known.
+    """
+    least = lateness_of(0) // 2
+    ((found,),) = store.fetch(
+        "SELECT min(next_poll + greatest(?, every * ?)) FROM state.feed WHERE NOT gone",
+        [least, SECOND],
+    )
+    return None if found is None else int(found)
+
+
+def create_tables(store: Store) -> None:
+    """Create the tables of feeds if the store has none yet.
+
+    Later versions of the tables come by a migration (`xscl.store.migrations`).
+    """
+    if not store.has("feed_spool"):
+        with store.transaction():
+            store.connection.execute(SCHEMA)
+
+
+# -- Rows ----------------------------------------------------------------------------------
+
+_SECRETS = ("headers", "given_for")
+NAMES = tuple(field.name for field in fields(Feed) if field.name not in _SECRETS)
+_KEPT = ("key", "stream", "tags", "every", "added")
+POLLED = (*(name for name in NAMES if name not in _KEPT), "domain")
+"""What a poll may change."""
+
+SELECT = f"SELECT {', '.join(NAMES)} FROM state.feed"
+
+
+def _value(feed: Feed, name: str) -> object:
+    value = getattr(feed, name)
+    if name in ADDRESSES and value:
+        return shown(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
+    """Return some columns of feeds as a table; what is secret in addresses is left out."""
+    columns = {name: [_value(feed, name) for feed in feeds] for name in names}
+    kinds = {"tags": pa.list_(pa.string())}
+    return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
+
+
+def feed_of(values: Mapping[str, Any]) -> Feed:
+    """Return the feed of a row, by the names of its columns."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return Feed(**given | {"tags": tuple(values["tags"])})

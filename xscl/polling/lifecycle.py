@@ -1,0 +1,214 @@
+"""What an answer makes of a feed: the rules by which feeds live, move, fail and end.
+
+    answered    the feed is well: errors are forgotten, validators and wishes kept
+    failed      back-off: the interval doubles with each failure, up to a day
+    refused     it is we who do not ask: its address is private, or its port unusual; no back-off
+    gone        410: nobody asks again, unless told to
+    put_off     a server to which it is redirected must not be asked now: no back-off
+
+A permanent redirect (301, 308) becomes the feed's address after `MOVES` good
+answers at the same target in a row: one mistake of a server must not move a
+feed for ever.  A 404 may pass, so it is a failure like others; after a week of
+nothing but failures the feed counts as lost.  A web page in the place of a feed
+that never was one is searched for the feed that it announces, which is asked
+next; of a feed that was well before (a login page, say) it is a failure.
+
+All functions are pure; the next poll is computed here too (`feeds.http.schedule`).
+With `quick` it comes as soon as `every` says, whatever anybody wishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from feeds.formats.parse import ParsedFeed
+from feeds.http.feed_state import FeedState
+from feeds.http.fetch import Cache, Failed, Fetched, NotModified
+from feeds.http.schedule import Policy, Wishes, next_poll
+from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user
+
+MOVES = 3
+"""So many good answers at its target make a permanent redirect believed."""
+
+SEARCHES = 3
+"""Of the feeds that a page announces, so many are tried."""
+
+NO_CACHE = Cache()
+
+SECRET_LOST = Failed(
+    "feed_secret",
+    "the secret part of its address is not known any more (backups have no secrets): "
+    "remove the feed and add it again",
+)
+
+_TOO_MANY = 429
+_PAUSE = 300  # seconds, for a server that says "too many requests" but not how long
+
+
+def answered(
+    feed: Feed,
+    outcome: Fetched | NotModified,
+    parsed: ParsedFeed | None,
+    now: int,
+    quick: bool = False,
+) -> Feed:
+    """Return a feed after a good answer; `parsed` is None if nothing has changed."""
+    well = replace(
+        _validated(feed, outcome.state),
+        polled=now,
+        polls=feed.polls + 1,
+        failures=0,
+        failing_since=None,
+        code=None,
+        error=None,
+        gone=False,
+    )
+    if parsed is not None:
+        well = _described(well, parsed)
+    return _scheduled(_moved(well, outcome.moved_to), now, quick, cache=outcome.cache)
+
+
+def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
+    """Return a feed after an answer that was of no use."""
+    found = _announced(feed, failure)
+    hint = f"; the page names {shown(found)}" if found else ""
+    ill = replace(
+        feed,
+        polled=now,
+        failures=feed.failures + 1,
+        failing_since=now if feed.failing_since is None else feed.failing_since,
+        code=failure.code,
+        error=f"{failure.message}{hint}",
+        moved_to=None,
+        moved_polls=0,
+    )
+    return _scheduled(ill, now, quick, retry_after=failure.retry_after)
+
+
+def is_lost(feed: Feed) -> bool:
+    """Return whether only what may be shown of a secret address is known."""
+    return f"={HIDDEN}" in feed.url
+
+
+def is_ours(feed: Feed, failure: Failed) -> bool:
+    """Return whether we refuse to ask at the feed's own address; a redirect there is its fault."""
+    return failure.code in REFUSALS and feed.place in failure.message
+
+
+def refused(feed: Feed, refusal: Failed, now: int, quick: bool = False) -> Feed:
+    """Return a feed that was not asked, because nobody has allowed its address."""
+    error = f"{refusal.message}; --allow-address {feed.place} allows it"
+    known = replace(feed, polled=now, failures=0, failing_since=None, code=refusal.code)
+    return _scheduled(replace(known, error=error), now, quick)
+
+
+def gone(feed: Feed, now: int) -> Feed:
+    """Return a feed whose server says that it will not come back."""
+    since = now if feed.failing_since is None else feed.failing_since
+    message = "the server says that the feed is gone (410)"
+    ended = replace(feed, polled=now, gone=True, code="fetch_gone", error=message)
+    return replace(ended, failures=feed.failures + 1, failing_since=since)
+
+
+def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
+    """Return a feed that was not asked to the end, because a server is to be left alone."""
+    policy = Policy(base=_PAUSE, floor=_PAUSE)
+    later = next_poll(feed.key, now, Wishes(retry_after=seconds), policy)
+    return replace(feed, next_poll=now + feed.every * SECOND if quick else later)
+
+
+# -- Moving --------------------------------------------------------------------------------
+
+
+def _moved(feed: Feed, moved_to: str | None) -> Feed:
+    """Return the feed with what permanent redirects say about its address."""
+    target = None if moved_to is None else without_user(moved_to)
+    if target is None or target == feed.url:
+        return replace(feed, moved_to=None, moved_polls=0)
+    polls = feed.moved_polls + 1 if target == feed.moved_to else 1
+    return replace(feed, moved_to=target, moved_polls=polls)
+
+
+def settled(feed: Feed) -> Feed:
+    """Return the feed at its new address, if it has been there long enough."""
+    if feed.moved_to is None or feed.moved_polls < MOVES:
+        return feed
+    return replace(feed, url=feed.moved_to, moved_to=None, moved_polls=0)
+
+
+def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
+    """Return the feed at the addresses that a page in its place announces, if it may be there.
+
+    Where a feed has been before, the page is a mistake: a login page, say.
+    """
+    if feed.polls:
+        return ()
+    urls = dict.fromkeys(without_user(url) for url in failure.discovered)
+    return tuple(replace(feed, url=url) for url in urls if url != feed.url)[:SEARCHES]
+
+
+def _announced(feed: Feed, failure: Failed) -> str | None:
+    return next((each for each in failure.discovered if each != feed.url), None)
+
+
+# -- What an answer says -------------------------------------------------------------------
+
+
+def _validated(feed: Feed, state: FeedState) -> Feed:
+    return replace(
+        feed,
+        etag=state.etag,
+        last_modified=state.last_modified,
+        validated_by=state.validated_by,
+        unchanged=state.unchanged,
+    )
+
+
+def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
+    """Return the feed with what its header says, and how it was read."""
+    left_out = f"the last {parsed.omitted:,} items were left out" if parsed.omitted else None
+    return replace(
+        feed,
+        title=parsed.title,
+        site_url=parsed.site_url,
+        format=parsed.format,
+        quality=parsed.quality,
+        note=left_out,
+        ttl=parsed.ttl,
+        skip_hours=" ".join(map(str, sorted(parsed.skip_hours))),
+        skip_days=" ".join(sorted(parsed.skip_days)),
+    )
+
+
+# -- When to ask again ---------------------------------------------------------------------
+
+
+def held_until(failure: Failed, now: int) -> int | None:
+    """Return until when the whole domain is left alone; None if nobody asked for that."""
+    pause = _PAUSE if failure.status == _TOO_MANY else 0
+    seconds = min(failure.retry_after or pause, Policy().cap)
+    return now + seconds * SECOND if seconds > 0 else None
+
+
+def _scheduled(
+    feed: Feed,
+    now: int,
+    quick: bool,
+    *,
+    cache: Cache = NO_CACHE,
+    retry_after: int | None = None,
+) -> Feed:
+    """Return a feed with the time of its next poll."""
+    if quick:
+        return replace(feed, next_poll=now + feed.every * SECOND)
+    wishes = Wishes(
+        ttl=feed.ttl,
+        max_age=cache.max_age,
+        expires=cache.expires,
+        retry_after=retry_after,
+        errors=feed.failures,
+        skip_hours=frozenset(map(int, feed.skip_hours.split())),
+        skip_days=frozenset(feed.skip_days.split()),
+    )
+    policy = Policy(base=feed.every, floor=min(feed.every, Policy().floor))
+    return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))

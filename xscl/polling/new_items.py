@@ -1,0 +1,184 @@
+"""What is new in the answers of feeds: documents for the spool, rows to remember.
+
+Of each item the hash of its latest content is remembered, so that an answer brings only what it
+adds or changes.  An item that changes more often than `VERSIONS` times is not passed on any more,
+but its changes are counted.
+
+What is remembered of items is bounded: a row may go when its item is not in the feed's answer any
+more, and `KEPT` others have left it later.  What the feed still shows is never forgotten, so it
+never comes back as new.
+
+The items of several feeds go to the spool by time: joins forget what is older than the clock by
+their window, and the clock is that of all feeds, so one feed's items of today would make another's
+of last month late.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from feeds.documents import Document
+from feeds.formats.identity import identify
+from feeds.formats.items import Item
+from xscl.polling.feed import Feed
+
+VERSIONS = 20
+"""Of an item that changes more often than this, later versions are not passed on."""
+
+KEPT = 5_000
+"""So many items of a feed are remembered after they have left its answer."""
+
+PART_DOCUMENTS = 10_000
+PART_BYTES = 16_000_000
+"""What goes to the spool at once, at most; a single document may be larger."""
+
+_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is remembered of an item: the hash of its latest content, and how often it changed.
+
+    `skipped` counts the changes that were not passed on; `left` is when the item was missing from
+    the feed's answer first, None while it is there.  `rule` is that of its identity, `first_name`
+    and `all_names` stand for what its latest entry is called (`feeds.formats.identity`), if known.
+     The
+    last three tell of its latest time: whence it is, whether it lay ahead and was clipped, and what
+    the publisher wrote of it, if that could not be taken as it is.
+    """
+
+    hash: bytes = b""
+    versions: int = 0
+    skipped: int = 0
+    left: int | None = None
+    rule: str = field(default="", compare=False)
+    first_name: int | None = None
+    all_names: int | None = None
+    time_from: str | None = None
+    clipped: bool = False
+    written: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a feed's latest items are worth; `items` and `forgotten` are by identity."""
+
+    feed: str
+    documents: tuple[Document, ...] = ()
+    items: tuple[tuple[str, Seen], ...] = ()
+    forgotten: tuple[str, ...] = ()
+
+
+def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) -> News:
+    """Return what is new or changed among a feed's items, the oldest first.
+
+    Where a feed has several versions of an item, the last one counts as the latest.
+    """
+    known = dict(seen)
+    documents: list[Document] = []
+    hash_of = functools.cache(item_hash)  # most items are looked at twice
+    items = _identified(items, seen, hash_of)
+    oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
+    oldest_first.sort(key=lambda item: item.timestamp)
+    for item in oldest_first:
+        digest = hash_of(item.canonical)
+        before = known.get(item.identity, Seen())
+        if digest == before.hash:
+            known[item.identity] = _named(before, item)
+            continue
+        passed = before.versions < VERSIONS
+        known[item.identity] = replace(
+            _named(before, item),
+            hash=digest,
+            versions=before.versions + passed,
+            skipped=before.skipped + (not passed),
+            time_from=item.time_from,
+            clipped=item.clipped,
+            written=item.written,
+        )
+        if passed:
+            documents.append(_document(feed, item))
+    _mark(known, {item.identity for item in items}, now)
+    forgotten = _forgotten(known)
+    changed = tuple(
+        (name, row)
+        for name, row in known.items()
+        if seen.get(name) != row and name not in forgotten
+    )
+    return News(feed.key, tuple(documents), changed, tuple(forgotten))
+
+
+def _identified(
+    items: Sequence[Item], seen: Mapping[str, Seen], hash_of: Callable[[bytes], bytes]
+) -> list[Item]:
+    """Return the items under the names by which they are known."""
+
+    def same(at: int, name: str) -> bool:
+        return hash_of(items[at].known_as(name).canonical) == seen[name].hash
+
+    identities = identify([item.names for item in items], seen, same)
+    return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
+
+
+def _named(row: Seen, item: Item) -> Seen:
+    """Return what is remembered of an item with what its latest entry is called."""
+    names = (item.names.first_name, item.names.all_names)
+    if (row.first_name, row.all_names) == names:
+        return row
+    rule = row.rule or item.rule
+    return replace(row, rule=rule, first_name=names[0], all_names=names[1])
+
+
+def _mark(known: dict[str, Seen], shown: set[str], now: int) -> None:
+    """Note which items have left the answer, and which are back in it."""
+    for name, row in known.items():
+        if (row.left is None) != (name in shown):
+            known[name] = replace(row, left=None if name in shown else now)
+
+
+def _forgotten(known: Mapping[str, Seen]) -> dict[str, None]:
+    """Return those items of the past that may be forgotten; none before a tenth is too many."""
+    gone = [(row.left, name) for name, row in known.items() if row.left is not None]
+    if len(gone) <= KEPT + KEPT // 10:
+        return {}
+    gone.sort(reverse=True)
+    return dict.fromkeys(name for _, name in gone[KEPT:])
+
+
+def _document(feed: Feed, item: Item) -> Document:
+    return Document(
+        stream=feed.streams,
+        id=f"{feed.key}#{item.identity}",
+        timestamp=item.timestamp,
+        xml=item.canonical,
+        history=not feed.polls,
+        origin=feed.key,
+    )
+
+
+def item_hash(canonical: bytes) -> bytes:
+    """Return a hash of an item's content: of its canonical form without times and channel."""
+    return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=16).digest()
+
+
+def by_time(found: Iterable[News]) -> list[Document]:
+    """Return the documents of several feeds by time; where times are equal, by feed."""
+    documents = [each for one in sorted(found, key=lambda one: one.feed) for each in one.documents]
+    documents.sort(key=lambda document: document.timestamp)
+    return documents
+
+
+def parts(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:
+    """Yield documents in their order, in parts of bounded size."""
+    start = size = 0
+    for at, document in enumerate(documents):
+        if at > start and (at - start >= PART_DOCUMENTS or size + len(document.xml) > PART_BYTES):
+            yield documents[start:at]
+            start, size = at, 0
+        size += len(document.xml)
+    if start < len(documents):
+        yield documents[start:]

@@ -1,0 +1,76 @@
+"""The application: routes, what surrounds them, and how problems are told."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import FastAPI
+
+from xscl.service import problems
+from xscl.service.dependencies import Guesses
+from xscl.service.description import describe
+from xscl.service.guard import Guard
+from xscl.service.installation import Installation
+from xscl.service.metrics import Counting
+from xscl.service.routes import (
+    backup,
+    deliveries,
+    describing,
+    documents,
+    events,
+    feeds,
+    inspection,
+    matches,
+    metrics,
+    sql,
+    state,
+    streams,
+    subscriptions,
+    syndication,
+    tokens,
+)
+from xscl.service.shortcut import Shortcut
+from xscl.web.router import router as pages
+
+ROUTERS = (
+    subscriptions.router,
+    documents.router,
+    matches.router,
+    events.router,
+    deliveries.router,
+    syndication.router,
+    feeds.router,
+    streams.router,
+    inspection.router,
+    sql.router,
+    metrics.router,
+    state.router,
+    backup.router,
+    tokens.router,
+)
+
+
+def create_app(installation: Installation) -> FastAPI:
+    """Return the application over an installation."""
+    app = FastAPI(
+        title="xscl",
+        version="1",
+        summary="Subscriptions that join XML documents and feed items across time.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
+    )
+    app.state.installation = installation
+    app.state.guesses = Guesses()
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router, prefix="/v1")
+    app.include_router(describing.router)
+    app.include_router(syndication.secret_router)
+    app.include_router(pages)
+    describe(app)
+    app.add_middleware(Shortcut, installation=installation)
+    app.add_middleware(Guard, installation=installation)
+    app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
+    return app

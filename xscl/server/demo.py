@@ -1,0 +1,170 @@
+"""The demonstration: three sample feeds on this machine, five subscriptions, all of the path.
+
+A server on the loopback address publishes the samples.  As soon as all feeds
+have been fetched as they are, and the consumer is at work, it publishes the
+next step of each, so that the items of the first poll are history and
+everything after it is news: what matches does not depend on how fast anything is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from xscl.engine.facade import Engine
+from xscl.polling.feed_poller import Fetching, follow
+from xscl.polling.feed_repository import Feeds
+from xscl.server.serve import Service, Serving
+from xscl.server.termination import stopped_by_signals
+from xscl.service.status import Status, status
+from xscl.store.data_directory import Home, HomeError
+from xscl.subscriptions.match import Match
+from xscl.web.samples import STEPS, Sample, feeds, subscriptions
+
+if TYPE_CHECKING:
+    from xscl.service.installation import Settings
+
+EVERY = 1
+"""Seconds between two polls of a sample feed."""
+
+
+class Publisher(ThreadingHTTPServer):
+    """Serves the samples, step by step."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.samples = {f"/{sample.name}": sample for sample in feeds()}
+        self.begun = threading.Event()
+        self.finished = threading.Event()
+        self._mutex = threading.Lock()
+        self._step = 0
+        self._fetched: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """The host and port, as they stand in an address."""
+        return f"127.0.0.1:{self.server_port}"
+
+    def url(self, sample: Sample) -> str:
+        return f"http://{self.address}/{sample.name}"
+
+    def fetch(self, path: str) -> tuple[Sample, int]:
+        """Return a sample and its step now; when all have been fetched the next step begins.
+
+        The first step waits for `begun`, so that there is something to see.
+        After the last step there is one more round, in which nothing is new:
+        who asks again has done with the answer before.
+        """
+        with self._mutex:
+            step = self._step
+            self._fetched.add(path)
+            if len(self._fetched) == len(self.samples) and self.begun.is_set():
+                self._step, self._fetched = step + 1, set()
+            if self._step > STEPS + 1:
+                self.finished.set()
+            return self.samples[path], min(step, STEPS)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Publisher
+
+    def do_GET(self) -> None:
+        if self.path not in self.server.samples:
+            self.send_error(404)
+            return
+        sample, step = self.server.fetch(self.path)
+        tag = f'"step-{step}"'
+        unchanged = self.headers["If-None-Match"] == tag
+        body = b"" if unchanged else sample.at(step)
+        self.send_response(304 if unchanged else 200)
+        self.send_header("ETag", tag)
+        if not unchanged:
+            self.send_header("Content-Type", sample.media_type)
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the demonstration's output is its matches."""
+
+
+@contextmanager
+def publishing() -> Iterator[Publisher]:
+    """Serve the samples while the block runs."""
+    with Publisher() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def demonstrate(
+    home: Home,
+    on_matches: Callable[[Sequence[Match]], None],
+    *,
+    spark: bool,
+    once: bool,
+    tell: Callable[[str], None],
+) -> Status:
+    """Run the demonstration in a new data directory, and return its figures at the end.
+
+    It ends by itself with `once`, else with SIGINT or SIGTERM; then there is a page, too.
+    """
+    if home.exists():
+        raise HomeError(
+            f"{home.path} holds data already", hint="the demonstration needs a new directory"
+        )
+    with publishing() as server:
+        fetching = Fetching((server.address,), quick=True)
+
+        def consuming(seconds: float) -> None:
+            server.begun.set()
+            if spark:
+                tell(f"Spark has started in {seconds:.0f} s")
+
+        listening = None if once else _page(fetching)
+        service = Service(
+            home,
+            Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=listening),
+            on_matches,
+            lambda address: tell(f"the page is at {address}/"),
+            consuming,
+        )
+        with stopped_by_signals(service.stop):
+            _register(home, server)
+            tell(
+                f"three feeds at http://{server.address}/, five subscriptions, data in {home.path}"
+            )
+            tell("Spark starts in some ten seconds" if spark else "without Spark")
+            service.run(server.finished if once else None)
+    with (
+        home.hold("demo"),
+        Engine(home.database) as engine,
+        closing(engine.host.connect()) as store,
+    ):
+        return status(store, home)
+
+
+def _page(fetching: Fetching) -> Settings:
+    """Return where the page is: at any free port."""
+    # Of the extra `service`, which the demonstration without a page does not need.
+    from xscl.service.installation import Settings
+
+    return Settings(port=0, fetching=fetching)
+
+
+def _register(home: Home, server: Publisher) -> None:
+    """Register the sample feeds and subscriptions."""
+    with home.hold("demo"), Engine(home.database) as engine, Feeds(engine) as followed:
+        for sample in server.samples.values():
+            follow(engine, followed, server.url(sample), stream=sample.stream, every=EVERY)
+        engine.subscribe_many(subscriptions().items())

@@ -1,0 +1,460 @@
+"""The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
+
+The fetcher polls the feeds that are due; the main thread runs the consumer,
+with or without Spark; the tail hands the operator's matches on (`xscl.delivery.match_tail`); the
+reporter
+writes status.json; the timekeeper lets time pass on live streams.
+Requests over HTTP are answered beside (`xscl.service`), and matches are brought
+to those who wait for them (`xscl.delivery`).  If the fetcher, the consumer or the timekeeper fails,
+that ends the service, and its error is the service's; a look that fails is told, and the next one
+may do better, as is a listener that fails: matches are kept before they are handed on.
+`stop` finishes the batch in progress and drops polls in flight; deliveries and requests in
+progress have a few seconds, the same ones, and trials end at once.
+A full disk ends nothing: everything that writes waits until there is room
+(`xscl.store.disk_guard`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from feeds.spool import Spool, SpoolError
+from xscl.delivery.channels.mail import MailServer
+from xscl.delivery.channels.webhook import Posting
+from xscl.delivery.match_tail import MatchTail
+from xscl.delivery.message import owner_of
+from xscl.delivery.outbox.deliveries import Pace
+from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.documents.results import Subscription
+from xscl.documents.retention import asked
+from xscl.engine.facade import Engine
+from xscl.errors import StoreError
+from xscl.ingestion.consumer_watch import ConsumerWatch, Stall
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.heartbeat import Timekeeper
+from xscl.ingestion.pipeline import Consumer, DirectConsumer
+from xscl.ingestion.quarantine import Attempts
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed_poller import Fetching, keep_polling, poll_now, prepare
+from xscl.polling.feed_repository import Feeds, ticks
+from xscl.polling.feed_tables import heard_until
+from xscl.service.accounts import Accounts
+from xscl.service.status import Looks
+from xscl.service.usage import Usage
+from xscl.store.data_directory import SERVICE, Home
+from xscl.store.disk_guard import LEAST, DiskRoom
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.matches import Matches
+from xscl.time_format import written
+
+if TYPE_CHECKING:
+    from xscl.service.installation import Settings
+
+_log = logging.getLogger(__name__)
+
+GRACE = 2.0
+"""Seconds for the threads to end, when the service does."""
+
+SWITCH = 0.0003
+"""Seconds for which a thread keeps the interpreter while others wait for it.
+
+A push calls NumPy thousands of times, which releases the interpreter, and waits so long to have it
+back while another thread computes (prints matches, answers a request).  Measured beside a thread
+that prints matches of a 128 kB document: 22 documents with 10,000 matches each took 29 s at the
+default of 0.005, 14 of them 3.1 s at 0.0003 (8.3 s for 18 at 0.001).
+"""
+
+REPORT = 0.5
+"""Seconds between two looks at how the service is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How to serve: with Spark on which master or without, how often to look at the spool.
+
+    `history` and `keep_matches` change for how long texts and matches are kept; None changes
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
+    that takes mails.  Of the disk `least_free` bytes are left free.  `clock` gives times to
+    arrivals; by default it is over the clocks of this machine.
+    """
+
+    spark: bool = True
+    master: str = "local[*]"
+    look: float = 1.0
+    fetching: Fetching = field(default_factory=Fetching)
+    history: str | None = None
+    keep_matches: str | None = None
+    listen: Settings | None = None
+    mail: MailServer | None = None
+    least_free: int = LEAST
+    clock: ArrivalClock | None = None
+
+
+class Service:
+    """One run of the service on a data directory."""
+
+    def __init__(
+        self,
+        home: Home,
+        serving: Serving,
+        on_matches: Callable[[Sequence[Match]], None],
+        on_listening: Callable[[str], None] = lambda address: None,
+        on_consuming: Callable[[float], None] = lambda seconds: None,
+        on_skipped: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """`on_matches` is called with the operator's matches, in a thread of its own, which waits
+        for nobody else; if it is far behind, `on_skipped` with how many were left out.
+        `on_listening` is told the address once requests are taken, `on_consuming` after how
+        many seconds documents are: Spark needs some to start.
+        """
+        self._on_skipped = on_skipped
+        self._tail: MatchTail | None = None
+        self._on_listening = on_listening
+        self._on_consuming = on_consuming
+        self._home = home
+        self._clock = serving.clock or ArrivalClock()
+        fetching = serving.fetching
+        self._fetching = replace(fetching, clock=fetching.clock or self._clock.now)
+        self._serving = serving
+        self._on_matches = on_matches
+        self._stopping = threading.Event()
+        self._consumer: Consumer | None = None
+        self._errors: list[BaseException] = []
+        self._outbox: Outbox | None = None
+        self.room = DiskRoom(home.path, serving.least_free)
+        self._usage: Usage | None = None
+        self._watch: ConsumerWatch | None = None
+        self.address: str | None = None  # where requests are taken, once they are
+
+    def run(self, until: threading.Event | None = None) -> None:
+        """Serve until `stop`, or until the event is set and everything is consumed."""
+        sys.setswitchinterval(SWITCH)
+        with self._opened() as (engine, outbox, spool, feeds, store):
+            looks = Looks(store, self._home, engine=engine, now=self._clock.now)
+            self._report(looks)
+            with self._answering(engine, spool, outbox), self._following(engine):
+                self._report(looks)
+                if self.address is not None:  # and by now commands find it
+                    self._on_listening(self.address)
+                fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
+                report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
+                time_passes = self._thread("timekeeper", lambda: self._keep_time(engine, spool))
+                began = time.monotonic()
+                try:
+                    hold = partial(self.room.wait, self._stopping)
+                    with self._consuming(engine, spool, hold) as consumer:
+                        self._consumer = consumer
+                        self._on_consuming(time.monotonic() - began)
+                        self._consume(consumer)
+                finally:
+                    self.stop()
+                    outbox.begin_to_end()  # all have their time to end at the same time
+                    engine.host.trials.end()
+                    engine.host.transactions.limit_closing(GRACE)
+                    _join(fetch, report, time_passes, seconds=GRACE)
+            if self._errors:
+                raise self._errors[0]
+            self._report(looks, whole=True)
+
+    def run_once(self) -> None:
+        """Poll what is due, consume all that is in the spool, deliver what comes of it, and end.
+
+        Nothing is answered over HTTP.  Raises DiskFull instead of waiting for room.
+        """
+        fetching = self._fetching
+        self.room.refuse()
+        with self._opened() as (engine, outbox, spool, feeds, store):
+            poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
+            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
+            with self._following(engine) as tail:
+                with self._consuming(engine, spool, self.room.refuse) as consumer:
+                    self._consumer = consumer
+                    if not self._stopping.is_set():
+                        consumer.run_once()
+                        keeper.look()
+                        if spool.numbers(
+                            engine.host.ingest.segment, 1
+                        ):  # it is later than what waited
+                            consumer.run_once()
+                outbox.finish(self._stopping)
+                tail.finish(self._stopping)
+            self._report(Looks(store, self._home, engine=engine, now=self._clock.now), whole=True)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
+        """Have all that is kept, as this process was asked to keep it, until the block ends."""
+        home = self._home
+        with (
+            home.hold(SERVICE),
+            Engine(home.database) as engine,
+            self._delivering(engine) as outbox,
+            Spool(home.spool) as spool,
+            Feeds(engine, home.spool) as feeds,
+            closing(engine.host.connect()) as store,
+        ):
+            asked_now = self._serving.history, self._serving.keep_matches
+            engine.retain(asked(engine.retention, *asked_now))
+            self._clock.continue_after(spool.newest_arrival())
+            yield engine, outbox, spool, feeds, store
+
+    def _consume(self, consumer: Consumer) -> None:
+        """Have everything consumed until `stop`; a full disk is waited for."""
+        while not self._stopping.is_set():
+            try:
+                consumer.serve(self._serving.look)
+            except (SpoolError, StoreError, OSError) as error:
+                if self._serving.spark or not self.room.failed(error):
+                    raise
+                self.room.wait(self._stopping)  # the batch is whole in the spool
+
+    def stop(self) -> None:
+        """Ask for the end; from any thread or signal handler."""
+        self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.stop()
+
+    @contextmanager
+    def _following(self, engine: Engine) -> Iterator[MatchTail]:
+        """Hand on the operator's matches while the block runs, also those of the last process."""
+        tail = self._tail = MatchTail(engine, _is_operators, self._on_matches, self._on_skipped)
+        try:
+            yield tail
+        finally:
+            if not tail.stop(GRACE):
+                _log.warning("matches are still being handed on; the next start does it again")
+        engine.host.log.save_acknowledged()
+
+    @contextmanager
+    def _delivering(self, engine: Engine) -> Iterator[Outbox]:
+        """Bring matches to endpoints while the block runs."""
+        fetching = self._serving.fetching
+        posting = Posting(
+            frozenset(fetching.allow_addresses),
+            resolve=fetching.resolve,
+            contact=fetching.contact,
+            clock=self._clock.now,
+        )
+        pace = Pace(clock=self._clock.now)
+        ways = Ways(self._home.files, self._serving.mail, posting, pace)
+        outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
+        with closing(
+            engine.host.connect()
+        ) as store:  # while no requests are taken nobody is allowed more
+            outbox.mail_limit = Accounts(store).mails_of
+        outbox.start()
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+
+    @contextmanager
+    def _answering(self, engine: Engine, spool: Spool, outbox: Outbox) -> Iterator[None]:
+        """Take requests over HTTP while the block runs, if that is asked for."""
+        settings = self._serving.listen
+        if settings is None:
+            yield
+            return
+        # The extra `service` takes a moment to load, and it may not be installed.
+        from xscl.server.app import create_app
+        from xscl.service.dependencies import NO_TOKEN
+        from xscl.service.installation import installed
+        from xscl.service.server import Server
+
+        prepare(engine)
+        watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
+        with installed(
+            self._home, engine, spool, outbox, settings, self.room, self._clock, watch
+        ) as installation:
+            if not settings.is_open and not installation.tokens.of():
+                _log.warning("requests need a token, and none exists: %s", NO_TOKEN)
+            server = Server(create_app(installation), settings, installation.connections)
+            self._usage = installation.usage
+            try:
+                server.start()
+                self.address = server.address
+                _log.info("requests are taken", extra={"address": server.address})
+                yield
+            finally:
+                outbox.begin_to_end()
+                engine.host.trials.end()
+                server.stop()
+                self.address = None
+
+    def _hand_on(self, matches: Matches) -> None:
+        """Notify those who read matches that some were committed, and count them.
+
+        They are kept already: what fails here is told, and holds up no other match.
+        """
+        for notify in (self._bring, self._count):
+            try:
+                notify(matches)
+            except Exception:
+                _log.exception("matches that are kept could not be handed on")
+
+    def _bring(self, matches: Matches) -> None:
+        if self._tail is not None and matches.last:
+            self._tail.ring()
+        if self._outbox is not None:
+            self._outbox.notify(matches)
+
+    def _count(self, matches: Matches) -> None:
+        if self._usage is not None and self._usage.has_users:
+            self._usage.matched(matches.received())
+
+    @contextmanager
+    def _consuming(
+        self, engine: Engine, spool: Spool, hold: Callable[[], None]
+    ) -> Iterator[Consumer]:
+        """Make the consumer, with a Spark session for as long as it is needed.
+
+        `hold` is called before each batch.
+        """
+        attempts = Attempts(self._home.attempt)
+
+        def hand_on(matches: Matches) -> None:
+            if self._watch is not None:
+                self._watch.committed(engine.host.ingest.segment)
+            self._hand_on(matches)
+
+        with EngineSink(engine, hand_on, hold, attempts, tells=False) as sink:
+            if self._serving.spark:
+                with self._through_spark(spool, sink) as consumer:
+                    yield consumer
+            else:
+                yield DirectConsumer(spool, sink)
+
+    @contextmanager
+    def _through_spark(self, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
+        home = self._home
+        # Loading Spark takes seconds, and it may not be installed.
+        from xscl.ingestion.spark.spark_pipeline import SparkConsumer, start_session
+
+        with _own_interrupts():
+            session = start_session(home.spark, self._serving.master)
+        try:
+            yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
+        finally:
+            session.stop()
+
+    def _fetch(self, engine: Engine, feeds: Feeds, spool: Spool) -> None:
+        """Poll feeds until `stop`.
+
+        After a failure in between the table of feeds has to catch up with the spool: it is opened
+        anew.
+        """
+        fetching = replace(self._fetching, is_paused=lambda: self.room.short() is not None)
+        keep = partial(keep_polling, spool=spool, fetching=fetching, stopping=self._stopping)
+        if self._until_full(lambda: keep(feeds)):
+            return
+        while not self._stopping.is_set():
+            self.room.wait(self._stopping)
+
+            def again() -> None:
+                with Feeds(engine, self._home.spool) as reopened:
+                    keep(reopened)
+
+            if self._until_full(again):
+                return
+
+    def _until_full(self, work: Callable[[], None]) -> bool:
+        """Return whether some work has ended by itself; False if the disk is full."""
+        try:
+            work()
+        except (SpoolError, StoreError, OSError) as error:
+            if not self.room.failed(error):
+                raise
+            return False
+        return True
+
+    def _keep_time(self, engine: Engine, spool: Spool) -> None:
+        """Let time pass on live streams until `stop`; not while the disk is full."""
+        with closing(engine.host.connect()) as store:
+            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
+            while not self._stopping.wait(self._serving.look):
+                if self.room.short() is None:
+                    self._until_full(keeper.look)
+
+    def _keep_reporting(self, looks: Looks, until: threading.Event | None) -> None:
+        said = ""
+        while not self._stopping.wait(REPORT):
+            last = until is not None and until.is_set()
+            try:
+                waiting = self._report(looks)
+            except (SpoolError, StoreError, OSError) as error:
+                if until is not None:  # who waits for the end would wait for ever
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("how the service is doing cannot be told now: %s", said)
+                continue
+            if waiting == 0 and last and (self._tail is None or self._tail.has_read_all()):
+                self.stop()
+
+    def _report(self, looks: Looks, *, whole: bool = False) -> int:
+        """Write status.json, and return how many documents wait."""
+        found = looks.now(whole=whole)
+        clock = self._clock.agreement()
+        self._home.write_status(
+            {
+                **found.as_dict(),
+                "pid": os.getpid(),
+                "written": written(ticks()),
+                "address": self.address,
+                "paused": self.room.short(),
+                "stalled": None if (stall := self._stall()) is None else asdict(stall),
+                "wall_clock": clock.state,
+                "wall_clock_ahead": clock.seconds,
+            }
+        )
+        return found.waiting
+
+    def _stall(self) -> Stall | None:
+        return None if self._watch is None else self._watch.stall()
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        """Start a thread whose failure ends the service."""
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._errors.append(error)
+                self.stop()
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Afterwards SIGINT is handled as before: PySpark sets a handler of its own."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_operators(subscription: Subscription) -> bool:
+    return owner_of(subscription.name) == 0
+
+
+def _join(*threads: threading.Thread, seconds: float) -> None:
+    """Wait for threads to end, all together so long; one that does not is left behind."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            _log.warning("the thread %s does not end; the service goes without it", thread.name)

@@ -1,0 +1,135 @@
+"""A document as stage 1 sees it: its node ids, and which canonical variables bind where.
+
+The bindings are those that are kept as join state (R_bin); a document that no
+subscription needs any more has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from feeds.spool import Spool
+from feeds.xml.xmlparse import parse
+from xscl.engine.facade import Engine
+from xscl.errors import DocumentError
+from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.shredding.nodes.values import Attribute, string_value
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A node: its number and depth, its name (`@` before attributes), its own text."""
+
+    node: int
+    depth: int
+    path: str
+    name: str
+    text: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A document's nodes in document order."""
+
+    document: str
+    rows: tuple[Row, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        nodes = [
+            {"node": r.node, "path": r.path, "text": r.text, "variables": list(r.variables)}
+            for r in self.rows
+        ]
+        return {"document": self.document, "nodes": nodes}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the tree for people, the variables of a node below it."""
+        width = len(str(self.rows[-1].node))
+        for row in self.rows:
+            indent = " " * (width + 2 + 2 * row.depth)
+            text = " ".join(row.text.split())
+            yield f"{row.node:>{width}}  {'  ' * row.depth}{row.name}" + (
+                f"  {text}" if text else ""
+            )
+            for variable in row.variables:
+                yield f"{indent}  <- {variable}"
+
+
+def witness(engine: Engine, document: str, spool: Path) -> Witness:
+    """Return the nodes of a document and what binds them; raises DocumentError without a text.
+
+    The text is the engine's, or where that has dropped it, the spool's.
+    """
+    text = engine.document(document)
+    tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
+    bound = _bindings(engine, document)
+    rows = (_row(tree, number, tuple(bound.get(number, ()))) for number in range(len(tree.items)))
+    return Witness(document, tuple(rows))
+
+
+def spooled(engine: Engine, document: str, directory: Path) -> bytes:
+    """Return the text of a document that the engine has taken in, from the spool."""
+    known = engine.sql(
+        f"SELECT given, hash FROM state.document WHERE id = {_literal(document)}"
+    ).to_pylist()
+    if not known:
+        raise DocumentError(
+            f"there is no document {document!r}",
+            reason_code="unknown_document",
+            hint="xscl sql 'SELECT id FROM documents' lists them",
+        )
+    if directory.is_dir():
+        spool = Spool(directory, read_only=True)
+        for number in reversed(spool.numbers(0)):
+            for each in spool.read(number):
+                if each.id == known[0]["given"] and _hash(each.xml) == known[0]["hash"]:
+                    return each.xml
+    raise DocumentError(
+        f"the text of {document!r} is not kept any more: no subscription needs it",
+        reason_code="text_dropped",
+    )
+
+
+def _hash(xml: bytes) -> bytes:
+    """Return the hash by which the table of documents tells two versions apart."""
+    return hashlib.blake2b(xml, digest_size=16).digest()
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
+    """Return the definitions of the variables that each node is bound to."""
+    literal = _literal(document)
+    found = engine.sql(
+        f"SELECT node1 AS node, var1 AS variable FROM R_bin WHERE docid = {literal}"
+        f" UNION SELECT node2, var2 FROM R_bin WHERE docid = {literal} ORDER BY ALL"
+    )
+    bound: dict[int, list[str]] = {}
+    for row in found.to_pylist():
+        bound.setdefault(row["node"], []).append(row["variable"])
+    return bound
+
+
+def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> Row:
+    item = tree.items[number]
+    if isinstance(item, Attribute):
+        name, text = f"@{etree.QName(item.name).localname}", string_value(item)
+    else:
+        assert isinstance(item, etree._Element)
+        prefix = f"{item.prefix}:" if item.prefix else ""
+        name = prefix + etree.QName(item).localname
+        text = "".join([item.text or "", *(child.tail or "" for child in item)])
+    return Row(number, _depth(tree, number), tree.path(number), name, text, variables)
+
+
+def _depth(tree: Tree, number: int) -> int:
+    parent = tree.parents[number]
+    return 0 if parent < 0 else 1 + _depth(tree, parent)

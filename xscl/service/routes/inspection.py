@@ -1,0 +1,262 @@
+"""Questions: what a query would have matched (`try`), why (not), and how it is evaluated."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.errors import DocumentError
+from xscl.inspection.why import Why
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.document_bindings import spooled, witness
+from xscl.service.installation import Installation
+from xscl.service.names import owner
+from xscl.service.problems import unprocessable
+from xscl.service.resolving import Resolved
+from xscl.service.routes.subscriptions import QUERY, Name, existing, written
+from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
+from xscl.service.subscribing import refuse_bare
+
+router = APIRouter(tags=["questions"])
+
+SECONDS = 30.0
+"""How long a trial may take."""
+
+
+class Asked(BaseModel):
+    """A query, or one of your subscriptions by its name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str | None = Field(
+        None,
+        max_length=1_000_000,
+        examples=[QUERY],
+        description="A query's text; give this or `subscription`.",
+    )
+    subscription: str | None = Field(
+        None,
+        max_length=500,
+        description="The name of one of your subscriptions.",
+        examples=["echo"],
+    )
+
+
+class TryAsked(Asked):
+    """A query to try, and on what."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
+
+    since: str | None = Field(
+        None,
+        max_length=100,
+        examples=["7 d"],
+        description="How far back to begin, counted from the latest document.",
+    )
+    limit: int = Field(100, ge=1, le=1_000, description="The most matches to return.")
+
+
+class Tried(BaseModel):
+    """What a query would have matched; `total` of them, the first ones in full."""
+
+    total: int = Field(description="How many matches there are.", examples=[3])
+    matches: list[MatchShown] = Field(description="The first of them.")
+
+
+class ExplainAsked(Asked):
+    """A query to explain."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY}]})
+
+    sql: bool = Field(False, description="Show the SQL of its joins instead.")
+
+
+class WhyAsked(Asked):
+    """A query and the documents of its blocks, in their order; `-` for none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"subscription": "echo", "documents": ["order-17", "invoice-4"]}]
+        }
+    )
+
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        min_length=1,
+        max_length=100,
+        description="Their ids, one for each block in their order; `-` for none.",
+        examples=[["order-17", "invoice-4"]],
+    )
+
+
+class Edge(BaseModel):
+    """One condition of a match."""
+
+    kind: str = Field(
+        examples=["value"],
+        description="What it is about: pattern, value, time, order or registration.",
+    )
+    text: str = Field(description="The condition.", examples=["a = b"])
+    holds: bool = Field(description="Whether it holds.", examples=[False])
+    nearest: str | None = Field(
+        description="By what it holds, or what comes nearest to it.", examples=["'a12' and 'a13'"]
+    )
+
+
+class Answer(BaseModel):
+    """Whether a query matches some documents, and the conditions that decide it."""
+
+    query: str = Field(description="The name of the subscription, or the query.", examples=["echo"])
+    documents: list[str] = Field(
+        description="Their ids, as they were asked for.", examples=[["order-17", "invoice-4"]]
+    )
+    matched: bool = Field(description="Whether all conditions hold.", examples=[False])
+    edges: list[Edge] = Field(description="The conditions that decide it.")
+
+
+class Explanation(BaseModel):
+    """How a query is evaluated."""
+
+    text: str = Field(
+        description="Lines of text.", examples=["template 1: shared by 3 subscriptions"]
+    )
+
+
+class Node(BaseModel):
+    """A node of a document, and the patterns that bind it."""
+
+    node: int = Field(description="Its number in the document, from 0 at the root.", examples=[2])
+    depth: int = Field(description="How many nodes are above it.", examples=[1])
+    path: str = Field(description="Its location.", examples=["/order[1]/item[1]"])
+    name: str = Field(
+        description="Its name as it is written; `@` before that of an attribute.", examples=["item"]
+    )
+    text: str = Field(description="Its own text, or an attribute's value.", examples=["a12"])
+    variables: list[str] = Field(
+        description="The variables that it can be bound to, by their definitions.",
+        examples=[["orders//item"]],
+    )
+
+
+class Witness(BaseModel):
+    """A document as patterns see it."""
+
+    document: str = Field(description="The id of the document.", examples=["order-17"])
+    nodes: list[Node] = Field(description="All its nodes, in document order.")
+
+
+@router.post("/try", summary="Try a query on what is kept")
+def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
+    """Returns what a query would have matched; nothing is registered."""
+    refuse_bare(asked.since)
+    query, resolved = _query(here, who, asked)
+    with here.questions.hold(who.number), resolved.as_written():
+        found = here.engine.try_query(query, asked.since, SECONDS)
+        shown = [match_shown(who, match) for match in found[: asked.limit]]
+        return Tried(total=len(found), matches=shown)
+
+
+@router.post("/why", summary="Say why documents match, or why not")
+def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
+    """Lists each condition that a query has for some documents, with what comes nearest."""
+    query, resolved = _query(here, who, asked)
+    names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
+    read = partial(spooled, here.engine, directory=here.home.spool)
+    with here.questions.hold(who.number), resolved.as_written():
+        return _answer(who, here.engine.why(query, *names, read=read))
+
+
+@router.post("/explain", summary="Explain a query")
+def explain(asked: ExplainAsked, here: Here, who: Who) -> Explanation:
+    """Says how a query that is not registered would be evaluated."""
+    return _explained(here, who, asked, sql=asked.sql)
+
+
+@router.get("/subscriptions/{name}/explain", summary="Explain a subscription")
+def explain_subscription(
+    name: Name,
+    here: Here,
+    who: Who,
+    sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
+) -> Explanation:
+    """Says how a subscription is evaluated, and how many of yours share its work."""
+    return _explained(here, who, Asked(query=None, subscription=name), sql=sql)
+
+
+@router.get("/documents/{id:path}/witness", summary="Show a document's nodes")
+def show_witness(
+    id: Annotated[str, Path(min_length=1, max_length=1_000, description="The document's id.")],
+    here: Here,
+    who: Who,
+) -> Witness:
+    """Shows a document as patterns see it: its nodes, and what binds them."""
+    with here.questions.hold(who.number):
+        found = witness(here.engine, _document(here, who, id), here.home.spool)
+    nodes = [
+        Node(
+            node=row.node,
+            depth=row.depth,
+            path=row.path,
+            name=row.name,
+            text=row.text,
+            variables=[v for v in map(who.shown, row.variables) if who.is_operator or v],
+        )
+        for row in found.rows
+    ]
+    if not who.is_operator:  # what binds a node is the work of all users together
+        nodes = [node.model_copy(update={"variables": []}) for node in nodes]
+    return Witness(document=document_name(who, found.document), nodes=nodes)
+
+
+def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> Explanation:
+    query, resolved = _query(here, who, asked)
+    seen = None if who.is_operator else lambda name: owner(name)[0] == who.number
+    with resolved.as_written():
+        return Explanation(text=who.shown(here.engine.explain(query, sql=sql, seen=seen)))
+
+
+def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolved]:
+    """Return what the engine is asked: the name of a subscription, or a query as it is resolved."""
+    if (asked.query is None) == (asked.subscription is None):
+        raise unprocessable(
+            "query_or_subscription", "give either a query or the name of a subscription"
+        )
+    if asked.subscription is not None:
+        found = existing(here, who, asked.subscription)
+        return found.name, Resolved(found.query, written(here, who, found))
+    resolved = here.resolver.resolve(who, asked.query or "")
+    # A text with a blank is no name: what is asked is a query even if a subscription is named so.
+    text = f"{resolved.text} "
+    return text, Resolved(text, resolved.written, resolved.prefix, resolved.insertions)
+
+
+def _document(here: Installation, who: Account, name: str) -> str:
+    with here.reading() as store:
+        found = visible_document(store, who, name)
+    if found is None:
+        raise DocumentError(
+            f"there is no document {name!r}",
+            reason_code="unknown_document",
+            hint="a match names its documents; the answer to a POST names the one that it made",
+        )
+    return found
+
+
+def _answer(who: Account, found: Why) -> Answer:
+    return Answer(
+        query=who.shown(found.query),
+        documents=[document_name(who, name) for name in found.documents],
+        matched=found.matched,
+        edges=[
+            Edge(
+                kind=edge.kind,
+                text=who.shown(edge.text),
+                holds=edge.holds,
+                nearest=None if edge.nearest is None else who.shown(edge.nearest),
+            )
+            for edge in found.edges
+        ],
+    )

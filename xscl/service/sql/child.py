@@ -1,0 +1,278 @@
+"""A child of the nursery: answers one question and ends.
+
+Before it looks at the question it sets its limits: a clock that kills it, CPU time, memory, no
+files, no children.  DuckDB gets settings that cannot be changed any more: nothing outside of its
+own memory can be reached.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import re
+import resource
+import signal
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from templates.registry.registry import graph_of, r_t
+from xscl.inspection.relations import PUBLIC, VIEWS, no_output, r_out_view, r_t_view
+from xscl.service.sql.check import check
+from xscl.service.sql.errors import NotSelect, Refused, TooLarge, as_data
+from xscl.service.sql.formats import Written, expressions
+from xscl.service.sql.limits import Form, Limits
+from xscl.service.sql.snapshot import read
+
+BEGUN = b"+"
+"""What an answer begins with: the child has read the question."""
+
+_BATCH = 256  # rows
+_DESCRIBED = 20  # templates whose relations are listed with their columns
+_NICE = 10
+_NO_MEMORY = "the question needs more memory than there is for one"
+_CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
+
+
+def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapshot: int) -> None:
+    """Read a question from a channel, and write the answer to it."""
+    began = time.monotonic()
+    request = json.loads(_line(channel))
+    limits = Limits(**request["limits"])
+    channel.sendall(BEGUN)
+    _limit(limits)
+    try:
+        head, body = _answered(connection, request, limits, snapshot)
+        head["seconds"] = round(time.monotonic() - began, 4)
+    except Refused as error:
+        head, body = {"error": as_data(error)}, b""
+    except MemoryError:
+        head, body = {"error": as_data(TooLarge(_NO_MEMORY))}, b""
+    except Exception as error:  # a fault of ours: the service tells its log
+        head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
+    channel.sendall(json.dumps(head).encode() + b"\n" + body)
+    channel.shutdown(socket.SHUT_WR)
+
+
+def _line(channel: socket.socket) -> bytes:
+    with channel.makefile("rb") as file:
+        return file.readline()
+
+
+def _limit(limits: Limits) -> None:
+    """Set the limits of this process; after `seconds` and `grace` it is killed."""
+    # The default action of SIGALRM ends the process, whatever it is doing.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds + limits.grace)
+    seconds = int(limits.seconds + limits.grace) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    memory = _data() + limits.memory
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(kind, (0, 0))
+    os.nice(_NICE)
+    # No network at all, where the kernel lets everybody ask for that.
+    ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+
+
+def _data() -> int:
+    """Return how many bytes of data this process has."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def _answered(
+    connection: duckdb.DuckDBPyConnection,
+    request: Mapping[str, Any],
+    limits: Limits,
+    snapshot: int,
+) -> tuple[dict[str, Any], bytes]:
+    question, form = str(request["question"]), Form(request["form"])
+    mapped = mmap.mmap(snapshot, 0, access=mmap.ACCESS_READ)  # for as long as the child lives
+    tables = {name: _table(part) for name, part in read(memoryview(mapped)).items()}
+    connection.execute(f"SET memory_limit = '{3 * limits.memory // 4 >> 20} MiB'")
+    ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
+    used = check(question, tree, _public(tables))
+    if len(duckdb.extract_statements(question)) != 1:
+        raise NotSelect("only one SELECT statement can be run here")
+    _show(connection, tables, used)
+    connection.execute("SET lock_configuration = true")
+    try:
+        return _run(connection, question, form, int(request["rows"]), limits)
+    except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
+        raise _told(question, error) from None
+
+
+def _table(part: memoryview) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(part)).read_all()
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database of its own, which reaches nothing else."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "async_threads": 0,
+            "temp_directory": "",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_unsigned_extensions": False,
+            "allow_persistent_secrets": False,
+            "python_enable_replacements": False,
+        },
+    )
+    connection.execute("SET enable_external_access = false; SET TimeZone = 'UTC'")
+    connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()  # loads what it needs
+    return connection
+
+
+def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
+    """Return the names of all relations, and what they are."""
+    found = {**PUBLIC, "relations": "what there is to be asked for: this relation"}
+    for number in tables["template"]["id"].to_pylist():
+        found[f"R_T_{number}"] = f"the joins of template {number}"
+        found[f"R_out_{number}"] = f"what the joins of template {number} found in the last batch"
+    return found
+
+
+def _show(
+    connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
+) -> None:
+    """Make the relations that a question reads."""
+    described = range(1, _DESCRIBED + 1) if "relations" in used else ()
+    templates = {
+        number: text
+        for number, text in _templates(tables)
+        if f"r_t_{number}" in used or f"r_out_{number}" in used or number in described
+    }
+    if "relations" in used:
+        public = _public(tables)
+        names = list(public), list(public.values())
+        connection.register("kept_public", pa.table(names, _NAMES))
+        asked = list(_STATEMENTS)
+    else:
+        asked = [name for name in _STATEMENTS if name in used or (templates and name in _ALWAYS)]
+    views, lent = _needed(asked)
+    connection.execute("CREATE SCHEMA state")
+    for name, table in tables.items():
+        if name in _LENT:
+            connection.register(name, table)
+        elif name in lent or templates:
+            connection.register(f"kept_{name}", table)
+            connection.execute(f'CREATE VIEW state."{name}" AS FROM "kept_{name}"')
+    for name in views:
+        connection.execute(_STATEMENTS[name])
+    for number, text in templates.items():
+        _show_template(connection, tables, number, text)
+    if "relations" in used:
+        connection.execute(_RELATIONS)
+
+
+def _templates(tables: Mapping[str, pa.Table]) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each template."""
+    table = tables["template"]
+    yield from zip(table["id"].to_pylist(), table["graph"].to_pylist(), strict=True)
+
+
+def _needed(asked: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Return the views that some need, in order, and the tables of what is stored."""
+    views: dict[str, None] = {}
+    lent: set[str] = set()
+
+    def add(name: str) -> None:
+        if name not in views:
+            words = _WORD.findall(_STATEMENTS[name].partition(" AS")[2])
+            for word in words:
+                if (inner := word.lower()) in _STATEMENTS and inner != name:
+                    add(inner)
+                elif word.startswith("state."):
+                    lent.add(word.removeprefix("state."))
+            views[name] = None
+
+    for name in asked:
+        add(name)
+    return list(views), lent
+
+
+_WORD = re.compile(r"(?:state\.)?\w+")
+_STATEMENTS = {
+    name.lower(): statement
+    for statement in VIEWS.split(";")
+    for name in re.findall(r"CREATE OR REPLACE TEMP VIEW (\w+)", statement)
+}
+"""What makes each view, in an order in which each comes after those that it reads."""
+_ALWAYS = ("named_pair",)
+_LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream")
+_NAMES = ("relation", "what")
+_RELATIONS = """
+CREATE TEMP VIEW relations AS
+    SELECT p.relation, c.column_name AS "column", c.data_type AS type, p.what
+    FROM kept_public p LEFT JOIN duckdb_columns() c ON c.table_name = p.relation
+        AND c.database_name = 'temp'
+    ORDER BY p.relation, c.column_index
+"""
+
+
+def _show_template(
+    connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], number: int, text: str
+) -> None:
+    graph = graph_of(text)
+    pairs = "".join(f"pairs[{at + 1}] AS p{at}, " for at, _ in enumerate(graph.pairs))
+    connection.execute(
+        f"CREATE VIEW {r_t(number)} AS"
+        f" SELECT qid, {pairs}op, wl FROM state.r_t WHERE template = {int(number)}"
+    )
+    if f"out_{number}" not in tables:
+        connection.register(f"kept_out_{number}", no_output(graph))
+    connection.execute(f"CREATE TEMP VIEW out_{number} AS FROM kept_out_{number}")
+    connection.execute(r_t_view(number, graph))
+    connection.execute(r_out_view(number, graph))
+
+
+def _run(
+    connection: duckdb.DuckDBPyConnection, question: str, form: Form, rows: int, limits: Limits
+) -> tuple[dict[str, Any], bytes]:
+    relation = connection.sql(question)
+    names, types = relation.columns, [str(kind) for kind in relation.types]
+    if len(names) > limits.columns:
+        raise TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
+    reader = relation.project(expressions(types, form)).to_arrow_reader(_BATCH)
+    written = Written(names, types, form, rows, limits.size)
+    for batch in reader:
+        if not written.take(batch):
+            break
+    head = {
+        "columns": list(zip(names, types, strict=True)),
+        "count": written.count,
+        "truncated": written.truncated,
+    }
+    return head, written.body(reader.schema)
+
+
+def _told(question: str, error: duckdb.Error | OSError) -> Refused:
+    """Return what the asker is told of an error of DuckDB."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    message = lines[0]
+    if message.startswith("Out of Memory Error"):
+        return TooLarge(_NO_MEMORY)
+    if "xpression depth" in message or "recursion" in message.lower():
+        return TooLarge("the question is nested too deeply")
+    message = message.removeprefix("Error: ")
+    hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), None)
+    return Refused(message, hint=hint)
+
+
+def limits_as_data(limits: Limits) -> dict[str, Any]:
+    """Return limits as a request says them."""
+    return asdict(limits)

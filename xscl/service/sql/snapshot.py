@@ -1,0 +1,345 @@
+"""What somebody may see, at a boundary between two batches, as Arrow tables in a file.
+
+The file has no name: it is there as long as somebody has it open, and nobody can open it by a
+path.  Its readers are children of the nursery, which map it into memory.
+
+    directory (JSON: name -> offset, size; padded)   table   table ...   (Arrow IPC streams)
+
+The tables are those that the views of `xscl.inspection.relations` are over.  A user's have the
+documents on
+streams that he may see, his own subscriptions, and of everything else what belongs to these; his
+templates and joins are numbered from 1, since the engine's numbers tell of others' work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.registry.members import Row
+from templates.sql.views import BACKWARD, FORWARD
+from xscl.documents.document_log import EARLIEST
+from xscl.engine.facade import Engine
+from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
+from xscl.service.sql.limits import AsOf
+from xscl.service.sql.viewer import Viewer
+from xscl.store.store import Store
+
+_ALIGNED = 64
+_HEAD = 16  # digits of the directory's size
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A published snapshot: the descriptor of its file, open for reading, and what it shows."""
+
+    descriptor: int
+    as_of: AsOf
+    pushed: object
+    size: int
+    seconds: float
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    def dated(self, now: int) -> AsOf:
+        """Return what it shows, with its age."""
+        return replace(self.as_of, age=max(0.0, (now - self.as_of.taken) / 1e6))
+
+
+def publish(
+    engine: Engine, store: Store, viewer: Viewer, directory: Path | None, now: int
+) -> Snapshot:
+    """Return a snapshot of what there is now, in ticks.
+
+    `store` is a connection of the engine's that nobody else uses meanwhile.  The file is in a
+    directory, or in memory without one.
+    """
+    began = time.monotonic()
+    with read_snapshot(engine.host.transactions, store) as look:
+        tables = _tables(look, viewer)
+        clock = store.progress("clock")
+        pushed = look.pushed
+        last = pc.max(tables["result"]["position"]).as_py()
+    descriptor = _anonymous(directory)
+    try:
+        size = _write(descriptor, tables)
+        readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(descriptor)
+    as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
+    return Snapshot(readable, as_of, pushed, size, time.monotonic() - began)
+
+
+# -- What is in it -------------------------------------------------------------------------
+
+
+def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
+    tables = _stored(look.store, viewer)
+    names = _strings(tables["subscription"]["name"])
+    rows = look.rows
+    if viewer.everything:
+        pairs = None
+    else:
+        rows = {qid: rows[qid] for qid in sorted(look.qids(names)) if qid in rows}
+        pairs = {pair for row in rows.values() for pair in row.pairs}
+        tables["subscription"] = _renamed(tables["subscription"], viewer)
+    tables |= _joined(look.store, tables["document"], pairs)
+    tables |= _variables(look, rows, viewer)
+    tables |= _last_push(look, tables["document"], pairs)
+    tables |= _templates(look, rows, tables["document"])
+    tables |= _readers(look, names, viewer)
+    return tables if viewer.everything else _numbered(tables)
+
+
+_NOBODYS = "coalesce(stream, '_0.')"
+"""The stream of a rejected document; of one that named none, a name that no user may see."""
+
+
+def _stored(store: Store, viewer: Viewer) -> Tables:
+    """Return documents and what refers to them, subscriptions and their results."""
+    of_streams = f"len(list_filter(streams, lambda s: {viewer.visible('s')})) > 0"
+    streams = f"list_transform(list_filter(streams, lambda s: {viewer.visible('s')}), lambda s: "
+    where = "" if viewer.everything else f" WHERE {of_streams}"
+    shown = "streams" if viewer.everything else f"{streams}{viewer.shown('s')})"
+    documents = (
+        f"SELECT doc, {viewer.shown('id')} AS id, {shown} AS streams, ts, clock, first, version,"
+        f" history, origin, rank FROM state.document{where}"
+    )
+    results = "SELECT position, qid, doc1, doc2 FROM state.result r"
+    if not viewer.everything:
+        # Users with equal queries share results; each sees those since he subscribed.
+        results += (
+            " WHERE EXISTS (SELECT 1 FROM state.subscription s WHERE"
+            f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since)"
+        )
+    return {
+        "document": store.arrow(documents),
+        "subscription": store.arrow(
+            "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
+            f" language FROM state.subscription WHERE {viewer.own('name')} ORDER BY number"
+        ),
+        "result": store.arrow(results),
+        "composite": store.arrow(
+            "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
+            f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
+        ),
+        "rejected": store.arrow(
+            f"SELECT {viewer.shown('stream')} AS stream, {viewer.shown('id')} AS id, reason, line,"
+            ' "column", message, clock, sha256, beginning FROM state.rejected'
+            f" WHERE {viewer.visible(_NOBODYS)}"
+        ),
+        "late": store.arrow("SELECT * FROM state.late"),
+        "progress": store.arrow("SELECT clock FROM state.progress"),
+    }
+
+
+def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables:
+    """Return the join state of some pairs of variables, of all with None."""
+    if pairs is None:
+        of_pair = of_key = "true"
+    else:
+        of_pair = f"pair IN ({_listed(pairs)})"
+        of_key = f"key IN (SELECT key FROM state.binding WHERE {of_pair})"
+    bindings = store.arrow(
+        f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {of_pair}"
+    )
+    of_doc = ""
+    if pairs is not None:
+        bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
+        store.lend("seen", bindings.select(["doc"]))
+        of_doc = " SEMI JOIN seen USING (doc)"
+    return {
+        "binding": bindings,
+        "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
+        "value": store.arrow(f"SELECT key, strVal FROM state.value WHERE {of_key}"),
+    }
+
+
+def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
+    """Return the pairs of variables of some rows of R_T, and the variables."""
+    pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
+    variables = dict(sorted(one for _, *both in pairs for one in both))
+    texts = pa.chunked_array([pa.array(variables.values(), pa.string())])
+    numbers = [(pair, first, second) for pair, (first, _), (second, _) in pairs]
+    columns = zip(*numbers, strict=True) if numbers else ((), (), ())
+    arrays = [pa.array(column, pa.int32()) for column in columns]
+    return {
+        "pair": pa.table(arrays, ["id", "var1", "var2"]),
+        "variable": pa.table(
+            {
+                "id": pa.array(variables, pa.int32()),
+                "definition": texts if viewer.everything else _as_written(texts, viewer),
+            }
+        ),
+    }
+
+
+def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) -> Tables:
+    """Return the relations of the last push."""
+    pushed = look.pushed
+    found: Tables = {
+        "batch_binding": pushed.bindings.select(["doc", "pair", "node1", "node2", "key"]),
+        "batch_times": pushed.times.select(["doc", "ts"]),
+        "vj1": pushed.joins(FORWARD),
+        "vj2": pushed.joins(BACKWARD),
+    }
+    if pairs is None:
+        return found
+    seen, own = documents["doc"], pa.array(sorted(pairs), pa.int32())
+    for name, table in found.items():
+        docs = [column for column in ("doc", "doc1", "doc2") if column in table.column_names]
+        for column in docs:
+            table = table.filter(pc.is_in(table[column], seen))
+        for column in ("pair", "pair1", "pair2"):
+            if column in table.column_names:
+                table = table.filter(pc.is_in(table[column], own))
+        found[name] = table
+    return found
+
+
+def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
+    """Return some rows of R_T with their templates, and what these rows put out last."""
+    numbers = {row.template for row in rows.values()}
+    r_t = pa.table(
+        {
+            "template": pa.array([row.template for row in rows.values()], pa.int32()),
+            "qid": pa.array(rows, pa.int32()),
+            "pairs": pa.array([row.pairs for row in rows.values()], pa.list_(pa.int32())),
+            "op": pa.array([row.operator for row in rows.values()], pa.int8()),
+            "wl": pa.array([row.window for row in rows.values()], pa.int64()),
+        }
+    )
+    graphs = look.store.arrow("SELECT id, graph FROM state.template ORDER BY id")
+    chosen = pa.array(sorted(numbers), pa.int32())
+    found = {"r_t": r_t, "template": graphs.filter(pc.is_in(graphs["id"], chosen))}
+    for number, out in look.pushed.out.items():
+        if number in numbers:
+            kept = pc.is_in(out["qid"].cast(pa.int32()), r_t["qid"])
+            for column in ("doc1", "doc2"):
+                kept = pc.and_(kept, pc.is_in(out[column].cast(pa.int64()), documents["doc"]))
+            found[f"out_{number}"] = out.filter(kept)
+    return found
+
+
+def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Viewer) -> Tables:
+    """Return who reads which stream, and what is known of streams."""
+    readings, streams = look.readings, look.streams
+    if not viewer.everything:
+        readings = readings.filter(pc.is_in(readings["subscription"], pa.array(names, pa.string())))
+        readings = _own_names(readings, viewer, "subscription", "stream")
+        own = pc.starts_with(streams["stream"], viewer.prefix)
+        public = pc.invert(pc.match_substring_regex(streams["stream"], r"^_[0-9]+\."))
+        streams = _own_names(streams.filter(pc.or_(own, public)), viewer, "stream")
+    return {"reading": readings, "known_stream": streams}
+
+
+def _own_names(table: pa.Table, viewer: Viewer, *columns: str) -> pa.Table:
+    """Return a table in which some names are as their owner has written them."""
+    for name in columns:
+        at = table.column_names.index(name)
+        pattern = f"^{viewer.prefix.replace('.', '[.]')}"
+        shown = pc.replace_substring_regex(table[name], pattern, "")
+        table = table.set_column(at, name, shown)
+    return table
+
+
+def _renamed(table: pa.Table, viewer: Viewer) -> pa.Table:
+    """Return subscriptions under their owner's names, with their texts as he has written them."""
+    table = _own_names(table, viewer, "name", "publish")
+    at = table.column_names.index("query")
+    return table.set_column(at, "query", _as_written(table["query"], viewer))
+
+
+def _as_written(texts: pa.ChunkedArray, viewer: Viewer) -> pa.ChunkedArray:
+    """Return texts with their owner's names as he has written them."""
+    pattern = rf"(^|[^\w.]){viewer.prefix.replace('.', '[.]')}"
+    return pc.replace_substring_regex(texts, pattern, r"\1")
+
+
+def _numbered(tables: Tables) -> Tables:
+    """Return tables in which templates and joins are numbered from 1, in order of subscribing."""
+    subscriptions = tables["subscription"]
+    templates = _in_order(tables["template"]["id"].to_pylist())
+    qids = _in_order([*subscriptions["qid"].to_pylist(), *tables["r_t"]["qid"].to_pylist()])
+    found: Tables = {}
+    for name, table in tables.items():
+        if name.startswith("out_"):
+            name = f"out_{templates[int(name[4:])]}"
+        for column, numbers in (("template", templates), ("qid", qids), ("id", templates)):
+            if column in table.column_names and (column != "id" or name == "template"):
+                table = _mapped(table, column, numbers)
+        found[name] = table
+    return found
+
+
+def _in_order(numbers: Iterable[int]) -> dict[int, int]:
+    return {number: at for at, number in enumerate(dict.fromkeys(numbers), 1)}
+
+
+def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Table:
+    """Return a table in which a column's numbers are others; 0 stays."""
+    known = pa.array(numbers, table.schema.field(column).type)
+    places = pc.index_in(table[column], value_set=known)
+    shown = pc.fill_null(pc.add(places, 1), 0)
+    return table.set_column(table.column_names.index(column), column, shown)
+
+
+def _listed(numbers: set[int]) -> str:
+    """Return SQL for some numbers, to be put in brackets after IN."""
+    text = ",".join(map(str, sorted(numbers)))
+    return f"SELECT unnest(string_split('{text}', ',')::INTEGER[])" if text else "NULL"
+
+
+def _strings(column: pa.ChunkedArray) -> list[str]:
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+# -- The file ------------------------------------------------------------------------------
+
+
+def _anonymous(directory: Path | None) -> int:
+    """Return the descriptor of a new file without a name."""
+    if directory is None:
+        return os.memfd_create("snapshot", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+        return os.dup(file.fileno())
+
+
+def _write(descriptor: int, tables: Tables) -> int:
+    """Write tables, and return the file's size."""
+    with open(descriptor, "wb", closefd=False) as file:
+        places: dict[str, tuple[int, int]] = {}
+        room = _HEAD + 100 * (len(tables) + 1)
+        offset = room + -room % _ALIGNED
+        start = offset
+        for name, table in tables.items():
+            file.seek(offset)
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+            size = file.tell() - offset
+            places[name] = (offset, size)
+            offset += size + -size % _ALIGNED
+        head = json.dumps(places).encode()
+        assert _HEAD + len(head) <= start, "a name takes at most 50 bytes"
+        file.seek(0)
+        file.write(f"{len(head):0{_HEAD}d}".encode() + head)
+    return offset
+
+
+def read(memory: memoryview) -> dict[str, memoryview]:
+    """Return the tables of a snapshot's file, each as the bytes of its stream."""
+    size = int(bytes(memory[:_HEAD]))
+    places = json.loads(bytes(memory[_HEAD : _HEAD + size]))
+    return {name: memory[offset : offset + length] for name, (offset, length) in places.items()}

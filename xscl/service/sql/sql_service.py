@@ -1,0 +1,338 @@
+"""Asking: the service's side of a question.
+
+A question takes a slot, a snapshot and a child.  Slots bound what all questions together take of
+the machine; each asker has one, so that his questions delay only his own.  A snapshot is published
+when somebody asks and something has changed, at most every second, or every ten times as long as
+publishing took: that, and ten seconds at most, is how stale an answer may be, and it says so.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from xscl.engine.facade import Engine
+from xscl.limiter import FairLimiter, TooManyConcurrent
+from xscl.service.sql.child import BEGUN, limits_as_data
+from xscl.service.sql.errors import (
+    Busy,
+    NotSelect,
+    Refused,
+    TooLarge,
+    TooLong,
+    TooSlow,
+    Unavailable,
+    from_data,
+)
+from xscl.service.sql.fork_server import ASK, READY
+from xscl.service.sql.limits import Answer, AsOf, Form, Limits, columns_of
+from xscl.service.sql.snapshot import Snapshot, publish
+from xscl.service.sql.viewer import OPERATOR, Viewer
+
+_log = logging.getLogger(__name__)
+
+KEPT = 8
+"""Askers whose snapshots are kept."""
+SOONEST, LATEST = 1.0, 10.0
+"""Seconds after which a snapshot is published anew if something has changed."""
+_START = 60.0  # seconds that the nursery may take to load everything, on a busy machine
+_PIECE = 1 << 16
+_CHILDREN = 3  # that are asked one after the other, if each dies before it begins
+
+
+class UserSql:
+    """Answers questions about an engine; any thread may ask.
+
+    Snapshots are files without names in a directory, or in memory.  `close` it before the engine.
+    """
+
+    def __init__(
+        self, engine: Engine, directory: Path | None = None, limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self._engine = engine
+        self._root = engine.host.connect()  # others are made from it without the engine's lock
+        self._directory = directory
+        self._mutex = threading.Lock()
+        # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
+        patience = 2 * (self.limits.seconds + self.limits.grace)
+        self._limiter = FairLimiter(
+            self.limits.together, self.limits.waiting, patience, own_timeout=None
+        )
+        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
+        self._nursery: _Nursery | None = None
+        self._closed = False
+
+    def __enter__(self) -> UserSql:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Have the nursery load everything already, so that the first question need not wait."""
+        with self._mutex:
+            if self._nursery is not None and not self._nursery.alive:
+                self._nursery.close()
+                self._nursery = None
+            if self._nursery is None and not self._closed:
+                self._nursery = _Nursery()
+
+    def close(self) -> None:
+        """End the nursery, and forget all snapshots."""
+        with self._mutex:
+            if not self._closed:
+                self._root.close()
+            self._closed = True
+            nursery, self._nursery = self._nursery, None
+            if nursery is not None:
+                nursery.close()
+            while self._snapshots:
+                self._snapshots.popitem()[1].close()
+
+    def ask(
+        self,
+        question: str,
+        viewer: Viewer = OPERATOR,
+        *,
+        form: Form = Form.JSON,
+        rows: int | None = None,
+    ) -> Answer:
+        """Return the answer to a question; raises Refused, of a kind that says why there is none.
+
+        At most `rows` rows are in it.
+        """
+        limits = self.limits
+        _check_text(question, limits)
+        rows = limits.rows if rows is None else rows
+        if not 1 <= rows <= limits.most_rows:
+            raise Refused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
+        with self._turn(viewer):
+            request = {"question": question, "form": form, "rows": rows}
+            with self._published(viewer) as (descriptor, as_of):
+                head, body = self._answered(descriptor, request)
+        if "failed" in head:
+            _log.error("a question could not be answered: %s", head["failed"])
+            raise Unavailable("the question could not be answered", hint="the log says why")
+        if "error" in head:
+            raise from_data(head["error"])
+        return Answer(
+            columns_of(head["columns"]),
+            head["count"],
+            head["truncated"],
+            head["seconds"],
+            as_of,
+            form,
+            body,
+        )
+
+    def _answered(self, snapshot: int, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return what a child says; of one that was killed before it began, what another says."""
+        request = {**request, "limits": limits_as_data(self.limits)}
+        for _ in range(_CHILDREN):
+            with closing(self._child(snapshot)) as channel:
+                found = _exchange(channel, request, self.limits)
+            if found is not None:
+                return found
+        raise Unavailable("no question can be answered now", hint="ask again soon")
+
+    # -- Turns -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self, viewer: Viewer) -> Iterator[None]:
+        """Hold a slot of the limiter; raises Busy."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._limiter.hold(viewer.number))
+            except TooManyConcurrent as error:
+                raise Busy(error.message, hint=error.hint) from None
+            yield
+
+    # -- Snapshots -------------------------------------------------------------------------
+
+    @contextmanager
+    def _published(self, viewer: Viewer) -> Iterator[tuple[int, AsOf]]:
+        """Yield the descriptor of a snapshot for an asker, whose turn it is, and what it shows."""
+        snapshot = self._snapshots.get(viewer.number)
+        if snapshot is None or self._is_stale(snapshot):
+            snapshot = self._renewed(viewer, snapshot)
+        with self._mutex:
+            if self._closed:
+                raise Unavailable("the service is ending")
+            if self._snapshots.get(viewer.number) is not snapshot:  # others have crowded it out
+                raise Busy("too many are asking", hint="ask again soon")
+            self._snapshots.move_to_end(viewer.number)
+            descriptor = os.dup(snapshot.descriptor)
+        try:
+            yield descriptor, snapshot.dated(_now())
+        finally:
+            os.close(descriptor)
+
+    def _is_stale(self, snapshot: Snapshot) -> bool:
+        if self._engine.host.state.pushed is snapshot.pushed:
+            return False
+        age = (_now() - snapshot.as_of.taken) / 1e6
+        return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
+
+    def _renewed(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
+        """Publish a snapshot in place of the one before."""
+        try:
+            with self._mutex:
+                if self._closed:
+                    raise Unavailable("the service is ending")
+                store = self._root.beside()
+            with closing(store):
+                found = publish(self._engine, store, viewer, self._directory, _now())
+        except OSError as error:
+            _log.warning("no snapshot can be written: %s", error.strerror)
+            if before is not None:
+                return before
+            raise Unavailable(
+                f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
+            ) from error
+        with self._mutex:
+            replaced = self._snapshots.pop(viewer.number, None)
+            self._snapshots[viewer.number] = found
+            gone = [] if replaced is None else [replaced]
+            while len(self._snapshots) > KEPT:
+                gone.append(self._snapshots.popitem(last=False)[1])
+            for one in gone:
+                one.close()
+        return found
+
+    # -- Children --------------------------------------------------------------------------
+
+    def _child(self, snapshot: int) -> socket.socket:
+        """Return a channel to a new child."""
+        self.start()
+        ours, theirs = socket.socketpair()
+        with theirs, self._mutex:
+            nursery = self._nursery
+            if nursery is None or self._closed:
+                ours.close()
+                raise Unavailable("the service is ending")
+            nursery.ask(snapshot, theirs.fileno())
+        return ours
+
+
+def _now() -> int:
+    """Return the time of day in ticks."""
+    return time.time_ns() // 1_000
+
+
+class _Nursery:
+    """The process that forks children."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair()
+        paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "xscl.service.sql.fork_server", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # nothing of what the service was told: no addresses, no faults
+                env={"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
+            )
+        self._is_ready = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, snapshot: int, channel: int) -> None:
+        """Have a child made that answers what comes through a channel."""
+        try:
+            if not self._is_ready:
+                self._control.settimeout(_START)
+                self._is_ready = self._control.recv(1) == READY
+            socket.send_fds(self._control, [ASK], [snapshot, channel])
+        except OSError as error:
+            raise Unavailable("no question can be answered now", hint="ask again soon") from error
+
+    def close(self) -> None:
+        """End it at once, even while it loads: it keeps nothing, and its children see it go."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def _check_text(question: str, limits: Limits) -> None:
+    if len(question) > limits.text:
+        raise TooLong(
+            f"the question has {len(question):,} characters, more than {limits.text:,}",
+        )
+    if "\0" in question:
+        raise NotSelect("the question has a NUL character")
+    try:
+        question.encode()
+    except UnicodeEncodeError:
+        raise NotSelect("the question is not a text that can be encoded") from None
+    if not question.strip():
+        raise NotSelect("there is no question", hint="such as SELECT * FROM documents")
+
+
+def _exchange(
+    channel: socket.socket, request: Mapping[str, Any], limits: Limits
+) -> tuple[dict[str, Any], bytes] | None:
+    """Return what a child answers: a head, and the rows; None if it has not begun."""
+    until = time.monotonic() + limits.seconds + 1.0
+    parts: list[bytes] = []
+    size = 0
+    try:
+        channel.settimeout(limits.seconds + 1.0)
+        channel.sendall(json.dumps(request).encode() + b"\n")
+        while piece := _piece(channel, until, time.monotonic):
+            parts.append(piece)
+            size += len(piece)
+            if size > 4 * limits.size:
+                raise TooLarge("the answer is too large")
+    except TimeoutError:
+        raise _too_slow(limits) from None
+    except ConnectionError:
+        pass  # what came before says what to make of it
+    answer = b"".join(parts)
+    if not answer.startswith(BEGUN):
+        return None
+    head, found, body = answer.removeprefix(BEGUN).partition(b"\n")
+    if not found:
+        if time.monotonic() > until - 1.0:
+            raise _too_slow(limits)
+        raise TooLarge(
+            "the question needs more than there is for one",
+            hint="ask for fewer rows, or for shorter values",
+        )
+    answered: dict[str, Any] = json.loads(head)
+    return answered, body
+
+
+def _piece(channel: socket.socket, until: float, clock: Callable[[], float]) -> bytes:
+    left = until - clock()
+    if left <= 0:
+        raise TimeoutError
+    channel.settimeout(left)
+    return channel.recv(_PIECE)
+
+
+def _too_slow(limits: Limits) -> TooSlow:
+    return TooSlow(
+        f"the question took longer than {limits.seconds:g} s and was stopped",
+        hint="ask for less: a WHERE, fewer relations, fewer rows",
+    )

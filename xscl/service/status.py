@@ -1,0 +1,336 @@
+"""How a service is doing, in numbers: what `xscl status` shows and status.json holds.
+
+Most figures are counted from all that is kept, which takes the longer the more that is.  Whoever
+looks again and again (`Looks`) has what a person waits for as it is now: how far the spool was
+consumed, and what waits.  The rest is counted anew when something has changed and twenty times as
+long has passed as the last count took, a minute at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from feeds.spool import Segment, Spool, SpoolError
+from xscl.documents.document_log import EARLIEST
+from xscl.documents.retention import kept
+from xscl.engine.facade import Engine
+from xscl.engine.throughput import Rates
+from xscl.inspection.relations import PUBLISHED
+from xscl.polling.feed_repository import ticks
+from xscl.store.commit_watermark import Seen, read_mark
+from xscl.store.consumed_offsets import DIRECT, Ledger
+from xscl.store.data_directory import Home
+from xscl.store.store import Store
+from xscl.time_format import moment, ticks_of_time, written
+
+# What `Matches` would expand to, without expanding it.
+_MATCHES = """
+WITH part AS (
+    SELECT doc, [doc] AS docs, first, version FROM state.document
+    UNION ALL SELECT doc, docs, first, version FROM state.composite)
+SELECT count(*) FILTER (NOT s.is_distinct)
+     + count(DISTINCT (s.number, p1.docs, p2.docs)) FILTER (s.is_distinct)
+FROM state.result r JOIN state.subscription s USING (qid)
+JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
+WHERE s.since <= least(p1.first, p2.first)
+  AND (s.updates OR (p1.version = 1 AND p2.version = 1))
+"""
+
+# Of the documents that came in, those that were behind the watermark of one of their streams. What
+# a feed held already is as old as it is: that says nothing of how late a stream is.
+_LATE = f"""
+SELECT count(DISTINCT doc) FROM (
+    SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
+    WHERE clock > ts AND NOT history AND NOT {PUBLISHED})
+LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
+"""
+
+# In the order of the fields of `Status`.
+_COUNTS = f"""
+SELECT
+    (SELECT count(*) FROM state.subscription),
+    (SELECT count(*) FROM state.template),
+    (SELECT count(DISTINCT qid) FROM state.subscription),
+    (SELECT count(DISTINCT stream) FROM (
+        SELECT name AS stream FROM state.stream
+        UNION SELECT unnest(reads) FROM state.subscription
+        UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
+        UNION SELECT unnest(streams) FROM state.document)),
+    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
+    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}),
+    (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
+    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}),
+    ({_LATE}),
+    (SELECT count(*) FROM state.rejected),
+    ({_MATCHES}),
+    (SELECT count(*) FROM state.feed),
+    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL)
+"""
+_NAMES = (
+    "subscriptions",
+    "templates",
+    "joins",
+    "streams",
+    "documents",
+    "history",
+    "published",
+    "clock",
+    "late",
+    "rejected",
+    "matches",
+    "feeds",
+    "feeds_failing",
+)
+
+
+_TIMES = ("clock", "texts_since")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much is kept for windows of a length; `ticks` are None for ever, or until a match.
+
+    That are witnesses of joins and instances of operators over time; `last_day` of both have come
+    in the last day by the clock, which is how fast what is kept for ever grows.
+    """
+
+    ticks: int | None
+    witnesses: int
+    instances: int = 0
+    last_day: int = 0
+
+    @property
+    def length(self) -> str:
+        """The length for people: in the largest unit of which it is a whole number."""
+        if self.ticks is None:
+            return "ever"
+        for unit, size in _UNITS:
+            if self.ticks >= size and not self.ticks % size:
+                return f"{self.ticks // size} {unit}"
+        return f"{self.ticks} ticks"
+
+
+_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The figures of a data directory.
+
+    `consumer` is who did the last work, "spark" or "direct" (None: nobody
+    yet); `position` is the last segment of the spool that it consumed,
+    `waiting` the documents after it and `lag` the age in seconds of the oldest.
+    `documents` came in, of which feeds held `history` already when they were first
+    polled, `published` were made of matches; `late` came behind
+    the watermark of one of their streams (`clock` less its lateness; the
+    relations `watermarks` and `late` say more), and are no history.  `texts` are kept, of so many
+    bytes; of all documents since `texts_since`, None if only those that queries need.
+    `rates` are those of a running service, None without one.
+    """
+
+    consumer: str | None
+    subscriptions: int
+    templates: int
+    joins: int
+    streams: int
+    documents: int
+    history: int
+    published: int
+    clock: int | None
+    late: int
+    rejected: int
+    texts: int
+    text_bytes: int
+    texts_since: int | None
+    matches: int
+    feeds: int
+    feeds_failing: int
+    spool: int
+    position: int
+    waiting: int
+    lag: float
+    rates: Rates | None = None
+    windows: tuple[Window, ...] | None = None
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Status:
+        """Return the figures that a process wrote; raises KeyError if it knows fewer.
+
+        One of a later release may have written more.
+        """
+        found = {field.name: figures[field.name] for field in fields(cls)}
+        for name in _TIMES:
+            found[name] = None if found[name] is None else ticks_of_time(found[name])
+        if (rates := found["rates"]) is not None:
+            found["rates"] = Rates(**rates)
+        if (windows := found["windows"]) is not None:
+            found["windows"] = tuple(Window(**window) for window in windows)
+        return cls(**found)
+
+    @property
+    def sharing(self) -> float:
+        """How many subscriptions there are for each distinct join, 0 without any."""
+        return self.subscriptions / self.joins if self.joins else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as programs are told them: times are text."""
+        told = asdict(self)
+        for name in _TIMES:
+            told[name] = None if told[name] is None else written(told[name])
+        return told
+
+    def lines(self) -> Iterator[str]:
+        """Yield the figures for people."""
+        yield f"consumer       {self.consumer or 'none yet'}"
+        yield (
+            f"subscriptions  {self.subscriptions} in {self.joins} distinct joins "
+            f"of {self.templates} templates"
+            + (f", shared {self.sharing:.1f} times" if self.joins else "")
+        )
+        yield f"streams        {self.streams}"
+        late = f"{self.late} late, {self.rejected} rejected"
+        yield f"documents      {self.documents} taken in, {late}"
+        if self.history:
+            yield f"history        {self.history} of these: feeds held them when first polled"
+        if self.published:
+            yield f"published      {self.published} documents made of matches"
+        yield f"texts          {self.texts} kept, {self.text_bytes / 1e6:.1f} MB" + (
+            "" if self.texts_since is None else f", all since {moment(self.texts_since)}"
+        )
+        if self.clock is not None:
+            yield f"clock          {moment(self.clock)}"
+        yield f"matches        {self.matches} kept"
+        if (rates := self.rates) is not None:
+            yield (
+                f"rates          {rates.documents_1m:.1f} documents/s, {rates.matches_1m:.1f} "
+                f"matches/s over 1 min; {rates.documents_5m:.1f}, {rates.matches_5m:.1f} over 5 min"
+            )
+        windows = self.windows or ()
+        for what, counts in (
+            ("witnesses", [(one.witnesses, one.length) for one in windows if one.witnesses]),
+            ("instances", [(one.instances, one.length) for one in windows if one.instances]),
+        ):
+            if counts:
+                kept = ", ".join(f"{count} for {length}" for count, length in counts)
+                yield f"state          {sum(count for count, _ in counts)} {what}: {kept}"
+        for one in windows:
+            if one.ticks is None:
+                yield f"growth         {one.last_day} a day of what is kept for ever"
+        yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
+        yield (
+            f"spool          segment {self.position} of {self.spool} consumed, "
+            f"{self.waiting} documents wait"
+            + (f", the oldest for {self.lag:.0f} s" if self.waiting else "")
+        )
+
+
+def status(store: Store, home: Home, engine: Engine | None = None) -> Status:
+    """Return the figures as they are now; the tables of feeds must exist.
+
+    A running engine may be at work in another thread: the store is one of its
+    own (`Engine.store`), which sees whole batches only.  Without the engine
+    nothing is told of `windows`.
+    """
+    return replace(Looks(store, home, engine=engine).now(), rates=None)
+
+
+RATIO = 20
+"""Counting is at rest for so many times what it took."""
+
+LONGEST = 60.0
+"""Seconds after which what has changed is counted whatever it takes."""
+
+
+class Looks:
+    """Looks at the figures of one store, one after the other; `clock` tells seconds.
+
+    `engine` is the one that runs, if there is one; `now` is the clock of arrivals, in ticks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        home: Home,
+        clock: Callable[[], float] = time.monotonic,
+        engine: Engine | None = None,
+        now: Callable[[], int] = ticks,
+    ) -> None:
+        self._now = now
+        self._engine = engine
+        self._store = store
+        self._home = home
+        self._clock = clock
+        self._counted: dict[str, Any] = {}
+        self._until = 0.0  # what was counted is good enough until then
+        self._mark: Seen | None = None
+        self._backlog = _Backlog()
+
+    def now(self, *, whole: bool = False) -> Status:
+        """Return the figures; with `whole` all of them are as they are now."""
+        began = self._clock()
+        if whole or self._is_due(began):
+            # What is committed from here on is counted the next time.
+            self._mark = read_mark(self._home.database)
+            self._counted = _counted(self._store)
+            if self._engine is not None:
+                found = self._engine.host.queries.state_by_window(self._store)
+                self._counted["windows"] = tuple(Window(*one) for one in found)
+            ended = self._clock()
+            self._until = ended + min(RATIO * (ended - began), LONGEST)
+        ledger = Ledger(self._store)
+        position, direct = ledger.segment, ledger.last(DIRECT) or 0
+        latest, waiting, oldest = self._backlog.look(self._home, position)
+        return Status(
+            consumer=None if not position else "direct" if position == direct else "spark",
+            **self._counted,
+            spool=latest,
+            position=position,
+            waiting=waiting,
+            lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
+            rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
+        )
+
+    def _is_due(self, now: float) -> bool:
+        if not self._counted:
+            return True
+        if now < self._until:
+            return False
+        mark = read_mark(self._home.database)
+        return mark is None or mark != self._mark
+
+
+def _counted(store: Store) -> dict[str, Any]:
+    """Return what is counted from all that is kept."""
+    texts = kept(store)
+    return {
+        **dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True)),
+        "texts": texts.texts,
+        "text_bytes": texts.text_bytes,
+        "texts_since": texts.since,
+    }
+
+
+class _Backlog:
+    """The segments that wait; each is opened once."""
+
+    def __init__(self) -> None:
+        self._segments: deque[Segment] = deque()
+        self._seen = 0
+
+    def look(self, home: Home, position: int) -> tuple[int, int, int]:
+        """Return the latest segment, the documents after a position, the oldest one's arrival."""
+        try:
+            spool = Spool(home.spool, read_only=True)
+        except SpoolError:
+            return 0, 0, 0
+        while self._segments and self._segments[0].number <= position:
+            self._segments.popleft()
+        self._segments.extend(spool.segments(max(position, self._seen)))
+        if self._segments:
+            self._seen = self._segments[-1].number
+        waiting = sum(segment.rows for segment in self._segments)
+        return spool.latest(), waiting, self._segments[0].arrived if self._segments else 0

@@ -1,0 +1,123 @@
+"""The documents of a batch as they come to stage 1, and the witnesses of all of them.
+
+A document may have been shredded elsewhere already (`xscl.shredding.remote.remote_bindings`).  If
+that was done with the patterns of today its witnesses are taken, and it is
+parsed only if somebody asks for its nodes; otherwise it is shredded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from lxml import etree
+
+from feeds.xml.xmlparse import parse
+from templates.sql.relations import TIMES, Witnesses
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch.shred import Columns
+from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Portion, placed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """Documents with their numbers, as columns: see `templates.sql.relations.Witnesses`.
+
+    `roots` are those that were parsed, by their places here.
+    """
+
+    docs: Numbers
+    streams: Sequence[tuple[str, ...]]
+    xml: Sequence[bytes]
+    ts: Numbers
+    clocks: Numbers
+    ranks: Numbers
+    bases: Numbers
+    firsts: Numbers
+    versions: Numbers
+    elsewhere: Elsewhere
+    roots: dict[int, etree._Element] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[Any]]) -> Arrivals:
+        """Return first versions of documents, none of which was shredded elsewhere.
+
+        A row is number, streams, text, time, clock, rank, base, first.
+        """
+        docs, streams, xml, *times = zip(*rows, strict=True)
+        ts, clocks, ranks, bases, firsts = np.array(times, np.int64)
+        versions, nowhere = np.ones(len(docs), np.int64), Elsewhere.of((), len(docs))
+        columns = (ts, clocks, ranks, bases, firsts, versions)
+        return cls(np.array(docs, np.int64), streams, xml, *columns, nowhere)
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        """Yield the documents."""
+        return (Arrival(self, place) for place in range(len(self)))
+
+    def behind(self) -> list[int]:
+        """Return the documents that are older than the clock at their arrival."""
+        behind: list[int] = self.docs[self.clocks > self.ts].tolist()
+        return behind
+
+    def root(self, place: int) -> etree._Element:
+        """Return the root of a document, parsed when it is first needed."""
+        root = self.roots.get(place)
+        if root is None:
+            root = self.roots[place] = parse(self.xml[place])
+        return root
+
+    def times(self, places: Numbers) -> pa.Table:
+        """Return R_docTSW of some of the documents."""
+        columns = (self.docs, self.ts, self.ts, self.clocks, self.ranks, self.bases, self.firsts)
+        return pa.table([pa.array(column[places]) for column in columns], schema=TIMES)
+
+
+class Arrival(NamedTuple):
+    """One of the documents of a batch."""
+
+    batch: Arrivals
+    place: int
+
+    @property
+    def clock(self) -> int:
+        return int(self.batch.clocks[self.place])
+
+    @property
+    def rank(self) -> int:
+        return int(self.batch.ranks[self.place])
+
+    @property
+    def version(self) -> int:
+        return int(self.batch.versions[self.place])
+
+    @property
+    def root(self) -> etree._Element:
+        return self.batch.root(self.place)
+
+
+def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
+    """Return the witnesses of documents."""
+    places: dict[int, tuple[Arrivals, list[int]]] = {}
+    for batch, place in arrivals:
+        places.setdefault(id(batch), (batch, []))[1].append(place)
+    columns = Columns(automaton)
+    times = [TIMES.empty_table()]
+    elsewhere: list[tuple[Portion, Numbers, Numbers]] = []
+    for batch, listed in places.values():
+        some = np.array(listed)
+        times.append(batch.times(some))
+        here = np.ones(len(some), np.bool_)
+        found = batch.elsewhere.chosen(some)
+        for portion, rows in found.by(automaton.version):
+            elsewhere.append((portion, found.places[rows], batch.docs[some[rows]]))
+            here[rows] = False
+        for place in some[here].tolist():
+            columns.add(int(batch.docs[place]), batch.streams[place], batch.root(place))
+    bindings, values = placed(columns.tables(), elsewhere)
+    return Witnesses(bindings, pa.concat_tables(times), values)

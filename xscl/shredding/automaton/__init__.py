@@ -1,0 +1,1 @@
+"""The automaton of all tree patterns: states, places and lineage by structure."""

@@ -1,0 +1,207 @@
+"""States and places of the automaton, and what is asked for there.
+
+States know structure only.  Chains that differ in their conditions share their
+states, and are different `Place`s there; which of the places of a state match
+a node is found by an index of their conditions (`xscl.shredding.conditions.index`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from xscl.language.syntax import Condition, Operand, Step
+from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.conditions.index import Index
+from xscl.shredding.nodes.names import Key, key_of
+
+SEVERAL = 8  # children that are kept without a dictionary
+
+
+class State:
+    """A state: where a chain of axes and name tests leads, and what is asked for there.
+
+    `plain` is the place without conditions there and above, `spot` the places
+    that have conditions of their own, but none above.
+    """
+
+    __slots__ = (*("below", "children", "parent", "places", "plain", "spot", "step"),)
+
+    def __init__(self, parent: State | None, step: Step) -> None:
+        self.parent = parent
+        self.step = step
+        self.children: dict[Key, State] | None = None
+        self.below: dict[Key, State] | None = None  # the same behind `//`
+        self.plain: Place | None = None
+        self.spot: Spot | None = None
+        self.places = 0
+
+    def edge(self, step: Step) -> tuple[State, bool]:
+        """Return the state that a step leads to, and whether there was none so far."""
+        edges = self.below if step.descendant else self.children
+        key = key_of(step.attribute, step.test)
+        known = None if edges is None else edges.get(key)
+        if known is not None:
+            return known, False
+        if edges is None:
+            edges = {}
+            if step.descendant:
+                self.below = edges
+            else:
+                self.children = edges
+        bare = replace(step, conditions=(), variable=None, derived=None)
+        target = edges[key] = State(self, bare)
+        return target, True
+
+    def unlink(self) -> None:
+        """Take the state away from the one that leads to it."""
+        assert self.parent is not None, "no place of a stream's own state is ever left"
+        edges = self.parent.below if self.step.descendant else self.parent.children
+        assert edges is not None
+        del edges[key_of(self.step.attribute, self.step.test)]
+
+
+class Place:
+    """One step of a pattern: a state, the conditions there, and the place of the step before.
+
+    `plain` says that there are no conditions from here up, `structural` that
+    those which there are ask for the document's structure only.  The places
+    below a plain one are found by their states; those below another are here.
+    """
+
+    __slots__ = (
+        *("bundle", "changes", "children", "conditions", "deeper", "entries", "parent", "plain"),
+        *("spots", "state", "structural", "uses"),
+    )
+
+    def __init__(
+        self, state: State, parent: Place | None, conditions: tuple[Condition, ...]
+    ) -> None:
+        self.state = state
+        self.parent = parent
+        self.conditions = conditions
+        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.structural: bool = (parent is None or parent.structural) and all(
+            map(is_structural, conditions)
+        )
+        self.entries: tuple[Entry, ...] = ()
+        self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
+        self.spots: tuple[Spot, ...] = ()
+        self.deeper = 0  # spots here and below
+        self.bundle: Bundle | None = None  # made when it is first asked for
+        self.uses = 0
+        self.changes = 0  # of a stream's own place: of what follows from structure alone
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return what stays in a file: not the bundle, which is of this process."""
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        return None, kept | {"bundle": None}
+
+    def child(self, state: State) -> Place | None:
+        """Return the place of a state that is a child."""
+        if isinstance(self.children, dict):
+            return self.children.get(state)
+        return next((child for child in self.children if child.state is state), None)
+
+    def attach(self, child: Place) -> None:
+        """Take a place as a child."""
+        if not isinstance(self.children, dict):
+            self.children += (child,)
+            if len(self.children) <= SEVERAL:
+                return
+            self.children = {child.state: child for child in self.children}
+        self.children[child.state] = child
+
+    def detach(self, child: Place) -> None:
+        """Let a child go."""
+        if isinstance(self.children, dict):
+            del self.children[child.state]
+        else:
+            self.children = tuple(other for other in self.children if other is not child)
+
+    def deepen(self, by: int) -> None:
+        """Count a spot here, and so below all places above."""
+        place: Place | None = self
+        while place is not None:
+            place.deeper += by
+            place = place.parent
+
+    def change(self) -> None:
+        """Count a change of what follows from structure alone, at the place of the stream."""
+        place = self
+        while place.parent is not None:
+            place = place.parent
+        place.changes += 1
+
+    def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
+        """Return the children, without most of those whose state is none of these."""
+        children = self.children
+        if isinstance(children, dict):
+            return [children[state] for state in children.keys() & states.keys()]
+        return children
+
+    def bundled(self) -> Bundle:
+        """Return what stands for all that is asked for at the place and below it."""
+        if self.bundle is None:
+            self.bundle = Bundle()
+        return self.bundle
+
+    def distance(self, ancestor: Place) -> int | None:
+        """Return the number of steps from an ancestor to here; None if one of them is `//`."""
+        steps = 0
+        place = self
+        while place is not ancestor:
+            if place.state.step.descendant:
+                return None
+            assert place.parent is not None, "the first variable of a pair is above the second"
+            place = place.parent
+            steps += 1
+        return steps
+
+    def path_from(self, ancestor: Place) -> tuple[Place, ...]:
+        """Return the places from this one up to, and without, an ancestor."""
+        path: list[Place] = []
+        place: Place | None = self
+        while place is not ancestor:
+            assert place is not None, "the first variable of a pair is above the second"
+            path.append(place)
+            place = place.parent
+        return tuple(path)
+
+
+class Spot:
+    """The places with conditions of one state below one place, by what they demand."""
+
+    __slots__ = ("parent", "places", "state", "structural", "valued")
+
+    def __init__(self, parent: Place, state: State) -> None:
+        self.parent = parent
+        self.state = state
+        self.places: dict[tuple[int, ...], Place] = {}  # by what conditions they have
+        self.structural: Index[Place] | None = None
+        self.valued: Index[Place] | None = None
+
+
+class Entry(NamedTuple):
+    """A pair of variables whose bindings are wanted.
+
+    `distance` is the number of steps between the two where none is `//`, so
+    that the upper node is known at once.  With `derived` the second variable
+    stands for the values of that operand at the node, and so does the first,
+    if `alone`.
+    """
+
+    pair: int
+    first: Place
+    second: Place
+    distance: int | None
+    valued: bool
+    derived: Operand | None = None
+    alone: bool = False
+
+
+class Bundle:
+    """Stands for what is asked for at a place and below it, as long as that stays the same."""
+
+    __slots__ = ()

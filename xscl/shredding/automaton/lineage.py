@@ -1,0 +1,273 @@
+"""What patterns find by structure alone at a node, given what they found at the nodes above it.
+
+The automaton of states is run as a deterministic one that is built as documents come.
+What it comes to at a node is a *lineage*: the states reached there, and those places with
+conditions on structure that match.  Lineages are a tree, as the nodes above matter: a row of a
+pair is so many levels up from the second variable to the first, in all documents.
+
+A step follows the name of a child and, where conditions are tried, its subtree
+(`xscl.shredding.automaton.subtree`).  Both together are the forward and backward index of Kaushik
+and others
+(2002), of the documents that come.  After a change of what is asked of structure the tree
+grows again, as far as documents need it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.language.syntax import Condition
+from xscl.shredding.automaton.automaton_states import Entry, Place, Spot, State
+from xscl.shredding.automaton.rows import bindings
+from xscl.shredding.automaton.structure import Structure
+from xscl.shredding.automaton.subtree import Subtree, Subtrees
+from xscl.shredding.conditions.index import Index
+from xscl.shredding.nodes.names import Symbol, keys_of
+
+LIMIT = 500_000  # states, places and rows of all lineages, after which they grow afresh
+ALONE = 10  # what a lineage counts for, besides
+SUBTREES = 10_000  # that are known, likewise
+
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+_NONE = b"", b"", b""
+
+
+class Lineage:
+    """What is found at a node: states and places, rows, and spots where values are asked for.
+
+    `rows` are three columns of numbers as bytes: the pair, how many levels its first variable is
+    above the second, which is bound here, and whether the value is wanted.
+    """
+
+    __slots__ = (
+        *("_open", "_wide", "count", "depth", "derived", "forks", "matched", "parent"),
+        *("rows", "spots", "states", "valued"),
+    )
+
+    def __init__(
+        self,
+        parent: Lineage | None,
+        states: dict[State, None],
+        matched: Collection[Place],
+        spots: Sequence[Spot],
+    ) -> None:
+        self.parent = parent
+        self.states = states
+        self.matched = matched  # places with conditions, there or above, on structure only
+        self.spots = spots
+        self.forks: dict[Symbol, Fork] = {}
+        self.depth: int = -1 if parent is None else parent.depth + 1
+        self._open: dict[State, None] = {} if parent is None else parent._open
+        if opened := [state for state in states if state.below]:
+            self._open = self._open | dict.fromkeys(opened)
+        self._wide: dict[Place, None] = {}  # places that match above, and have others below
+        if parent is not None:
+            self._wide = parent._wide
+            if parent.matched:
+                more = [place for place in parent.matched if place.children or place.spots]
+                self._wide = self._wide | dict.fromkeys(more)
+        self.derived: list[Entry] = []
+        self.rows = _NONE
+        self.count = 0  # of rows
+        self.valued = False  # whether some row wants the value
+        if entries := list(self._entries()):
+            self._bind(entries)
+
+    def __len__(self) -> int:
+        return ALONE + len(self.states) + len(self.matched) + self.count
+
+    def _entries(self) -> Iterator[Entry]:
+        for state in self.states:
+            if state.plain is not None:
+                yield from state.plain.entries
+        for place in self.matched:
+            yield from place.entries
+
+    def _bind(self, entries: Sequence[Entry]) -> None:
+        """Put the rows together."""
+        pairs, levels, valued = array("i"), array("i"), array("b")
+        above = range(-1, self.depth)  # of each depth
+        for entry in entries:
+            if entry.derived is not None:
+                self.derived.append(entry)
+                continue
+            for first, _ in bindings(entry, (self.depth,), above, self._depths):
+                pairs.append(entry.pair)
+                levels.append(self.depth - first)
+                valued.append(entry.valued)
+        self.rows = pairs.tobytes(), levels.tobytes(), valued.tobytes()
+        self.count = len(pairs)
+        self.valued = 1 in valued
+
+    def _depths(self, place: Place) -> list[int]:
+        """Return the depths, from here up, at which a place matches."""
+        depths: list[int] = []
+        one: Lineage | None = self
+        while one is not None:
+            if place.state in one.states if place.plain else place in one.matched:
+                depths.append(one.depth)
+            one = one.parent
+        return depths
+
+    def fork(self, symbol: Symbol) -> Fork:
+        """Return what is found at children and attributes of a name, which is not kept here."""
+        keys = keys_of(symbol)
+        states: dict[State, None] = {}
+        for state in self.states:
+            if state.children is not None:
+                states |= {state.children[key]: None for key in keys if key in state.children}
+        for state in self._open:
+            if state.below is not None:
+                states |= {state.below[key]: None for key in keys if key in state.below}
+        spots = [state.spot for state in states if state.spot is not None]
+        matched: dict[Place, None] = {}
+        for places, near in ((self.matched, True), (self._wide, False)):
+            for place in places:
+                for child in place.children_at(states):
+                    if child.state in states and (near or child.state.step.descendant):
+                        matched[child] = None
+                for spot in place.spots:
+                    if spot.state in states and (near or spot.state.step.descendant):
+                        spots.append(spot)
+        return Fork(self, states, matched, spots)
+
+    def cut(self) -> None:
+        """Let go of what is below, which would be garbage in circles."""
+        pending = [self]
+        while pending:
+            forks = pending.pop().forks
+            for fork in forks.values():
+                pending += fork.known.values()
+            forks.clear()
+
+
+class Fork:
+    """The children of one name: their lineage, or how it follows from their subtrees.
+
+    `matched` are the places that match them in any case.
+    """
+
+    __slots__ = ("_asked", "_matched", "_parent", "_spots", "_states", "known", "lines", "only")
+
+    def __init__(
+        self,
+        parent: Lineage,
+        states: dict[State, None],
+        matched: dict[Place, None],
+        spots: Sequence[Spot],
+    ) -> None:
+        self._parent = parent
+        self._states = states
+        self._matched = matched
+        self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued is not None]
+        asked = (spot.structural for spot in dict.fromkeys(spots))
+        self._asked: list[Index[Place]] = [index for index in asked if index]
+        self.known: dict[frozenset[Place], Lineage] = {}
+        self.lines: dict[Subtree, Lineage] = {}
+        self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
+
+    def choose(self, subtree: Subtree) -> Lineage:
+        """Return, anew, the lineage of nodes with a subtree."""
+        held: dict[int, bool] = {}
+
+        def holds(condition: Condition) -> bool:
+            known = held.get(id(condition))
+            if known is None:
+                known = held[id(condition)] = subtree.holds(condition)
+            return known
+
+        matched = set(self._matched)
+        for index in self._asked:
+            for place, todo in index.find(subtree.answer):
+                if all(map(holds, todo)):
+                    matched.add(place)
+        line = self.lines[subtree] = self._line(frozenset(matched))
+        return line
+
+    def _line(self, matched: frozenset[Place]) -> Lineage:
+        line = self.known.get(matched)
+        if line is None:
+            line = self.known[matched] = Lineage(self._parent, self._states, matched, self._spots)
+        return line
+
+
+class Lineages:
+    """The lineages that documents have had so far, and their subtrees."""
+
+    def __init__(self) -> None:
+        self._starts: dict[tuple[Place, ...], tuple[Lineage, int]] = {}
+        self._size = 0
+        self.cleared = 0  # how often
+        self.subtrees = Subtrees()
+
+    def follow(self, roots: Sequence[Place], structure: Structure) -> list[Lineage]:
+        """Return the lineage of a document, and that of each of its nodes.
+
+        `roots` are the places of its streams.
+        """
+        if self._size > LIMIT or len(self.subtrees) > SUBTREES:
+            self._clear()
+        lines = [self._start(tuple(roots))]
+        nodes = zip(structure.symbols, structure.parents, strict=True)
+        for number, (symbol, parent) in enumerate(nodes):
+            above = lines[parent + 1]
+            fork = above.forks.get(symbol)
+            if fork is None:
+                fork = above.fork(symbol)
+                if self._size <= LIMIT:
+                    above.forks[symbol] = fork
+                self._size += ALONE if fork.only is None else len(fork.only)
+            line = fork.only
+            if line is None:
+                subtree = structure.subtrees[number]
+                line = fork.lines.get(subtree)
+                if line is None:
+                    line = fork.choose(subtree)
+                    self._size += len(line)
+            lines.append(line)
+        return lines
+
+    def _start(self, roots: tuple[Place, ...]) -> Lineage:
+        """Return the lineage of documents, a new one after a change."""
+        now = sum(root.changes for root in roots)
+        start, then = self._starts.get(roots, (None, now))
+        if start is None or then != now:
+            if start is not None:
+                start.cut()
+            start = Lineage(None, {root.state: None for root in roots}, (), ())
+            self._starts[roots] = start, now
+        return start
+
+    def _clear(self) -> None:
+        for start, _ in self._starts.values():
+            start.cut()
+        self._starts.clear()
+        self._size = 0
+        self.cleared += 1
+        self.subtrees.clear()
+
+
+def columns_of(
+    lines: Sequence[Lineage], parents: Sequence[int]
+) -> tuple[Int32s, Int32s, Int32s, Flags]:
+    """Return pairs, first and second nodes of all rows, and whether they want the value.
+
+    `lines` and `parents` are those of nodes, of one document or of several one after the other.
+    """
+    sizes = [line.count for line in lines]
+    columns = zip(*[line.rows for line in lines if line.count], strict=True)
+    pairs, levels, valued = (b"".join(column) for column in columns) if any(sizes) else _NONE
+    seconds = np.repeat(np.arange(len(lines), dtype=np.int32), sizes)
+    firsts, up, above = seconds.copy(), np.frombuffer(levels, np.int32), np.array(parents, np.int32)
+    level, higher = 0, np.flatnonzero(up)
+    while len(higher):
+        firsts[higher] = above[firsts[higher]]
+        level += 1
+        higher = higher[up[higher] > level]
+    return np.frombuffer(pairs, np.int32), firsts, seconds, np.frombuffer(valued, np.bool_)

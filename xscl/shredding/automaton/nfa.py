@@ -1,0 +1,350 @@
+"""One automaton for all tree patterns: common prefixes of all paths are one state.
+
+YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
+states (`xscl.shredding.automaton.automaton_states`), `//` keeps a state active for everything
+below.
+What it comes to at the nodes of documents is worked out as these come
+(`xscl.shredding.automaton.lineage`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
+from xscl.shredding.automaton.automaton_states import Entry, Place, Spot, State
+from xscl.shredding.automaton.lineage import Lineage, Lineages
+from xscl.shredding.automaton.structure import Structure
+from xscl.shredding.automaton.subtree import Subtrees
+from xscl.shredding.conditions.constants import Questions
+from xscl.shredding.conditions.index import Index
+
+_ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
+
+TIDY = 1_000  # conditions beyond twice those of last time, after which unused ones are forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an automaton is made of: places by their numbers, those of the streams first.
+
+    A place is the number of the one above and its step; an entry the pair, its
+    lower and its upper place, and the last three parts of `Entry`.
+    """
+
+    streams: list[str]
+    places: list[tuple[int, Step]]
+    entries: list[tuple[int, int, int, bool, Operand | None, bool]]
+
+
+class Automaton:
+    """The shared automaton of all streams; each stream has its own initial state."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, Place] = {}
+        self._entries: dict[int, Entry] = {}
+        self._questions = Questions()
+        self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
+        self._kept_conditions = 0
+        self._lineages = Lineages()
+        self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
+        self._changes = 0
+        self._token = secrets.token_hex(8)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the pairs of variables that are asked for."""
+        return iter(self._entries)
+
+    @property
+    def version(self) -> str:
+        """The name of what the automaton is now: no other one, of any process, has it."""
+        return f"{self._token}-{self._changes}"
+
+    @property
+    def changes(self) -> int:
+        """The number of changes so far."""
+        return self._changes
+
+    def is_valued(self, pair: int) -> bool:
+        """Return whether a pair is asked for with the values of its second variable."""
+        return self._entries[pair].valued
+
+    # -- Building --------------------------------------------------------------------------
+
+    def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
+        """Ask for the bindings of a pair of variables; asking again replaces the entry.
+
+        Conditions had better be in their shortest form: equal ones are looked up together.
+        """
+        self.remove(pair)
+        alone = first.steps[-1].derived is not None
+        first = _nodes(first)
+        self.add_below(pair, self.place(first), second.steps[len(first.steps) :], valued, alone)
+
+    def place(self, block: Block) -> Place:
+        """Return the place where a block's path ends; it is kept as long as a pair uses it."""
+        return self._along(self._root(block.stream), block.steps)
+
+    def add_below(
+        self, pair: int, upper: Place, steps: Sequence[Step], valued: bool, alone: bool = False
+    ) -> None:
+        """Ask for the bindings of a pair that is not asked for: from a place on, some steps more.
+
+        A derived step at the end stands for no place; `alone` says that the first variable is as
+        derived as the second.
+        """
+        self._tidy()
+        derived = steps[-1].derived if steps else None
+        lower = self._along(upper, steps if derived is None else steps[:-1])
+        self._enter(pair, upper, lower, valued, derived, alone)
+
+    def _enter(
+        self,
+        pair: int,
+        upper: Place,
+        lower: Place,
+        valued: bool,
+        derived: Operand | None,
+        alone: bool,
+    ) -> None:
+        entry = Entry(pair, upper, lower, lower.distance(upper), valued, derived, alone)
+        self._entries[pair] = entry
+        lower.entries += (entry,)
+        self._changes += 1
+        current: Place | None = lower
+        while current is not None:
+            current.uses += 1
+            current.bundle = None
+            current = current.parent
+        if lower.structural:
+            lower.change()
+
+    def remove(self, pair: int) -> None:
+        """Stop asking for a pair; states that nothing needs any more disappear."""
+        entry = self._entries.pop(pair, None)
+        if entry is None:
+            return
+        lower = entry.second
+        lower.entries = tuple(other for other in lower.entries if other is not entry)
+        self._changes += 1
+        if lower.structural:
+            lower.change()
+        current: Place | None = lower
+        while current is not None:
+            current.uses -= 1
+            current.bundle = None
+            if not current.uses and current.parent is not None:
+                self._leave(current, current.parent)
+            current = current.parent
+
+    def _along(self, place: Place, steps: Iterable[Step]) -> Place:
+        for step in steps:
+            place = self._below(place, step)
+        return place
+
+    def _root(self, stream: str) -> Place:
+        place = self._roots.get(stream)
+        if place is None:
+            place = self._roots[stream] = Place(State(None, _ROOT), None, ())
+        return place
+
+    def _below(self, place: Place, step: Step) -> Place:
+        """Return the place that a step leads to."""
+        state, new = place.state.edge(step)
+        if new:
+            place.change()
+        if step.conditions:
+            return self._conditional(place, state, step.conditions)
+        if place.plain:
+            if state.plain is None:
+                state.plain = Place(state, place, ())
+                state.places += 1
+            return state.plain
+        found = place.child(state)
+        if found is None:
+            found = Place(state, place, ())
+            state.places += 1
+            place.attach(found)
+        return found
+
+    def _conditional(self, parent: Place, state: State, conditions: tuple[Condition, ...]) -> Place:
+        spot = state.spot if parent.plain else _spot_of(parent, state)
+        if spot is None:
+            spot = Spot(parent, state)
+            if parent.plain:
+                state.spot = spot
+            else:
+                parent.spots += (spot,)
+                parent.deepen(1)
+        conditions = tuple([self._conditions.setdefault(one, one) for one in conditions])
+        which = tuple(map(id, conditions))
+        place = spot.places.get(which)
+        if place is None:
+            place = spot.places[which] = Place(state, parent, conditions)
+            state.places += 1
+            self._index(spot, place).add(self._questions, place)
+        return place
+
+    def _index(self, spot: Spot, place: Place) -> Index[Place]:
+        """Return the index of a spot that a place belongs to."""
+        if place.structural:
+            if spot.structural is None:
+                spot.structural = Index()
+            return spot.structural
+        if spot.valued is None:
+            spot.valued = Index()
+            if spot.parent.structural:
+                spot.parent.change()
+        return spot.valued
+
+    def _tidy(self) -> None:
+        """Forget the conditions that no place has, if there may be many."""
+        if len(self._conditions) <= 2 * self._kept_conditions + TIDY:
+            return
+        used = {
+            id(condition)
+            for entry in self._entries.values()
+            for place in entry.second.path_from(self._roots_of(entry.second))
+            for condition in place.conditions
+        }
+        self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
+        self._kept_conditions = len(self._conditions)
+
+    def _roots_of(self, place: Place) -> Place:
+        while place.parent is not None:
+            place = place.parent
+        return place
+
+    def _leave(self, place: Place, parent: Place) -> None:
+        """Unlink a place that nothing uses, and its state with the last of its places."""
+        state = place.state
+        if place is state.plain:
+            state.plain = None
+        elif not place.conditions:
+            parent.detach(place)
+        else:
+            spot = state.spot if parent.plain else _spot_of(parent, state)
+            assert spot is not None, "a place with conditions has a spot"
+            del spot.places[tuple(map(id, place.conditions))]
+            self._index(spot, place).remove(self._questions, place)
+            if not spot.places:
+                if parent.plain:
+                    state.spot = None
+                else:
+                    parent.spots = tuple(other for other in parent.spots if other is not spot)
+                    parent.deepen(-1)
+        state.places -= 1
+        if not state.places:
+            state.unlink()
+
+    # -- Elsewhere -------------------------------------------------------------------------
+
+    def parts(self) -> Parts:
+        """Return what the automaton is made of, for another process."""
+        numbers: dict[int, int] = {}
+        streams: list[str] = []
+        places: list[tuple[int, Step]] = []
+        for stream, root in self._roots.items():
+            numbers[id(root)] = len(streams)
+            streams.append(stream)
+
+        def number(place: Place) -> int:
+            above = [place]
+            while id(above[-1]) not in numbers:
+                assert above[-1].parent is not None, "the places of all streams are numbered"
+                above.append(above[-1].parent)
+            for one in reversed(above[:-1]):
+                assert one.parent is not None
+                step = replace(one.state.step, conditions=one.conditions)
+                places.append((numbers[id(one.parent)], step))
+                numbers[id(one)] = len(streams) + len(places) - 1
+            return numbers[id(place)]
+
+        entries = [
+            (e.pair, number(e.second), number(e.first), e.valued, e.derived, e.alone)
+            for e in self._entries.values()
+        ]
+        return Parts(streams, places, entries)
+
+    @classmethod
+    def of(cls, parts: Parts) -> Automaton:
+        """Return the automaton that has these parts."""
+        automaton = cls()
+        places = [automaton._root(stream) for stream in parts.streams]
+        for above, step in parts.places:
+            places.append(automaton._below(places[above], step))
+        for pair, lower, upper, valued, derived, alone in parts.entries:
+            automaton._enter(pair, places[upper], places[lower], valued, derived, alone)
+        return automaton
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what stays in a file (`xscl.shredding.remote.image`); the roots come first, as
+        all else is
+        below them, and no entry is made before its place.
+        """
+        spots = {
+            id(spot): spot
+            for entry in self._entries.values()
+            for place in entry.second.path_from(self._roots_of(entry.second))
+            for spot in (*place.spots, place.state.spot)
+            if spot is not None
+        }
+        return (
+            *(self._roots, self._entries, self._questions, self._conditions),
+            *(self._kept_conditions, list(spots.values())),
+        )
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self._roots, self._entries, self._questions, self._conditions, *rest = state
+        self._kept_conditions, spots = rest
+        for spot in spots:
+            spot.places = {
+                tuple(map(id, place.conditions)): place for place in spot.places.values()
+            }
+
+    # -- Running ---------------------------------------------------------------------------
+
+    def reads(self, streams: tuple[str, ...]) -> bool:
+        """Whether some pattern reads documents of these streams."""
+        return any(root.uses for root in self._read(streams))
+
+    def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
+        """Return the lineage of a document, and that of each of its nodes."""
+        return self._lineages.follow(self._read(streams), structure)
+
+    def now(self, streams: tuple[str, ...]) -> int:
+        """Return the number of changes so far of what follows from structure in some streams."""
+        roots = self._roots
+        return sum([roots[stream].changes for stream in streams if stream in roots])
+
+    @property
+    def cleared(self) -> int:
+        """How often all lineages were forgotten, as they were too many."""
+        return self._lineages.cleared
+
+    @property
+    def subtrees(self) -> Subtrees:
+        """The subtrees that documents have had."""
+        return self._lineages.subtrees
+
+    def _read(self, streams: tuple[str, ...]) -> list[Place]:
+        """Return the places of streams, as far as some pattern has read them."""
+        return [self._roots[stream] for stream in streams if stream in self._roots]
+
+
+def _spot_of(place: Place, state: State) -> Spot | None:
+    return next((spot for spot in place.spots if spot.state is state), None)
+
+
+def _nodes(block: Block) -> Block:
+    """Return a block without a derived step at its end."""
+    if block.steps[-1].derived is None:
+        return block
+    return replace(block, steps=block.steps[:-1])

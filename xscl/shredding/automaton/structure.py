@@ -1,0 +1,135 @@
+"""What a document is without its texts: names and nesting, as numbers.
+
+Nodes are numbered as in `xscl.shredding.nodes.tree`.  The items of a feed have few
+structures; whatever follows from the structure alone is worked out once for
+each (`xscl.shredding.batch.shape`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from xscl.shredding.automaton.subtree import Subtree, Subtrees
+from xscl.shredding.nodes.names import Key, Steps, Symbol, keys_of
+
+
+class Skeleton(NamedTuple):
+    """What lxml says of a document's structure at once; equal skeletons, equal structures.
+
+    For each element, comment and processing instruction in document order: its
+    tag, the number of its children; and for each that has attributes, their names.
+    """
+
+    tags: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    names: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def skeleton(nodes: Sequence[etree._Element]) -> Skeleton:
+    """Return the skeleton of a document, given its elements, comments and instructions."""
+    names: list[Any] = [node.keys() for node in nodes]
+    return Skeleton(
+        tuple([node.tag for node in nodes]),
+        tuple(map(len, nodes)),
+        tuple([(place, tuple(some)) for place, some in enumerate(names) if some]),
+    )
+
+
+class Structure:
+    """The nodes of a document: names, parents, and where the subtree of each ends."""
+
+    __slots__ = (
+        *("_children", "_known", "_subtrees", "ends", "leaves", "parents", "places"),
+        "symbols",
+    )
+
+    def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
+        self.symbols: list[Symbol] = []
+        self.parents: list[int] = []
+        self.places: list[tuple[int, str | None]] = []  # in the skeleton; an attribute's name
+        self.ends: list[int] = []
+        self.leaves = frozenset(at for at, length in enumerate(skeleton.lengths) if not length)
+        self._number(skeleton)
+        self._children: list[list[int]] | None = None
+        self._known = subtrees
+        self._subtrees: list[Subtree] | None = None
+
+    def _number(self, skeleton: Skeleton) -> None:
+        symbols, parents, places, ends = self.symbols, self.parents, self.places, self.ends
+        above: list[tuple[int, int]] = []  # the open elements, with how many children are to come
+        parent, left = -1, -1  # the innermost of them
+        attributes = dict(skeleton.names)
+        elements = zip(skeleton.tags, skeleton.lengths, strict=True)
+        for place, (tag, length) in enumerate(elements):
+            while not left:
+                ends[parent] = len(symbols)
+                parent, left = above.pop()
+            left -= 1
+            if not isinstance(tag, str):
+                continue
+            number = len(symbols)
+            symbols.append(tag)
+            parents.append(parent)
+            places.append((place, None))
+            ends.append(number + 1)
+            if place in attributes:
+                for name in attributes[place]:
+                    symbols.append(f"@{name}")
+                    parents.append(number)
+                    places.append((place, name))
+                    ends.append(len(symbols))
+                ends[number] = len(symbols)
+            if length:
+                above.append((parent, left))
+                parent, left = number, length
+        while parent >= 0:
+            ends[parent] = len(symbols)
+            parent, _ = above.pop()
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def children(self) -> list[list[int]]:
+        """The children and attributes of each node, the root being the last list's only one."""
+        if self._children is None:
+            self._children = [[] for _ in range(len(self.symbols) + 1)]
+            for number, parent in enumerate(self.parents):
+                self._children[parent].append(number)
+        return self._children
+
+    @property
+    def subtrees(self) -> list[Subtree]:
+        """What is below each node."""
+        if self._subtrees is None:
+            known, parents, symbols = self._known, self.parents, self.symbols
+            below: list[list[Subtree]] = [[] for _ in range(len(symbols) + 1)]
+            self._subtrees = []
+            for number in range(len(symbols) - 1, -1, -1):
+                subtree = known[symbols[number], frozenset(below[number])]
+                below[parents[number]].append(subtree)
+                self._subtrees.append(subtree)
+            self._subtrees.reverse()
+        return self._subtrees
+
+    def select(self, steps: Steps, node: int) -> list[int]:
+        """Return the nodes that the steps of a plain path select from a node, each once.
+
+        Their order is that of `navigate.select`.
+        """
+        nodes = [node]
+        for descendant, key in steps:
+            found: list[int] = []
+            for above in nodes:
+                found += self._step(descendant, key, above)
+            nodes = list(dict.fromkeys(found)) if len(nodes) > 1 else found
+        return nodes
+
+    def _step(self, descendant: bool, key: Key, node: int) -> list[int]:
+        candidates: Sequence[int]
+        candidates = range(node + 1, self.ends[node]) if descendant else self.children[node]
+        symbols = self.symbols
+        return [one for one in candidates if key in keys_of(symbols[one])]

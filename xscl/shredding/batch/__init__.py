@@ -1,0 +1,1 @@
+"""A batch of documents through the automaton, grouped by structure."""

@@ -1,0 +1,160 @@
+"""What an index shows to one node of a shape, as far as documents have asked.
+
+Which constants suit a node is asked of each document.  What they lead to is not:
+the places whose conditions they prove have the same rows in all documents of a
+shape, and are put together once, until the automaton changes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from xscl.language.syntax import Condition, Or
+from xscl.shredding.automaton.automaton_states import Place
+from xscl.shredding.automaton.rows import Column, Packed, bindings
+from xscl.shredding.batch.shape import Shape, matches
+from xscl.shredding.conditions.atoms import Constant
+from xscl.shredding.conditions.constants import Constants
+from xscl.shredding.conditions.index import Branch, Index, Level
+
+TOO_MANY = 64  # branches of a place from which on its rows are not remembered
+
+
+Candidate: TypeAlias = tuple[Place, tuple[Condition, ...], "Packed | None"]
+"""A place that matches if conditions hold, and its rows if they are the same everywhere."""
+
+Found: TypeAlias = "tuple[Packed, Sequence[Candidate], View | None]"
+"""What a constant leads to: rows of places that match, other places, more to be asked."""
+
+
+class Asked:
+    """A question to a node, with what the constants lead to that have suited it so far.
+
+    `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
+    of one `key` have one answer; with `equal` it is the text of the only node.
+    """
+
+    __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
+
+    def __init__(
+        self, constants: Constants, level: Level[Place], node: int, nodes: Sequence[int] | None
+    ) -> None:
+        self.constants = constants
+        self.level = level
+        self.node = node
+        self.nodes = nodes
+        self.equal = constants.question.kind == "=" and nodes is not None and len(nodes) == 1
+        self.key: tuple[Hashable, ...] = constants, node
+        if nodes is not None and constants.ordered:  # for all bounds of one kind the same
+            self.key = constants.numeric, *nodes
+        self.found: dict[Constant, Found] = {}
+
+
+class View:
+    """An index as a node sees it: what is found in any case, and what has to be asked.
+
+    With `alone` no other node of a document can match a place of the index.
+    """
+
+    __slots__ = ("_alone", "asked", "here", "node", "shape")
+
+    def __init__(self, shape: Shape, index: Index[Place], node: int, alone: bool) -> None:
+        self.shape = shape
+        self.node = node
+        self._alone = alone and shape.remembered is not None
+        self.here: list[Found] = []
+        self.asked: list[Asked] = []
+        if index.here:
+            self.here.append(self.found(index.here))
+        for constants, level in index.levels.items():
+            kind = constants.question.kind
+            if kind == "child" or kind == "below":
+                names = shape.structure.subtrees[node].answer(kind)
+                assert isinstance(level, dict), "names are looked up by hash"
+                self.here += [self.found(level[name]) for name in level.keys() & names]
+            elif not constants.plain:
+                self.asked.append(Asked(constants, level, node, None))
+            elif nodes := shape.select(constants.steps, node):
+                if constants.question.first:
+                    nodes = nodes[:1]
+                self.asked.append(Asked(constants, level, node, nodes))
+
+    def behind(self, asked: Asked, constant: Constant) -> Found:
+        """Return what a constant leads to that suits a question."""
+        found = asked.found.get(constant)
+        if found is None:
+            branch = asked.level.get(constant)
+            assert branch is not None, "constants that suit are those of the level"
+            found = self.found(branch)
+            if self._alone or isinstance(branch, Index):
+                asked.found[constant] = found
+        return found
+
+    def found(self, branch: Branch[Place]) -> Found:
+        """Return what a branch of the index leads to."""
+        if isinstance(branch, Index):
+            return b"", (), View(self.shape, branch, self.node, self._alone)
+        places = branch if isinstance(branch, list) else [(branch, ())]
+        if not self._alone:
+            return b"", [(place, todo, None) for place, todo in places], None
+        rows: list[Packed] = []
+        candidates: list[Candidate] = []
+        for place, todo in places:
+            packed = self._rows(place)
+            if packed is None or todo:
+                candidates.append((place, todo, packed))
+            else:
+                rows.append(packed)
+        return b"".join(rows), candidates or (), None
+
+    def _rows(self, place: Place) -> Packed | None:
+        """Return the rows of a place that is found once in a document, if at all; or None."""
+        if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
+            return None
+        return rows_of(self.shape, place, self.node)
+
+
+def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
+    """Return the rows of what is asked for at a place that matches one node, and below it.
+
+    None if they are not the same wherever the place matches in this structure, or too many.
+    """
+    remembered = shape.remembered
+    assert place.parent is not None, "a stream's own place has no conditions"
+    if remembered is None or not place.parent.structural or len(place.children) >= TOO_MANY:
+        return None
+    bundle = place.bundled()
+    packed = remembered.of(shape).rows.get((bundle, node))
+    if packed is None:
+        rows = array("i")
+        matching = partial(matches, shape, {place: (node,)})
+        if not _pack(shape, matching, place, (node,), rows):
+            return None
+        packed = rows.tobytes()
+        remembered.keep(shape, bundle, node, packed)
+    return packed
+
+
+def _pack(
+    shape: Shape,
+    matching: Callable[[Place], Sequence[int]],
+    place: Place,
+    nodes: Sequence[int],
+    rows: Column,
+) -> bool:
+    """Append the rows of a place and of those below it; False if there are derived nodes."""
+    parents, wanted = shape.structure.parents, shape.wanted
+    for entry in place.entries:
+        if entry.derived is not None:
+            return False
+        for first, second in bindings(entry, nodes, parents, matching):
+            value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
+            rows.extend((entry.pair, first, second, value))
+    for child in place.children_at(shape.reached):
+        below = shape.under(child.state, nodes)
+        if below and not _pack(shape, matching, child, below, rows):
+            return False
+    return True

@@ -1,0 +1,250 @@
+"""What all documents of one structure have in common.
+
+The items of a feed have few structures.  A *shape* is a structure and what the
+automaton finds in it, put together from the lineages of its nodes
+(`xscl.shredding.automaton.lineage`):
+the witnesses of the patterns that ask for no values, as columns, and the spots
+where others may match, whose index is asked for each document.  It is remembered
+when it is met again, within a budget.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from xscl.language.syntax import Path
+from xscl.shredding.automaton.automaton_states import Place, Spot, State
+from xscl.shredding.automaton.lineage import Int32s, columns_of
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.rows import Remembered
+from xscl.shredding.automaton.structure import Skeleton, Structure
+from xscl.shredding.nodes.names import Steps, steps_of
+
+BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
+LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
+SEEN = 100_000  # skeletons of which is known that they were met
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Witnesses of a structure: columns, and the nodes whose values are wanted.
+
+    `wanted` is the place of a row's value among those of `valued`, or -1.
+    """
+
+    valued: tuple[int, ...]
+    pairs: Int32s
+    firsts: Int32s
+    seconds: Int32s
+    wanted: Int32s
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+class Shape:
+    """A structure on some streams, and what the automaton finds in it."""
+
+    __slots__ = (
+        *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "changes"),
+        *("derived", "lines", "now", "remembered", "spots", "structure", "wanted"),
+    )
+
+    def __init__(
+        self, automaton: Automaton, streams: tuple[str, ...], structure: Structure
+    ) -> None:
+        self.structure = structure
+        self.remembered: Remembered | None = None  # rows: only if the shape is, too
+        self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
+        self.learn(automaton, streams)
+
+    def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
+        """Find what follows from the structure, as the automaton is now."""
+        self.changes = automaton.changes
+        self.now = automaton.now(streams)
+        self._rows: Rows | None = None
+        self._start, *self.lines = automaton.lineages(streams, self.structure)
+        derived = [line.derived for line in self.lines if line.derived]
+        self.derived = dict.fromkeys(chain.from_iterable(derived))
+        spots: dict[Spot, list[int]] = {}
+        for node, line in enumerate(self.lines):
+            for spot in line.spots:
+                spots.setdefault(spot, []).append(node)
+        self.spots = list(spots.items())
+        self._reached: dict[State, Sequence[int]] | None = None
+        self._matched: dict[Place, Sequence[int]] = {}
+        self._paths: dict[int, tuple[Path, dict[int, list[int]]]] = {}
+        self._selected: dict[tuple[Steps, int], list[int]] = {}
+        self._under: dict[tuple[State, int], Sequence[int]] = {}
+
+    def __len__(self) -> int:
+        return sum(1 + line.count for line in self.lines) + LINE * len(set(self.lines))
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that all documents have."""
+        if self._rows is None:
+            pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
+            nodes = np.unique(seconds[valued])
+            wanted = np.where(valued, np.searchsorted(nodes, seconds), -1).astype(np.int32)
+            self._rows = Rows(tuple(nodes.tolist()), pairs, firsts, seconds, wanted)
+        return self._rows
+
+    # -- Nodes -----------------------------------------------------------------------------
+
+    @property
+    def reached(self) -> Mapping[State, Sequence[int]]:
+        """The nodes that reach each state, ascending."""
+        if self._reached is None:
+            reached: dict[State, list[int]] = {}
+            matched: dict[Place, list[int]] = {}
+            for node, line in enumerate(self.lines):
+                for state in line.states:
+                    reached.setdefault(state, []).append(node)
+                for place in line.matched:
+                    matched.setdefault(place, []).append(node)
+            self._reached = {**reached, **dict.fromkeys(self._start.states, (-1,))}
+            self._matched = {**matched}
+        return self._reached
+
+    def matching(self, place: Place) -> Sequence[int]:
+        """Return the nodes that match a structural place, ascending."""
+        reached = self.reached
+        return reached.get(place.state, ()) if place.plain else self._matched.get(place, ())
+
+    def under(self, state: State, nodes: Sequence[int]) -> Sequence[int]:
+        """Return those of a state's nodes that its last step leads to from given ones."""
+        if len(nodes) != 1:
+            return self._below(state, nodes)
+        key = state, nodes[0]
+        below = self._under.get(key)
+        if below is None:
+            below = self._under[key] = self._below(state, nodes)
+        return below
+
+    def _below(self, state: State, nodes: Sequence[int]) -> Sequence[int]:
+        reached = self.reached.get(state, ())
+        if not reached:
+            return ()
+        if not state.step.descendant:
+            parents, above = self.structure.parents, set(nodes)
+            return [node for node in reached if parents[node] in above]
+        below: list[int] = []
+        end = -2
+        for node in nodes:  # ascending, as are the ends of those that are not inside others
+            if node >= end:
+                end = self.structure.ends[node] if node >= 0 else len(self.structure)
+                below += reached[bisect_right(reached, node) : bisect_left(reached, end)]
+        return below
+
+    def select(self, steps: Steps, node: int) -> list[int]:
+        """Return the nodes that a plain path selects from a node."""
+        nodes = self._selected.get((steps, node))
+        if nodes is None:
+            nodes = self._selected[steps, node] = self.structure.select(steps, node)
+        return nodes
+
+    def along(self, path: Path, node: int) -> list[int]:
+        """Return the nodes that a plain path of a condition selects from a node."""
+        known = self._paths.get(id(path))
+        if known is None:
+            known = self._paths[id(path)] = path, {}  # with the path its id remains its own
+        nodes = known[1].get(node)
+        if nodes is None:
+            nodes = known[1][node] = self.select(steps_of(path), node)
+        return nodes
+
+
+def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
+    """Return the nodes that match a place, given those of places with conditions on values."""
+    if place.structural:
+        return shape.matching(place)
+    if place.conditions:
+        return hits.get(place, ())
+    assert place.parent is not None, "a stream's own place is plain"
+    return shape.under(place.state, matches(shape, hits, place.parent))
+
+
+# -- Remembering ---------------------------------------------------------------------------
+
+
+class ShapeCache:
+    """The shapes that documents had, as far as the budget goes.
+
+    One is remembered when it is met the second time: where all documents
+    differ, as deeply nested ones do, there would be no use in it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, ...], Skeleton], Shape] = {}
+        self._seen: set[int] = set()
+        self._remembered = Remembered()
+        self._size = 0
+        self._cleared = 0  # how often lineages had been
+
+    def shape(
+        self, automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
+    ) -> Shape | None:
+        """Return the shape of a document; None if no pattern reads its streams."""
+        if self._cleared != automaton.cleared:
+            self._cleared = automaton.cleared
+            self._drop_old(automaton)
+        key = streams, skeleton
+        shape = self._known.get(key)
+        if shape is not None:
+            if shape.changes != automaton.changes:  # of whatever kind and stream
+                shape.changes = automaton.changes
+                if shape.now != automaton.now(streams):
+                    self._learn(streams, shape, automaton)
+            return shape
+        if not automaton.reads(streams):
+            return None
+        shape = Shape(automaton, streams, Structure(skeleton, automaton.subtrees))
+        number = hash(key)
+        if number in self._seen:
+            shape.remembered = self._remembered
+            self._known[key] = shape
+            self._grow(len(shape))
+        else:
+            if len(self._seen) >= SEEN:
+                self._seen.clear()
+            self._seen.add(number)
+        return shape
+
+    def _learn(self, streams: tuple[str, ...], shape: Shape, automaton: Automaton) -> None:
+        """Have a shape learn what has changed."""
+        before = len(shape)
+        shape.learn(automaton, streams)
+        self._grow(len(shape) - before)
+
+    def _grow(self, size: int) -> None:
+        """Note that so much more is kept, and drop what has been kept longest if it is too much."""
+        self._size += size
+        while self._size > BUDGET:
+            self._drop(next(iter(self._known)))
+
+    def _drop_old(self, automaton: Automaton) -> None:
+        """Drop the shapes that have not come since a change: their lineages are nobody else's."""
+        streams = {key[0] for key in self._known}
+        now = {each: automaton.now(each) for each in streams}
+        for key in [key for key, shape in self._known.items() if shape.now != now[key[0]]]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[tuple[str, ...], Skeleton]) -> None:
+        shape = self._known.pop(key)
+        self._remembered.forget(shape)
+        shape.remembered = None  # who still has it must not bring it back
+        self._size -= len(shape)
+
+
+def shape_of(automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton) -> Shape | None:
+    """Return the shape of a document; None if no pattern reads its streams."""
+    if automaton.shapes is None:
+        automaton.shapes = ShapeCache()
+    assert isinstance(automaton.shapes, ShapeCache)
+    return automaton.shapes.shape(automaton, streams, skeleton)

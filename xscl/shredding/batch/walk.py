@@ -1,0 +1,119 @@
+"""One document among those of its shape: what is not the same in many of them.
+
+Most of what matches is found for many documents at once (`xscl.shredding.batch.shape_batch`).
+What is left for one alone is here: conditions that have to be tried, places that
+match several nodes or have more conditions below, and derived nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
+from xscl.shredding.automaton.automaton_states import Entry, Place
+from xscl.shredding.automaton.rows import bindings
+from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.batch.shape import Shape, matches
+from xscl.shredding.batch.shape_documents import Alike
+from xscl.shredding.conditions.atoms import is_plain
+from xscl.shredding.conditions.navigate import holds
+from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.nodes.values import Attribute, Item, compares
+
+
+class Walk:
+    """One document, by its place among others of its shape, and the places that match it."""
+
+    __slots__ = (
+        "_alike",
+        "_derived",
+        "_held",
+        "_made",
+        "doc",
+        "hits",
+        "place",
+        "shape",
+        "values",
+    )
+
+    def __init__(self, alike: Alike, place: int) -> None:
+        self.shape: Shape = alike.shape
+        self.place = place
+        self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
+        self.doc = alike.docs[place]
+        self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
+        self._alike = alike
+        self._held: dict[tuple[int, int], bool] = {}
+        self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
+        self._made = 0
+
+    def item(self, number: int) -> Item:
+        """Return a node by its number."""
+        place, name = self.shape.structure.places[number]
+        node = self._alike.nodes[self.place][place]
+        return node if name is None else Attribute(node, name, str(node.get(name)))
+
+    def text(self, number: int) -> str:
+        """Return the string value of a node."""
+        return self._alike.text(number, self.place)
+
+    def matching(self, place: Place) -> Sequence[int]:
+        """Return the nodes that match a place."""
+        return matches(self.shape, self.hits, place)
+
+    def hit(self, place: Place, node: int) -> bool:
+        """Note that a node, not before any other so far, matches a place; return if it is new."""
+        known = self.hits.get(place)
+        if known is None:
+            self.hits[place] = (node,)
+            return True
+        if known[-1] != node:  # found by two alternatives of an OR
+            self.hits[place] = (*known, node)
+        return False
+
+    def hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
+        """Whether conditions hold at a node, each tried once."""
+        for condition in conditions:
+            key = id(condition), node
+            held = self._held.get(key)
+            if held is None:
+                held = self._held[key] = self._tried(condition, node)
+            if not held:
+                return False
+        return True
+
+    def _tried(self, condition: Condition, node: int) -> bool:
+        """Whether a condition holds at a node."""
+        if isinstance(condition, Compare) and is_plain(condition.path):
+            operator, value = condition.operator, condition.value
+            return any(compares(t, operator, value) for t in self._texts(condition.path, node))
+        if isinstance(condition, TextMatch) and is_plain(condition.path):
+            first = next(self._texts(condition.path, node), "")
+            contains = condition.function == "contains"
+            return condition.value in first if contains else first.startswith(condition.value)
+        if is_structural(condition):
+            return self.shape.structure.subtrees[node].holds(condition)
+        return holds(condition, self.item(node))
+
+    def _texts(self, path: Path, node: int) -> Iterator[str]:
+        """Yield the string values of the nodes that a plain path selects from a node."""
+        return map(self.text, self.shape.along(path, node))
+
+    def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
+        """Return the bindings of a pair of variables."""
+        nodes = self.matching(entry.second)
+        return bindings(entry, nodes, self.shape.structure.parents, self.matching)
+
+    def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
+        """Return the derived nodes of an operand at a node, numbered behind all others.
+
+        Which number one has depends on what else is asked for.  It is in no match, since no user
+        names such a node, and in joins only beside its pair: none but `R_bin` and `R_doc` show it.
+        """
+        known = self._derived.get((operand, node))
+        if known is None:
+            texts = texts_of(operand)(self.item(node))
+            first = len(self.shape.structure) + self._made
+            known = self._derived[operand, node] = list(enumerate(texts, first))
+            self._made += len(known)
+        return known

@@ -1,0 +1,1 @@
+"""Conditions of blocks: indexes, and the residual predicates."""

@@ -1,0 +1,281 @@
+"""Conditions as atoms that an index can look up.
+
+An *atom* asks one *question* of a node, such as "which values has ./price?",
+and holds if the answer contains, exceeds or otherwise suits its constant.  A
+condition *demands* atoms: it cannot hold unless they all do.  Where the
+converse is true as well the atoms are its proof, and it need not be tried.
+
+    ./a/b = 'x'                   equality: by hash
+    ./price > 10                  order: among sorted bounds
+    ./price > 10 and ./price < 20 among intervals (`xscl.shredding.conditions.intervals`)
+    contains(./t, 'w')            by an automaton of all the words
+    starts-with(./t, 'w')         by hash, for each length of prefix
+    ./a                           by the names of the nodes below
+    ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
+
+`!=` and NOT hold nearly always and are no use for finding anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias, assert_never
+
+from xscl.language.shortest import below
+from xscl.language.syntax import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Step,
+    TextMatch,
+)
+from xscl.language.unparse import unparse
+from xscl.shredding.conditions.intervals import FARTHEST, Interval
+from xscl.shredding.nodes.names import key_of
+
+Kind: TypeAlias = Literal[
+    "=", "number", "starts-with", "contains", "interval", "child", "below", "<", "<=", ">", ">="
+]
+Constant: TypeAlias = str | float | Interval
+_RANKS: dict[Kind, int] = {  # those that choose more sharply come first
+    "=": 0,
+    "number": 1,
+    "starts-with": 2,
+    "contains": 3,
+    "interval": 4,
+    "child": 5,
+    "below": 6,
+    **dict.fromkeys(("<", "<=", ">", ">="), 7),
+}
+_LAST = 8  # of a name, any name
+_HERE = Path()
+_ALTERNATIVES = 16  # of an OR, that are looked up at most
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a node: the values of a path (of its `first` node), or the names below."""
+
+    kind: Kind
+    path: Path = _HERE
+    first: bool = False
+    numeric: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether answers are compared by order."""
+        return self.kind in ("<", "<=", ">", ">=", "interval")
+
+
+class Atom(NamedTuple):
+    """A question and the constant that the answer has to suit."""
+
+    question: Question
+    constant: Constant
+
+
+class Demand(NamedTuple):
+    """Atoms without which a condition does not hold; with `proof`, it holds if they do."""
+
+    atoms: tuple[Atom, ...]
+    proof: bool
+
+
+class Lookup(NamedTuple):
+    """Atoms one of which holds if some conditions do; `proves` are those that any of them proves.
+
+    Conditions are meant by their numbers.
+    """
+
+    atoms: tuple[Atom, ...]
+    proves: tuple[int, ...] = ()
+
+
+Order: TypeAlias = tuple[int, str, str, bool, bool, Constant]
+"""What lookups are put in order by; of atoms that differ it does, too."""
+Plan: TypeAlias = tuple[Lookup, ...]
+"""How conditions that must all hold are looked up, one after the other, the sharpest first."""
+
+
+def is_plain(path: Path) -> bool:
+    """Whether the structure alone says which nodes a path selects."""
+    return path.text is None and not any(step.conditions for step in path.steps)
+
+
+@lru_cache(maxsize=4096)
+def _question(
+    kind: Kind, path: Path = _HERE, first: bool = False, numeric: bool = False
+) -> Question:
+    """Return a question, the same object for all who ask it."""
+    return Question(kind, path, first, numeric)
+
+
+@lru_cache(maxsize=4096)
+def _rank(asked: Question) -> tuple[int, str, str, bool, bool]:
+    path = unparse(Exists(asked.path))
+    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric
+
+
+def _order(atom: Atom) -> Order:
+    rank = _rank(atom.question)
+    if atom.constant in ("*", "@*"):
+        return _LAST, *rank[1:], atom.constant
+    return *rank, atom.constant
+
+
+def _blunt(lookup: Lookup) -> Order:
+    """Return the order of a lookup, that of its bluntest atom."""
+    return max(map(_order, lookup.atoms))
+
+
+def plan(conditions: tuple[Condition, ...]) -> Plan:
+    """Return how conditions that must all hold are looked up."""
+    if (simple := _simple(conditions)) is not None:
+        return simple
+    single: dict[Atom, tuple[int, ...]] = {}
+    alternatives: list[Lookup] = []
+    for number, condition in enumerate(conditions):
+        if isinstance(condition, Or):
+            alternatives += _alternatives(number, condition)
+            continue
+        demand = demanded(condition)
+        proves = (number,) if demand.proof and len(demand.atoms) == 1 else ()
+        for atom in demand.atoms:
+            single[atom] = proves + single.get(atom, ())
+    intervals = _intervals(single)
+    lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
+    return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
+
+
+def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
+    """Return how conditions of one atom each are looked up, if at most one bounds a number.
+
+    Most are like that.  There are many sets of few conditions, so what is known of each is
+    remembered.
+    """
+    if len(conditions) == 1:
+        only = _alone(conditions[0])
+        return None if only is None else (only[1],)
+    found = {}
+    bounds = 0
+    for number, condition in enumerate(conditions):
+        known = _alone(condition)
+        if known is None:
+            return None
+        order, lookup = known
+        bounds += lookup.atoms[0].question.numeric
+        found[order] = Lookup(lookup.atoms, (number,)) if lookup.proves else lookup
+    if bounds > 1 or len(found) < len(conditions):
+        return None  # there may be an interval, or some demand the same
+    return tuple([found[order] for order in sorted(found)])
+
+
+@lru_cache(maxsize=20_000)
+def _alone(condition: Condition) -> tuple[Order, Lookup] | None:
+    """Return how a condition of one atom is looked up, and when; None if it has more, or none."""
+    if isinstance(condition, Or):
+        return None
+    demand = demanded(condition)
+    if len(demand.atoms) != 1:
+        return None
+    return _order(demand.atoms[0]), Lookup(demand.atoms, (0,) if demand.proof else ())
+
+
+def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
+    """Yield the lookup of an OR, by an atom of each alternative, if each has one."""
+    demands = [demanded(part) for part in condition.parts]
+    if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
+        proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)
+        atoms = dict.fromkeys(min(demand.atoms, key=_order) for demand in demands)
+        yield Lookup(tuple(atoms), (number,) if proved else ())
+
+
+def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
+    """Return the lookups of numbers with bounds on both sides, whose own are taken out."""
+    sides: dict[Path, tuple[list[Atom], list[Atom]]] = {}
+    for atom in single:
+        if atom.question.numeric:
+            lower, upper = sides.setdefault(atom.question.path, ([], []))
+            (upper if atom.question.kind in ("<", "<=") else lower).append(atom)
+    made: list[Lookup] = []
+    for path, (lower, upper) in sides.items():
+        if lower and upper:
+            low, low_open = max((_number(a), a.question.kind == ">") for a in lower)
+            high, high_closed = min((_number(a), a.question.kind == "<=") for a in upper)
+            if -FARTHEST < low <= high < FARTHEST:
+                interval = Interval(low, low_open, high, not high_closed)
+                proves = tuple(n for atom in (*lower, *upper) for n in single.pop(atom))
+                made.append(Lookup((Atom(_question("interval", path), interval),), proves))
+    return made
+
+
+def _number(atom: Atom) -> float:
+    assert isinstance(atom.constant, float), "bounds of numbers are numbers"
+    return atom.constant
+
+
+def demanded(condition: Condition) -> Demand:
+    """Return what a condition demands."""
+    match condition:
+        case Compare(path, "=", value):
+            kind: Kind = "=" if isinstance(value, str) else "number"
+            return Demand((Atom(_question(kind, path), value),), proof=True)
+        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value):
+            numeric = not isinstance(value, str)
+            return Demand((Atom(_question(operator, path, numeric=numeric), value),), proof=True)
+        case Compare(path, _, _):
+            return Demand(demanded(Exists(path)).atoms, proof=False)
+        case TextMatch(_, _, ""):
+            return Demand((), proof=True)
+        case TextMatch(function, path, value):
+            return Demand((Atom(_question(function, path, first=True), value),), proof=True)
+        case Exists(path):
+            return _exists(path)
+        case And(parts):
+            return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
+        case Or() | Not():
+            return Demand((), proof=False)
+        case _:
+            assert_never(condition)
+
+
+def _exists(path: Path) -> Demand:
+    if not path.steps:
+        return Demand((), proof=path.text is None)
+    first = path.steps[0]
+    kind: Kind = "below" if first.descendant else "child"
+    name = Atom(_question(kind), key_of(first.attribute, first.test))
+    further = (key_of(step.attribute, step.test) for step in path.steps[1:])
+    names = name, *(Atom(_question("below"), key) for key in further)
+    inner = tuple(_inner(path.steps))
+    given = [step.conditions for step in path.steps if step.conditions]
+    if not given:
+        return Demand(names, proof=len(path.steps) == 1 and path.text is None)
+    only = given == [path.steps[-1].conditions] and len(given[0]) == 1 and path.text is None
+    if only and len(inner) == 1 and demanded(given[0][0]).proof:
+        return Demand(inner, proof=True)
+    return Demand((*inner, *names), proof=False)
+
+
+def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
+    """Yield what the conditions of steps demand, asked of the node where the path starts."""
+    bare = tuple(replace(step, conditions=()) for step in steps)
+    for number, step in enumerate(steps, 1):
+        for condition in step.conditions:
+            yield from _lifted(bare[:number], demanded(condition).atoms)
+
+
+def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
+    for atom in atoms:
+        question = atom.question
+        if question.kind in ("child", "below") or (question.first and question.path != _HERE):
+            continue
+        path = below(steps, question.path)
+        longer = _question(question.kind, path, numeric=question.numeric)
+        yield Atom(longer, atom.constant)

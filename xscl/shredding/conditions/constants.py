@@ -1,0 +1,120 @@
+"""The constants that conditions compare the answer to one question with.
+
+There are as many of them as there are conditions; `suitable` finds those that
+suit an answer without looking at the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Any
+from weakref import WeakValueDictionary
+
+from xscl.language.functions import number
+from xscl.shredding.conditions.atoms import Constant, Question, is_plain
+from xscl.shredding.conditions.substrings import Substrings
+from xscl.shredding.nodes.names import steps_of
+
+
+class Constants:
+    """The constants of one question; those of equality and order need not be known."""
+
+    __slots__ = (
+        *("__weakref__", "_lengths", "_uses", "_words", "known", "numeric", "ordered", "plain"),
+        *("question", "steps"),
+    )
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.ordered = question.ordered
+        self.numeric = question.numeric or question.kind == "interval"
+        self.known = question.kind in ("contains", "starts-with")
+        self.plain = is_plain(question.path)
+        self.steps = steps_of(question.path)
+        self._uses: dict[str, tuple[str, int]] = {}
+        self._words = Substrings()
+        self._lengths: dict[str, Counter[int]] = {}  # by first character
+
+    def learn(self, constant: Constant) -> Constant:
+        """Take note of a constant, one that is known already once more; return what equals it.
+
+        What is returned is the object that `suitable` finds: comparing two of them takes no
+        look at their texts, which are seldom in the processor's cache.
+        """
+        if not self.known or not isinstance(constant, str):
+            return constant
+        constant, uses = self._uses.get(constant, (constant, 0))
+        self._uses[constant] = constant, uses + 1
+        if not uses:
+            self._lengths.setdefault(constant[0], Counter())[len(constant)] += 1
+            if self.question.kind == "contains":
+                self._words.add(constant)
+        return constant
+
+    def forget(self, constant: Constant) -> None:
+        """Undo one `learn`."""
+        if not self.known or not isinstance(constant, str):
+            return
+        constant, uses = self._uses[constant]
+        if uses > 1:
+            self._uses[constant] = constant, uses - 1
+            return
+        del self._uses[constant]
+        lengths = self._lengths[constant[0]]
+        lengths[len(constant)] -= 1
+        if not lengths[len(constant)]:
+            del lengths[len(constant)]
+        if self.question.kind == "contains":
+            self._words.remove(constant)
+
+    def finder(self) -> Callable[[str], Set[Constant]]:
+        """Return what finds constants for a text, among them those of conditions that hold."""
+        match self.question.kind:
+            case "=":
+                return lambda text: {text}
+            case "number":
+                return lambda text: {*numbers((text,))}
+            case "contains":
+                return self._words.within
+            case "starts-with":
+                uses, lengths = self._uses, self._lengths
+                return lambda t: {
+                    uses[s][0] for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses
+                }
+            case _:
+                raise AssertionError("names are known from the structure, bounds by extremes")
+
+    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
+        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+        return set().union(*map(self.finder(), texts))
+
+    def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
+        """Return the least and the greatest value of an answer, nothing if it has none."""
+        values: list[Any] = list(numbers(texts) if self.numeric else texts)
+        return (min(values), max(values)) if values else ()
+
+
+def numbers(texts: Sequence[str]) -> Iterator[float]:
+    """Yield the XPath numbers of texts, but of those that are none."""
+    return (value for value in map(number, texts) if not math.isnan(value))
+
+
+class Questions:
+    """The constants of all questions that some index asks."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[Question, Constants] = WeakValueDictionary()
+
+    def __getstate__(self) -> list[Constants]:
+        return list(self._known.values())
+
+    def __setstate__(self, known: list[Constants]) -> None:
+        self._known = WeakValueDictionary((one.question, one) for one in known)
+
+    def __getitem__(self, question: Question) -> Constants:
+        constants = self._known.get(question)
+        if constants is None:
+            constants = self._known[question] = Constants(question)
+        return constants

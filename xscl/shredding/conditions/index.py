@@ -1,0 +1,194 @@
+"""Which of many sets of conditions hold at a node, without trying each.
+
+The index is a tree.  A node of it asks some questions, and the constants that
+suit the answers lead on: a set of conditions is found by its sharpest atom, and
+where many share that one by the next (`xscl.shredding.conditions.atoms`).  Few are not worth
+a question: up to `FEW` are kept as a list.  What the atoms on the way have not
+proved comes with what is found, and has to be tried; what they have proved is
+mostly alone, and stands for itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from xscl.language.syntax import Condition
+from xscl.shredding.conditions.atoms import Constant, Kind, Plan, plan
+from xscl.shredding.conditions.constants import Constants, Questions
+from xscl.shredding.conditions.intervals import Interval, Intervals
+
+FEW = 8
+
+
+class Owner(Protocol):
+    """What conditions belong to, and is found by them; it is neither a list nor an index."""
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+O = TypeVar("O", bound=Owner)  # noqa: E741
+Candidate: TypeAlias = tuple[O, tuple[Condition, ...]]  # and what has not been proved of it
+Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
+
+
+class Bounded(Generic[O]):
+    """What is found by bounds: one on either side, in their order, or intervals."""
+
+    __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._bounds: list[Any] = []  # all texts, or all numbers
+        self._intervals = Intervals() if kind == "interval" else None
+        self._branches: dict[Constant, Branch[O]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._branches)
+
+    def get(self, bound: Constant) -> Branch[O] | None:
+        return self._branches.get(bound)
+
+    def __setitem__(self, bound: Constant, branch: Branch[O]) -> None:
+        if bound not in self._branches:
+            if isinstance(bound, Interval):
+                assert self._intervals is not None
+                self._intervals.add(bound)
+            else:
+                insort(self._bounds, bound)
+        self._branches[bound] = branch
+
+    def __delitem__(self, bound: Constant) -> None:
+        if isinstance(bound, Interval):
+            assert self._intervals is not None
+            self._intervals.remove(bound)
+        else:
+            del self._bounds[bisect_left(self._bounds, bound)]
+        del self._branches[bound]
+
+    def suiting(self, least: Any, greatest: Any) -> Sequence[Constant]:
+        """Return the bounds that values keep, given their extremes."""
+        bounds = self._bounds
+        match self._kind:
+            case "<":
+                return bounds[bisect_right(bounds, least) :]
+            case "<=":
+                return bounds[bisect_left(bounds, least) :]
+            case ">":
+                return bounds[: bisect_left(bounds, greatest)]
+            case ">=":
+                return bounds[: bisect_right(bounds, greatest)]
+            case _:
+                assert self._intervals is not None
+                return self._intervals.kept_by(least, greatest)
+
+
+Level: TypeAlias = "dict[Constant, Branch[O]] | Bounded[O]"
+
+
+class Index(Generic[O]):
+    """A node of the tree: what needs no more questions here, and the next ones to ask."""
+
+    __slots__ = ("here", "levels")
+
+    def __init__(self) -> None:
+        self.here: list[Candidate[O]] = []
+        self.levels: dict[Constants, Level[O]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.here or self.levels)
+
+    def add(self, questions: Questions, owner: O) -> None:
+        """Put in an owner."""
+        self._into(questions, owner, plan(owner.conditions), 0)
+
+    def remove(self, questions: Questions, owner: O) -> None:
+        """Take out an owner."""
+        self._out(questions, owner, plan(owner.conditions), 0)
+
+    def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
+        """Yield what holds at a node if the rest of its conditions does, where all ask for names.
+
+        `names` gives those at the node.  An owner may come again, found by another alternative of
+        an OR.  (Where conditions ask for values see `xscl.shredding.batch.index_view`.)
+        """
+        yield from self.here
+        for constants, level in self.levels.items():
+            assert isinstance(level, dict), "names have no bounds"
+            for name in level.keys() & names(constants.question.kind):
+                branch = level[name]
+                if isinstance(branch, Index):
+                    yield from branch.find(names)
+                elif isinstance(branch, list):
+                    yield from branch
+                else:
+                    yield branch, ()
+
+    def _into(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
+            self.here.append((owner, _left(owner, planned, depth)))
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels.get(constants)
+            if level is None:
+                kind = atom.question.kind
+                level = self.levels[constants] = Bounded(kind) if constants.ordered else {}
+            branch = level.get(atom.constant)
+            if isinstance(branch, Index):
+                branch._into(questions, owner, planned, depth + 1)
+                continue
+            todo = _left(owner, planned, depth + 1)
+            if branch is None:
+                level[constants.learn(atom.constant)] = [(owner, todo)] if todo else owner
+                continue
+            if not isinstance(branch, list):
+                branch = level[atom.constant] = [(branch, ())]
+            branch.append((owner, todo))
+            if len(branch) > FEW:
+                level[atom.constant] = _grown(questions, branch, depth + 1)
+
+    def _out(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
+            _drop(self.here, owner)
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels[constants]
+            branch = level.get(atom.constant)
+            assert branch is not None, "what is taken out is there"
+            if isinstance(branch, Index):
+                branch._out(questions, owner, planned, depth + 1)
+            elif isinstance(branch, list):
+                _drop(branch, owner)
+            if branch is owner or not branch:
+                del level[atom.constant]
+                constants.forget(atom.constant)
+                if not level:
+                    del self.levels[constants]
+
+
+def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[O]:
+    """Return an index of what has become too many for a list."""
+    index: Index[O] = Index()
+    for owner, _ in many:
+        index._into(questions, owner, plan(owner.conditions), depth)
+    return index
+
+
+def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
+    """Return the conditions that the first atoms of a plan do not prove."""
+    proved = {number for lookup in planned[:depth] for number in lookup.proves}
+    if len(proved) == len(owner.conditions):
+        return ()
+    return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
+
+
+def _drop(candidates: list[Candidate[O]], owner: O) -> None:
+    for at, (other, _) in enumerate(candidates):
+        if other is owner:
+            del candidates[at]
+            return
+    raise AssertionError("what is taken out is there")

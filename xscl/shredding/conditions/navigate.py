@@ -1,0 +1,121 @@
+"""Paths and conditions on one document, by plain navigation.
+
+This is what decides the existential part of a pattern at a node, and what
+reads `{x/title}` in a constructor.  Stage 1 finds the nodes themselves by the
+shared automaton (`xscl.shredding.automaton.nfa`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from lxml import etree
+
+from xscl.language.syntax import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    NameTest,
+    Not,
+    Or,
+    Path,
+    Step,
+    TextMatch,
+)
+from xscl.shredding.nodes.values import Attribute, Item, compares, string_value
+
+
+def select(path: Path, item: Item) -> Iterator[Item]:
+    """Yield the items that a path selects from an item, each once, in document order."""
+    items: Iterator[Item] = iter((item,))
+    for step in path.steps:
+        items = _distinct(found for each in items for found in _step(step, each))
+    if path.text is None:
+        return items
+    return (text for each in items for text in _texts(each, path.text == "descendant"))
+
+
+def holds(condition: Condition, item: Item) -> bool:
+    """Whether a condition holds at an item."""
+    match condition:
+        case Exists(path):
+            return next(select(path, item), None) is not None
+        case Compare(path, operator, constant):
+            return any(
+                compares(string_value(found), operator, constant) for found in select(path, item)
+            )
+        case TextMatch(function, path, value):
+            first = next(select(path, item), None)
+            text = "" if first is None else string_value(first)
+            return value in text if function == "contains" else text.startswith(value)
+        case And(parts):
+            return all(holds(part, item) for part in parts)
+        case Or(parts):
+            return any(holds(part, item) for part in parts)
+        case Not(part):
+            return not holds(part, item)
+        case _:
+            assert_never(condition)
+
+
+def matches_name(test: NameTest, name: str) -> bool:
+    """Whether a name in Clark notation passes a name test."""
+    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
+    return (test.local is None or test.local == local) and (test.uri is None or test.uri == uri)
+
+
+def _step(step: Step, item: Item) -> Iterator[Item]:
+    if not isinstance(item, etree._Element):
+        return iter(())
+    candidates = _attributes(step, item) if step.attribute else _elements(step, item)
+    return (c for c in candidates if all(holds(condition, c) for condition in step.conditions))
+
+
+def _elements(step: Step, element: etree._Element) -> Iterator[etree._Element]:
+    tag = _tag(step.test)
+    return element.iterdescendants(tag) if step.descendant else element.iterchildren(tag)
+
+
+def _attributes(step: Step, element: etree._Element) -> Iterator[Attribute]:
+    owners = element.iter("*") if step.descendant else (element,)
+    for owner in owners:
+        for name, value in owner.attrib.items():
+            if matches_name(step.test, str(name)):
+                yield Attribute(owner, str(name), str(value))
+
+
+def _tag(test: NameTest) -> str:
+    """Return the name test as lxml spells it."""
+    if test.local is None and test.uri is None:
+        return "*"
+    uri = "*" if test.uri is None else test.uri
+    return f"{{{uri}}}{test.local or '*'}"
+
+
+def _texts(item: Item, deep: bool) -> Iterator[str]:
+    """Yield the text nodes below an element; a comment or an element ends a text node."""
+    if not isinstance(item, etree._Element):
+        return
+    if deep:
+        yield from (str(text) for text in item.itertext() if text)
+        return
+    if item.text:
+        yield item.text
+    yield from (child.tail for child in item if child.tail)
+
+
+def _distinct(items: Iterator[Item]) -> Iterator[Item]:
+    """Drop repeated elements, which `//` below `//` brings; other items never repeat."""
+    seen: set[tuple[int, str]] = set()
+    kept: list[Item] = []
+    for item in items:
+        if isinstance(item, str):
+            kept.append(item)
+            continue
+        owner, name = (item.owner, item.name) if isinstance(item, Attribute) else (item, "")
+        if (id(owner), name) not in seen:
+            seen.add((id(owner), name))
+            kept.append(item)
+    return iter(kept)

@@ -1,0 +1,234 @@
+"""Residual predicates: what equalities alone do not decide, tested on each candidate.
+
+`compiled` turns a predicate into a function of the node that each variable is
+bound to.  A predicate is taken apart once; what runs for each candidate is a
+chain of closures.
+
+An operand is a sequence of values: one for a variable, one for each node that
+a path selects (none where it selects nothing), and those that functions and
+arithmetic make of every choice of their arguments.  A comparison holds if it
+holds for some choice (XPath 1.0, section 3.4), so for an operand without nodes
+it is false; NOT is the complement of the truth value.  contains() and
+starts-with() take the first value, "" if there is none, as in conditions.
+
+A function without a value gives None, which compares like NaN: = < <= > >= are
+false and != is true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import product
+from operator import add, eq, ge, gt, le, lt, mul, ne, sub
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, assert_never
+
+from xscl.language.functions import FUNCTIONS, Value, number, text_of
+from xscl.language.syntax import (
+    And,
+    Arithmetic,
+    Call,
+    Comparison,
+    Constant,
+    Decorated,
+    Not,
+    Operand,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    VariablePath,
+)
+from xscl.language.unparse import unparse
+from xscl.language.valuejoin import is_numeric
+from xscl.shredding.conditions.navigate import select
+from xscl.shredding.nodes.values import Item, string_value
+
+Row: TypeAlias = "Mapping[str, Item | None]"
+"""The node of each variable; None for one that is bound to nothing, as after ELSE."""
+Test: TypeAlias = "Callable[[Row], bool]"
+Values: TypeAlias = "Callable[[Row], Iterable[Value]]"
+
+
+def compiled(predicate: Predicate) -> Test:
+    """Return the test of a predicate; its functions and their arguments must be known to exist.
+
+    A decorated operand is looked up under its text, `$1.x`.
+    """
+    match predicate:
+        case And(parts):
+            return _all([compiled(part) for part in parts])
+        case Or(parts):
+            return _any([compiled(part) for part in parts])
+        case Not(part):
+            return _not(compiled(part))
+        case Comparison(operator, left, right):
+            return _comparison(operator, left, right)
+        case Call("contains" | "starts-with" as function, (left, right)):
+            return _text_test(function, left, right)
+        case Call(function):
+            raise AssertionError(f"{function}() is no predicate of two operands")
+        case _:
+            assert_never(predicate)
+
+
+@lru_cache(maxsize=4096)
+def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
+    """Return what gives the string values of an operand over one node, which it calls `.`."""
+    values = _values(operand)
+
+    def texts(item: Item) -> list[str]:
+        found = (text_of(value) for value in values({"": item}))
+        return [text for text in found if text is not None]
+
+    return texts
+
+
+# -- Formulas ------------------------------------------------------------------------------
+
+
+def _all(tests: list[Test]) -> Test:
+    return lambda row: all(test(row) for test in tests)
+
+
+def _any(tests: list[Test]) -> Test:
+    return lambda row: any(test(row) for test in tests)
+
+
+def _not(test: Test) -> Test:
+    return lambda row: not test(row)
+
+
+# -- Comparisons ---------------------------------------------------------------------------
+
+_COMPARE: Mapping[Operator, Callable[[Any, Any], bool]] = MappingProxyType(
+    {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+)
+
+
+def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
+    """Return the test whether some choice of values compares, as numbers if one side is one."""
+    holds = _COMPARE[operator]
+    if is_numeric(left) or is_numeric(right):
+        return _some(holds, _numbers(left), _numbers(right))
+    without = operator == "!="
+
+    def compare(one: Value, other: Value) -> bool:
+        return without if one is None or other is None else holds(one, other)
+
+    return _some(compare, _values(left), _values(right))
+
+
+def _some(holds: Callable[[Any, Any], bool], ones: Values, others: Values) -> Test:
+    return lambda row: any(holds(one, other) for one, other in product(ones(row), others(row)))
+
+
+def _text_test(function: Literal["contains", "starts-with"], left: Operand, right: Operand) -> Test:
+    text, part = _first(left), _first(right)
+    if function == "contains":
+        return lambda row: part(row) in text(row)
+    return lambda row: text(row).startswith(part(row))
+
+
+def _first(operand: Operand) -> Callable[[Row], str]:
+    values = _values(operand)
+    return lambda row: text_of(next(iter(values(row)), None)) or ""
+
+
+# -- Operands ------------------------------------------------------------------------------
+
+
+def _values(operand: Operand) -> Values:
+    match operand:
+        case Constant(value):
+            return _constant(value)
+        case VariablePath(variable, path):
+            return _nodes(variable, path)
+        case Decorated():
+            return _nodes(unparse(operand), Path())
+        case Call(function, arguments):
+            return _call(function, arguments)
+        case Arithmetic(sign, left, right):
+            return _arithmetic(sign, left, right)
+        case _:
+            assert_never(operand)
+
+
+def _constant(value: str | float) -> Values:
+    values = (value if isinstance(value, str) else float(value),)
+    return lambda row: values
+
+
+def _nodes(name: str, path: Path) -> Values:
+    def values(row: Row) -> Iterable[str]:
+        item = row[name]
+        return () if item is None else map(string_value, select(path, item))
+
+    return values
+
+
+def _call(function: str, arguments: tuple[Operand, ...]) -> Values:
+    apply = FUNCTIONS[function].apply
+    assert len(arguments) == len(FUNCTIONS[function].arguments)
+    operands = [_values(argument) for argument in arguments]
+
+    def values(row: Row) -> Iterable[Value]:
+        for choice in product(*(operand(row) for operand in operands)):
+            texts = [text_of(value) for value in choice]
+            yield None if None in texts else apply(*texts)
+
+    return values
+
+
+# -- Numbers -------------------------------------------------------------------------------
+
+
+def _numbers(operand: Operand) -> Callable[[Row], Iterable[float]]:
+    values = _values(operand)
+    return lambda row: map(_number_of, values(row))
+
+
+def _number_of(value: Value) -> float:
+    match value:
+        case float():
+            return value
+        case str():
+            return number(value)
+        case None:
+            return math.nan
+
+
+def _arithmetic(
+    sign: Literal["+", "-", "*", "div", "mod"], left: Operand, right: Operand
+) -> Values:
+    """Return the results of IEEE 754 arithmetic; nothing raises."""
+    apply = _ARITHMETIC[sign]
+    ones, others = _numbers(left), _numbers(right)
+    return lambda row: (apply(a, b) for a, b in product(ones(row), others(row)))
+
+
+def arithmetic(sign: str) -> Callable[[float, float], float]:
+    """Return the function of a sign of arithmetic."""
+    return _ARITHMETIC[sign]
+
+
+def _divided(dividend: float, divisor: float) -> float:
+    if divisor:
+        return dividend / divisor
+    if not dividend or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1, divisor)
+
+
+def _modulo(dividend: float, divisor: float) -> float:
+    """Return the remainder of a division that truncates: it has the sign of the dividend."""
+    if math.isinf(dividend) or not divisor:
+        return math.nan
+    return math.fmod(dividend, divisor)
+
+
+_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
+    {"+": add, "-": sub, "*": mul, "div": _divided, "mod": _modulo}
+)

@@ -1,0 +1,1 @@
+"""Documents as numbered nodes, their names and values."""

@@ -1,0 +1,226 @@
+"""Witnesses that were found elsewhere: a portion of documents, shredded by another process.
+
+A portion numbers its documents from 0; which number each has in the order of
+arrival, and whether it is taken in at all, is known only where the batch is put
+together (`placed`).  On its way it is a file of two Arrow streams.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from feeds.documents import Document, DocumentColumns
+from feeds.errors import MalformedDocument
+from feeds.xml.xmlparse import parse
+from templates.sql.relations import BINDINGS, VALUES
+from xscl.gc_control import paused
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch.shred import Columns
+
+_VERSION = b"version"
+_REFUSED = b"refused"
+
+Numbers = npt.NDArray[np.int64]
+Text: TypeAlias = tuple[tuple[str, ...], bytes]
+"""What stage 1 needs of a document: its streams and its text."""
+
+
+def texts_of(documents: Iterable[Document]) -> list[Text]:
+    """Return what stage 1 needs of documents."""
+    columns = DocumentColumns.of(documents)
+    return list(zip(columns.streams, columns.xml, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """The witnesses of some documents, by a version of the automaton.
+
+    `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
+    document in the portion; `refused` are the places of those that are no XML.
+    """
+
+    version: str
+    bindings: pa.Table
+    values: pa.Table
+    refused: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some documents of a batch that follow one another, and their witnesses.
+
+    The first one is at `place` in a portion; without a portion nobody has shredded them.
+    """
+
+    portion: Portion | None
+    place: int
+    count: int
+
+
+def cut_parts(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+    """Return the parts of the documents from one place to another of a batch."""
+    found, at = [], 0
+    for part in parts:
+        first, last = max(start, at), min(end, at + part.count)
+        if first < last:
+            found.append(Part(part.portion, part.place + first - at, last - first))
+        at += part.count
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """Where the witnesses of each document of a batch are, if they were found elsewhere.
+
+    `which` are portions by number, -1 where there is none, `places` the documents' places in them.
+    """
+
+    portions: Sequence[Portion]
+    which: Numbers
+    places: Numbers
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], count: int) -> Elsewhere:
+        """Return what parts say of so many documents; without parts there is nothing to say."""
+        if not parts:
+            return cls((), np.full(count, -1), np.zeros(count, np.int64))
+        portions = list({id(p.portion): p.portion for p in parts if p.portion is not None}.values())
+        numbers = {id(portion): number for number, portion in enumerate(portions)}
+        each = [numbers.get(id(part.portion), -1) for part in parts]
+        counts = [part.count for part in parts]
+        assert sum(counts) == count
+        places = [np.arange(part.place, part.place + part.count) for part in parts]
+        return cls(portions, np.repeat(each, counts), np.concatenate(places))
+
+    @cached_property
+    def fine(self) -> npt.NDArray[np.bool_]:
+        """Which documents were read elsewhere, and are XML."""
+        found = self.which >= 0
+        for number, portion in enumerate(self.portions):
+            if portion.refused:
+                refused = np.isin(self.places, sorted(portion.refused))
+                found &= (self.which != number) | ~refused
+        return found
+
+    def chosen(self, rows: Numbers) -> Elsewhere:
+        """Return what is said of some of the documents."""
+        return Elsewhere(self.portions, self.which[rows], self.places[rows])
+
+    def by(self, version: str) -> Iterable[tuple[Portion, Numbers]]:
+        """Yield the portions that a version of the automaton has made, with their documents."""
+        for number, portion in enumerate(self.portions):
+            if portion.version == version:
+                yield portion, np.flatnonzero(self.which == number)
+
+
+def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Portion:
+    """Return the witnesses of documents; those that cannot be parsed have none."""
+    columns = Columns(automaton)
+    refused: set[int] = set()
+    with paused():
+        for place, (streams, xml) in enumerate(texts):
+            try:
+                columns.add(place, streams, parse(xml))
+            except MalformedDocument:
+                refused.add(place)
+    bindings, values = columns.tables()
+    return Portion(version, bindings, values, frozenset(refused))
+
+
+# -- As a file -----------------------------------------------------------------------------
+
+
+def write_portion(path: Path, portion: Portion) -> None:
+    """Make the file of a portion; readers see it whole or not at all."""
+    metadata = {
+        _VERSION: portion.version.encode(),
+        _REFUSED: ",".join(map(str, sorted(portion.refused))).encode(),
+    }
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with pa.OSFile(str(temporary), "wb") as file:
+        for table in (portion.bindings.replace_schema_metadata(metadata), portion.values):
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+    os.replace(temporary, path)
+
+
+def read_portion(path: Path) -> Portion:
+    """Return the portion in a file."""
+    with pa.memory_map(str(path)) as file:
+        bindings, values = (pa.ipc.open_stream(file).read_all() for _ in range(2))
+    metadata = bindings.schema.metadata
+    refused = metadata[_REFUSED].decode()
+    return Portion(
+        metadata[_VERSION].decode(),
+        bindings,
+        values,
+        frozenset(map(int, refused.split(","))) if refused else frozenset(),
+    )
+
+
+# -- In a batch ----------------------------------------------------------------------------
+
+
+def placed(
+    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[Portion, Numbers, Numbers]]
+) -> tuple[pa.Table, pa.Table]:
+    """Return bindings and values, with those of documents that were shredded elsewhere.
+
+    `parts` are portions, the places in them of documents of the batch, and their numbers; of what
+    else the portions hold nothing is taken.
+    """
+    bindings, values = [tables[0]], [tables[1]["strVal"]]
+    offset = tables[1].num_rows
+    for portion, places, docs in parts:
+        bindings.append(_numbered(portion.bindings, places, docs, offset))
+        values.append(portion.values["strVal"])
+        offset += portion.values.num_rows
+    if len(bindings) == 1:
+        return tables
+    texts = pa.chunked_array([c for v in values for c in v.chunks], pa.string())
+    return _united(pa.concat_tables(bindings), texts)
+
+
+def _numbered(table: pa.Table, places: Numbers, numbers: Numbers, offset: int) -> pa.Table:
+    """Return the rows of the documents that have a number, with it and with values so far on."""
+    there = table["doc"].to_numpy()
+    known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
+    known[places] = numbers
+    docs = known[there]
+    taken = table.set_column(0, "doc", pa.array(docs))
+    taken = taken.set_column(
+        taken.schema.get_field_index("value"),
+        "value",
+        pc.add(taken["value"], pa.scalar(offset, pa.int32())),
+    )
+    return taken if (docs >= 0).all() else taken.filter(pa.array(docs >= 0))
+
+
+def _united(bindings: pa.Table, texts: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """Return the tables with one row for each distinct value that occurs, counted by documents."""
+    distinct = texts.combine_chunks().dictionary_encode()
+    rows = distinct.indices.to_numpy()
+    valued = bindings.filter(pc.is_valid(bindings["value"]))
+    used = rows[valued["value"].to_numpy()].astype(np.int64)
+    pairs = np.unique((used << 32) | (valued["doc"].to_numpy() & 0xFFFFFFFF))
+    occurring, counts = np.unique(pairs >> 32, return_counts=True)
+    renumbered = np.zeros(len(distinct.dictionary), np.int32)
+    renumbered[occurring] = np.arange(len(occurring), dtype=np.int32)
+    by_row = pa.array(renumbered[rows], pa.int32())
+    values = pa.table(
+        [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())],
+        schema=VALUES,
+    )
+    column = bindings.schema.get_field_index("value")
+    numbered = by_row.take(bindings["value"].combine_chunks())
+    return bindings.set_column(column, "value", numbered).cast(BINDINGS), values

@@ -1,0 +1,1 @@
+"""The DuckDB file: its lock, schema, commit counter, backup and recovery."""

@@ -1,0 +1,392 @@
+"""Backups: a store, and what waits for it in the spool, in one file.
+
+    state.duckdb, state.duckdb.wal    the database and its log, between two commits
+    spool/000000000007.arrow, ...     the segments that the store has not consumed
+    spool/latest                      the number of the last segment
+    manifest.json                     what is in it, with the SHA-256 of each part
+
+The file is a tar archive without compression: DuckDB and Arrow have done what
+there is to do.  The manifest comes last, so that an archive which was cut off
+has none.  The engine may go on while it is written (`Store.at_rest`); what it
+commits meanwhile is not in it.
+
+The checkpoint of Spark is not in it either: it would have to be of the same
+instant.  The manifest says how far the spool was consumed instead, and a
+restored store goes on from there.  Nor are the secrets of feeds, which never
+leave their directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from feeds.spool import Spool
+from xscl.store.atomic_files import synchronise
+from xscl.store.consumed_offsets import Ledger
+from xscl.store.migrations import DEVELOPMENT, current_version, is_readable
+from xscl.store.store import Store
+from xscl.store.store_errors import DATABASE, EXPORTING, BackupError
+from xscl.store.store_file import Part
+
+MANIFEST = "manifest.json"
+SPOOL = "spool"
+
+_STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
+_FORMAT = 1
+_NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
+_PIECE = 1 << 20
+_AHEAD = 128  # segments that are open at the same time
+_LARGEST_MANIFEST = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A part of a backup: its name, size and checksum."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup is: of which store, after how many commits, made when by which release.
+
+    `position` is the last segment of the spool that the store had consumed.
+    """
+
+    xscl: str
+    version: int
+    store: str
+    commits: int
+    position: int
+    made: str
+    parts: tuple[Member, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all parts."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the segments that it holds."""
+        return tuple(part.name for part in self.parts if part.name.endswith(".arrow"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# -- Making one ----------------------------------------------------------------------------
+
+
+def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
+    """Write a backup of a store that others may be using, and return what is in it.
+
+    It is there whole or not at all, and readable by its owner only.  A backup that is there
+    already is replaced; another file is not.  `spool` is the directory of the spool that the
+    store consumes.
+    """
+    target = target.absolute()
+    refuse_other(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    with_spool = spool is not None and spool.is_dir()
+    waiting = _Waiting(spool if with_spool else None)
+    try:
+        with (
+            _created(temporary) as file,
+            closing(waiting),
+            store.at_rest(waiting.begin) as (seen, parts),
+        ):
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                members = list(_add_store(archive, parts))
+                members.extend(waiting.add(archive))
+                backup = Backup(
+                    _release(),
+                    current_version(),
+                    seen.store,
+                    seen.commits,
+                    waiting.position,
+                    datetime.now(UTC).isoformat(timespec="seconds"),
+                    tuple(members),
+                )
+                _add_manifest(archive, backup)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        synchronise(target.parent)
+    except OSError as error:
+        raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+    return backup
+
+
+def receive(pieces: Iterable[bytes], target: Path) -> Backup:
+    """Write a backup that comes from elsewhere, and return what is in it, once it was read.
+
+    It is there whole or not at all, as with `back_up`.
+    """
+    target = target.absolute()
+    refuse_other(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with _created(temporary) as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        received = read_backup(temporary)
+        temporary.replace(target)
+        synchronise(target.parent)
+    except OSError as error:
+        raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+    return received
+
+
+def refuse_other(target: Path) -> None:
+    """Raise BackupError for a file that is there already and is no backup."""
+    if not target.exists():
+        return
+    try:
+        read_manifest(target)
+    except BackupError as error:
+        raise BackupError(
+            f"{target} is there already and is no backup", hint="name another file"
+        ) from error
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[IO[bytes]]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        yield file
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class _Slice:
+    """The first bytes of a file that may be longer, without a position that others share."""
+
+    def __init__(self, part: Part) -> None:
+        self._descriptor, self._left, self._at = part.descriptor, part.size, 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        found = os.pread(self._descriptor, wanted, self._at)
+        self._at += len(found)
+        self._left -= len(found)
+        return found
+
+
+class _Summed:
+    """What is read from a file, with its checksum so far."""
+
+    def __init__(self, file: _Readable) -> None:
+        self._file = file
+        self.sum = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._file.read(size)
+        self.sum.update(found)
+        return found
+
+
+def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Member:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size, 0o600
+    summed = _Summed(file)
+    archive.addfile(info, summed)
+    return Member(name, size, summed.sum.hexdigest())
+
+
+def _add_store(archive: tarfile.TarFile, parts: Sequence[Part]) -> Iterator[Member]:
+    for part, name in zip(parts, _STORE, strict=False):
+        yield _add(archive, name, _Slice(part), part.size)
+
+
+class _Waiting:
+    """The segments that a store has not consumed, at the instant of a backup.
+
+    While they are written the store may consume them, and then the oldest are deleted first.  So
+    the next ones are open from that instant on, and a file that is deleted is read to its end.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._numbers: list[int] = []
+        self._latest = 0
+        self._ahead: deque[tuple[str, IO[bytes]]] = deque()
+        self.position = 0
+
+    def begin(self, store: Store) -> None:
+        """Note which they are, while nobody commits."""
+        self.position = Ledger(store).segment
+        if self._directory is None:
+            return
+        spool = Spool(self._directory, read_only=True)
+        self._latest = spool.latest()
+        after = min(self.position, self._latest)
+        self._numbers = [n for n in spool.numbers(after) if n <= self._latest][::-1]
+        self._open()
+
+    def add(self, archive: tarfile.TarFile) -> Iterator[Member]:
+        """Write them; raises BackupError for one that was deleted before it was open."""
+        if self._directory is None:
+            return
+        while self._ahead:
+            name, file = self._ahead.popleft()
+            with file:
+                size = os.fstat(file.fileno()).st_size
+                yield _add(archive, f"{SPOOL}/{name}", file, size)
+            self._open()
+        text = f"{self._latest}\n".encode()
+        yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
+
+    def close(self) -> None:
+        """Close what is open; nothing can be added any more."""
+        self._numbers = []
+        while self._ahead:
+            self._ahead.popleft()[1].close()
+
+    def _open(self) -> None:
+        assert self._directory is not None
+        while self._numbers and len(self._ahead) < _AHEAD:
+            name = f"{self._numbers.pop():012d}.arrow"
+            try:
+                self._ahead.append((name, (self._directory / name).open("rb")))
+            except FileNotFoundError as error:
+                raise BackupError(
+                    f"the segment {name} of the spool was deleted before it was copied",
+                    hint="try again: the service consumes documents faster than they are copied",
+                ) from error
+
+
+def _add_manifest(archive: tarfile.TarFile, backup: Backup) -> None:
+    text = json.dumps({"format": _FORMAT, **backup.as_dict()}, indent=1).encode()
+    _add(archive, MANIFEST, io.BytesIO(text), len(text))
+
+
+def _release() -> str:
+    try:
+        return version("xscl")
+    except PackageNotFoundError:  # run from its source
+        return "unknown"
+
+
+# -- Reading one ---------------------------------------------------------------------------
+
+
+def read_manifest(path: Path) -> Backup:
+    """Return what a backup says of itself; its parts are not read."""
+    with _opened(path) as archive:
+        return _manifest(path, archive, archive.getmembers())
+
+
+def read_backup(path: Path) -> Backup:
+    """Return what a backup says of itself, after comparing every part with its checksum."""
+    with _opened(path) as archive:
+        members = archive.getmembers()
+        backup = _manifest(path, archive, members)
+        for info in members[:-1]:
+            summed = _Summed(_content(path, archive, info))
+            while summed.read(_PIECE):
+                continue
+            found = Member(info.name, info.size, summed.sum.hexdigest())
+            if found not in backup.parts:
+                raise _damaged(path, f"the checksum of {info.name} differs")
+        return backup
+
+
+def unpack(path: Path, directory: Path) -> None:
+    """Write the parts of a backup that was read to an empty directory, durably."""
+    (directory / SPOOL).mkdir(mode=0o700)
+    with _opened(path) as archive:
+        for info in archive.getmembers()[:-1]:
+            with _created(directory / info.name) as file:
+                source = _content(path, archive, info)
+                while piece := source.read(_PIECE):
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, "r:") as archive:
+            yield archive
+    except (tarfile.TarError, EOFError) as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
+
+
+def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
+    """Return the manifest, if it is the last member and the others are what it says."""
+    if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
+        raise _damaged(path, "its end is missing")
+    try:
+        read = json.loads(_content(path, archive, members[-1]).read())
+        form, version_found = read.pop("format"), read["version"]
+        parts = tuple(Member(**part) for part in read.pop("parts"))
+        backup = Backup(**read, parts=parts)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(path, f"its manifest cannot be read: {error}") from error
+    if form == _FORMAT and version_found in DEVELOPMENT:
+        raise BackupError(
+            f"the backup {path} was made by a development version (schema {version_found})",
+            hint=f"restore it with that version; {EXPORTING}",
+        )
+    if form != _FORMAT or not isinstance(version_found, int) or not is_readable(version_found):
+        raise BackupError(
+            f"the backup {path} was made by a later release, {backup.xscl}",
+            hint="install that release, or a later one",
+        )
+    _compare(path, [(info.name, info.size) for info in members[:-1]], parts)
+    if not all(info.isreg() for info in members):
+        raise _damaged(path, "it holds what is no file")
+    return backup
+
+
+def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[Member]) -> None:
+    names = [name for name, _ in found]
+    if found != [(part.name, part.size) for part in parts]:
+        raise _damaged(path, "its parts are not what its manifest says")
+    if len(set(names)) != len(names) or DATABASE not in names:
+        raise _damaged(path, "its parts are not those of a backup")
+    for name in names:
+        if _NAME.fullmatch(name) is None:
+            raise _damaged(path, f"it holds {name!r}, which no backup does")
+
+
+def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    content = archive.extractfile(info)
+    if content is None:
+        raise _damaged(path, f"{info.name} is no file")
+    return content
+
+
+def _damaged(path: Path, detail: str) -> BackupError:
+    return BackupError(
+        f"{path} is no backup of xscl, or it is damaged: {detail}", hint="take another backup"
+    )

@@ -1,0 +1,244 @@
+"""The data directory: where a service keeps everything, and who may use it.
+
+    state.duckdb   subscriptions, join state, matches, feeds (`xscl.store.store`)
+    secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
+    spool/         the documents on their way in (`feeds.spool`)
+    checkpoint/    how far Spark has read the spool (`xscl.ingestion.spark.spark_pipeline`)
+    patterns/      what Spark's tasks shred documents with
+    spark/         the log of Spark and the launcher of Java
+    backups/       a backup that is being made for a request (`xscl.service.backups`)
+    files/         matches that are delivered to files (`xscl.delivery.channels.file`)
+    attempt        the batch that is being pushed (`xscl.ingestion.quarantine`)
+    status.json    what the running service last said of itself
+    xscl.toml      options of commands, if somebody wrote one (`xscl.cli.settings`)
+    lock           the number of the process that uses the directory
+
+One process at a time uses a data directory: it holds a lock on the file
+`lock` for as long as it lives, and everybody else is told its number.  The
+lock goes with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xscl.errors import XsclError
+from xscl.store.commit_watermark import mark_path
+from xscl.store.store_file import remaining
+
+SERVICE = "serve"
+"""What a service calls itself in the lock."""
+
+PATIENCE = 2.0
+"""Seconds for which a command waits for another one to end."""
+
+_MODE = 0o700
+_PARTS = frozenset(
+    {
+        "state.duckdb",
+        "secrets.json",
+        "spool",
+        "checkpoint",
+        "patterns",
+        "spark",
+        "files",
+        "backups",
+        "attempt",
+        "status.json",
+        "xscl.toml",
+        "lock",
+    }
+)
+
+
+class HomeError(XsclError):
+    """The data directory cannot be used."""
+
+    code = "home"
+
+
+class HomeInUse(HomeError):
+    """Another process uses the data directory; `holder` says which."""
+
+    code = "home_in_use"
+
+    def __init__(self, home: Home, holder: Holder) -> None:
+        who = "a running service" if holder.command == SERVICE else f"'xscl {holder.command}'"
+        super().__init__(
+            f"the data directory {home.path} is in use by process {holder.pid}, {who}",
+            hint=f"stop it first (kill {holder.pid}), or choose another directory with --data",
+        )
+        self.holder = holder
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a data directory, and the command that it runs."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A data directory; making the value touches nothing on disk."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "state.duckdb"
+
+    @property
+    def spool(self) -> Path:
+        return self.path / "spool"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def patterns(self) -> Path:
+        return self.path / "patterns"
+
+    @property
+    def spark(self) -> Path:
+        return self.path / "spark"
+
+    @property
+    def files(self) -> Path:
+        return self.path / "files"
+
+    @property
+    def backups(self) -> Path:
+        return self.path / "backups"
+
+    @property
+    def attempt(self) -> Path:
+        return self.path / "attempt"
+
+    @property
+    def status(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    def exists(self) -> bool:
+        """Whether something has been kept here already; the mark says so if the store is lost.
+
+        If that is lost too, the spool or the checkpoint does.
+        """
+        known = self.database.exists() or mark_path(self.database).exists()
+        return known or remaining(self.database) is not None
+
+    def expect(self) -> None:
+        """Raise if nothing has been kept here yet."""
+        if not self.exists():
+            raise HomeError(
+                f"there is no data in {self.path} yet",
+                hint="'xscl subscribe', 'feeds add', 'push' and 'serve' make it; "
+                "--data or XSCL_DATA names another directory",
+            )
+
+    def create(self) -> None:
+        """Make the directory, readable by its owner only; refuse one that holds other files."""
+        try:
+            self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
+            present = {entry.name for entry in os.scandir(self.path)}
+            if present and not present & _PARTS:
+                raise HomeError(
+                    f"{self.path} is no data directory: it holds other files, "
+                    f"such as {min(present)!r}",
+                    hint="name a new or an empty directory with --data",
+                )
+            self.path.chmod(_MODE)
+        except OSError as error:
+            raise HomeError(
+                f"the data directory {self.path} cannot be made: {error.strerror}",
+                hint="name another directory with --data or XSCL_DATA",
+            ) from error
+
+    @contextmanager
+    def hold(self, command: str) -> Iterator[None]:
+        """Keep every other process away while the block runs; raises HomeInUse.
+
+        A command that is about to end is waited for, a service is not.
+        """
+        self.create()
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while (holder := _try_lock(descriptor, fcntl.LOCK_EX)) is not None:
+                if holder.command == SERVICE or time.monotonic() > deadline:
+                    raise HomeInUse(self, holder)
+                time.sleep(0.02)
+            self._sign(descriptor, f"{os.getpid()} {command}\n")
+            yield
+            self._sign(descriptor, "")
+        finally:
+            os.close(descriptor)
+
+    def _sign(self, descriptor: int, text: str) -> None:
+        """Write who holds the lock."""
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+        except OSError as error:
+            raise HomeError(
+                f"{self.lock} cannot be written: {error.strerror}",
+                hint="is the disk full or failing? nothing that was acknowledged is lost",
+            ) from error
+
+    def holder(self) -> Holder | None:
+        """Return who uses the directory now, None if nobody does."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            return _try_lock(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Replace status.json; readers see the old one or the new one, whole."""
+        temporary = self.status.with_suffix(".tmp")
+        temporary.write_text(json.dumps(status) + "\n", "utf-8")
+        temporary.replace(self.status)
+
+    def read_status(self) -> dict[str, Any] | None:
+        """Return what a service last wrote, None if there is nothing to be read."""
+        try:
+            read = json.loads(self.status.read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return read if isinstance(read, dict) else None
+
+    def address(self) -> str | None:
+        """Return where the running service takes requests, None if there is none or it does not."""
+        holder = self.holder()
+        if holder is None or holder.command != SERVICE:
+            return None
+        written = self.read_status() or {}
+        return written.get("address") if written.get("pid") == holder.pid else None
+
+
+def _try_lock(descriptor: int, kind: int) -> Holder | None:
+    """Lock, or return who has the lock; process 0 if that one has not signed yet."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        signed = os.pread(descriptor, 100, 0).decode("utf-8", "replace")
+        pid, _, command = signed.strip().partition(" ")
+        return Holder(int(pid) if pid.isdigit() else 0, command or "?")
+    return None

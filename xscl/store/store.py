@@ -1,0 +1,523 @@
+"""Everything that is kept, in one DuckDB database: a file, or memory.
+
+One transaction for each push: a batch is there whole or not at all.  The
+relations of the two stages belong to `templates.registry.registry`; here are documents,
+subscriptions, results and the record of what was consumed.  `xscl.inspection.relations`
+shows all of it under the paper's names.
+
+A store in a file is opened by one at a time (`xscl.store.store_lock`).  Before anything is
+written to it, it is read as a whole, as DuckDB looks at a block's checksum only
+when it needs the block, and compared with its mark (`xscl.store.commit_watermark`); a store that
+is refused is left as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from feeds.faultpoints import reached
+from templates.columns.arrow_tables import Lender
+from templates.registry import registry
+from templates.sql.relations import INFINITE
+from xscl.errors import StoreError
+from xscl.store.atomic_files import copy_durably
+from xscl.store.commit_watermark import Seen
+from xscl.store.database import FILE, THREADS, connect
+from xscl.store.migrations import current_version, is_readable, migrate
+from xscl.store.store_errors import (
+    BackupError,
+    StoreClosed,
+    StoreDamaged,
+    StoreInUse,
+    WrongVersion,
+    told,
+)
+from xscl.store.store_file import Part, StoreFile, new_id
+
+SCHEMA = """
+CREATE SCHEMA state;
+CREATE TABLE state.meta(key VARCHAR, value BIGINT);
+CREATE TABLE state.progress(
+    position BIGINT, told BIGINT, clock BIGINT, next_doc BIGINT, segment BIGINT,
+    texts_from BIGINT, matches_from BIGINT, documents_from BIGINT, documents_forgotten BIGINT,
+    text_bytes BIGINT);
+CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN,
+    attributes VARCHAR);
+CREATE TABLE state.document(
+    doc BIGINT, id VARCHAR, given VARCHAR, version INTEGER, streams VARCHAR[], ts BIGINT,
+    clock BIGINT, rank BIGINT, base BIGINT, first BIGINT, hash BLOB, history BOOLEAN,
+    origin VARCHAR);
+CREATE TABLE state.text(doc BIGINT, xml BLOB);
+CREATE TABLE state.composite(
+    doc BIGINT, docs BIGINT[], nodes INTEGER[], vals VARCHAR[], start BIGINT, ts BIGINT,
+    clock BIGINT, rank BIGINT, first BIGINT, version INTEGER, bases BIGINT[]);
+CREATE TABLE state.composite_stream(number INTEGER, definition VARCHAR);
+CREATE TABLE state.subscription(
+    number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
+    outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
+    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
+    columns VARCHAR[], events VARCHAR);
+CREATE TABLE state.core(number BIGINT, entry BLOB);
+CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
+CREATE TABLE state.result(
+    position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);
+CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);
+CREATE TABLE state.rejected(
+    stream VARCHAR, id VARCHAR, reason VARCHAR, line INTEGER, "column" INTEGER,
+    message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT);
+CREATE TABLE state.account(number INTEGER, name VARCHAR, quota VARCHAR, created BIGINT);
+CREATE TABLE state.token(
+    id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
+    session BOOLEAN, parent VARCHAR);
+CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
+CREATE TABLE state.endpoint(
+    id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
+    position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);
+CREATE TABLE state.dead_letter(
+    endpoint VARCHAR, message VARCHAR, position BIGINT, last BIGINT, died BIGINT,
+    attempts INTEGER, reason VARCHAR, next_try BIGINT);
+CREATE TABLE state.secret_address(
+    hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
+"""
+
+_COUNTED = """
+CREATE SCHEMA mark;
+CREATE SEQUENCE mark.commits;
+CREATE TABLE mark.store(id VARCHAR);
+"""
+"""What the file beside the store is compared with (`xscl.store.commit_watermark`).
+
+The count is a sequence, because concurrent transactions would conflict over a row; it is taken
+right before the commit, in the order of commits.  All of it is apart from `state`, which says what
+was pushed, not when.
+"""
+
+_FIRST_ROWS = f"""
+INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
+INSERT INTO state.meta VALUES ('version', {current_version()});
+"""
+
+_COUNT = "SELECT nextval('mark.commits')"
+_SEEN = (
+    "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
+    " FROM mark.store"
+)
+
+READ_WHOLE = 1 << 26
+"""Bytes of a database up to which opening it reads the texts, too."""
+
+_log = logging.getLogger(__name__)
+
+_HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that another process has
+
+
+class Store:
+    """The connection to the database, its schema, and plain reads and writes.
+
+    With `accept` the store is taken as it is, whatever its mark says; `keep_old` says whether
+    what it was is kept if it is of an earlier version.
+    """
+
+    def __init__(
+        self, path: str | Path | None, *, accept: bool = False, keep_old: bool = True
+    ) -> None:
+        self.path = None if path is None else Path(path).resolve()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lender: Lender | None = None
+        self._statements: dict[str, duckdb.Statement] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+        self._file: StoreFile | None = None
+        self._own = True
+        try:
+            if self.path is None:
+                self._connection = connect(None)
+                self._connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS)
+            else:
+                self._open(StoreFile(self.path), accept, keep_old)
+        except (duckdb.Error, OSError) as error:
+            self.close()
+            raise self._told(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    # -- Opening ---------------------------------------------------------------------------
+
+    def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
+        self._file = file
+        seen = file.make_ready(accept=accept)
+        making = not file.path.exists()
+        self._connection = connect(file.path)
+        file.claim.know()
+        # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
+        tables = [] if making else self.fetch(_TABLES)
+        if tables:
+            found = self._version(file.path, tables)
+            self._read_all(file.path, tables)
+        else:  # it is new, or its making was broken off
+            if not accept:
+                file.compare(seen, None)
+            self._create(new_id() if seen is None else seen.store)
+            found = current_version()
+        now = self.seen()
+        if not accept:
+            file.compare(seen, now)
+        if found < current_version():
+            kept = self._keep_old(file.path, found) if keep_old else None
+            self._upgrade(found, kept)
+            now = self.seen()
+        file.follow(seen, now)
+        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+
+    def _create(self, store: str) -> None:
+        """Make the tables of a store with an id."""
+        with self.transaction():
+            self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + _COUNTED)
+            self.fetch("INSERT INTO mark.store VALUES (?)", [store])
+            self.fetch(_COUNT)
+
+    def _version(self, path: Path, tables: Sequence[_Table]) -> int:
+        if ("state", "meta") not in [table[:2] for table in tables]:
+            raise StoreDamaged(path, "it is a database of something else")
+        found = self.meta("version")
+        _expect_readable(path, found)
+        return found
+
+    def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
+        """Read every block, so that a damaged one is found before anything relies on it.
+
+        That takes about 4 s for 1 GB.  In a large store the texts are left out, which are most
+        of it and on which no join depends: what is wrong with one is told when it is read.
+        """
+        size = path.stat().st_size
+        large = size > READ_WHOLE
+        ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+        if large:
+            self.fetch("RESET threads")  # one for each processor
+        self.fetch(_reading(tables, size))
+        if large:
+            self.fetch(f"SET threads = {THREADS}")
+        # Blocks that were read stay in memory up to its limit: give them back.
+        self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
+        self.fetch("RESET memory_limit")
+
+    def _keep_old(self, path: Path, found: int) -> Path:
+        """Copy the database as it is, and return the copy's path."""
+        kept = path.with_name(f"{path.name}.v{found}")
+        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self.connection.close()
+        copy_durably(path, kept)
+        self._connection = connect(path)
+        return kept
+
+    def _upgrade(self, found: int, kept: Path | None) -> None:
+        """Bring a store of an earlier version to this one."""
+        with self.transaction():
+            migrate(self.fetch, found)
+            self.fetch(_COUNT)
+        if kept is not None:
+            _log.warning(
+                "the store %s is of version %d now; what it was, version %d, is kept in %s",
+                *(self.path, current_version(), found, kept),
+            )
+
+    @property
+    def image_path(self) -> Path | None:
+        """Where the image of stage 1 is, which saves a restart time
+        (`xscl.shredding.remote.image`)."""
+        return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
+
+    def seen(self) -> Seen:
+        """Return which store this is, and how many commits were made."""
+        ((store, commits),) = self.fetch(_SEEN)
+        return Seen(store, int(commits))
+
+    # -- Changing --------------------------------------------------------------------------
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection to the database; raises StoreClosed after `close`."""
+        if self._connection is None:
+            raise StoreClosed
+        return self._connection
+
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`."""
+        if self._connection is None:
+            raise StoreClosed
+
+    @contextmanager
+    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it.
+
+        `committed` is called as soon as it is: that can still raise, if the mark fails.
+        """
+        connection = self.connection
+        with self.telling():
+            connection.execute(self._parsed("BEGIN TRANSACTION"))
+            try:
+                yield
+                reached("before_commit")
+                self._commit(connection, committed)
+            except BaseException:
+                with suppress(duckdb.Error):  # a failed commit has ended the transaction
+                    connection.execute("ROLLBACK")
+                if self._lender is not None:
+                    self._lender.forget()
+                raise
+
+    def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
+        """Commit, and have the mark say so."""
+        mark = None if self._file is None else self._file.mark
+        if mark is None:
+            connection.execute(self._parsed("COMMIT"))
+            committed()
+            reached("after_commit")
+            return
+        with mark.lock:
+            counted = self.lender.execute_planned("counted", _COUNT)
+            ((commits,),) = counted.fetchall()
+            connection.execute(self._parsed("COMMIT"))
+            committed()
+            reached("after_commit")
+            try:
+                mark.write(commits)
+            except OSError as error:
+                raise self._told(error) from error
+            reached("marked")
+
+    def lend(self, name: str, rows: pa.Table) -> None:
+        """Let a name stand for the rows of an Arrow table in the queries to come."""
+        self.lender.lend(name, rows)
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append the rows of an Arrow table, column by column in the table's order."""
+        self.lender.insert(table, rows)
+
+    def insert_rows(self, table: str, rows: Iterable[Sequence[object]]) -> None:
+        """Append rows of Python values, each in the order of the table's columns."""
+        columns = list(zip(*rows, strict=True))
+        if columns:
+            self.insert(table, self.typed(table, columns))
+
+    def typed(self, table: str, columns: Iterable[Any]) -> pa.Table:
+        """Return columns of values as an Arrow table with the names and types of a stored one."""
+        if table not in self._schemas:
+            self._schemas[table] = self.answer(f"FROM {table} LIMIT 0").schema
+        schema = self._schemas[table]
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+        return pa.table(arrays, schema=schema)
+
+    @property
+    def lender(self) -> Lender:
+        """What is lent on this connection; whoever lends there does it by this."""
+        if self._lender is None:
+            self._lender = Lender(self.connection)
+        self.expect_open()
+        return self._lender
+
+    def set_progress(self, **values: int) -> None:
+        """Write some of the numbers that pushes change: columns of the one row of `progress`."""
+        written = ", ".join(f"{name} = ?" for name in values)
+        update = self._parsed(f"UPDATE state.progress SET {written}")
+        self.connection.execute(update, [int(value) for value in values.values()])
+
+    def _parsed(self, statement: str) -> duckdb.Statement:
+        """Return a statement that every push executes, parsed once."""
+        parsed = self._statements.get(statement)
+        if parsed is None:
+            (parsed,) = self.connection.extract_statements(statement)
+            self._statements[statement] = parsed
+        return parsed
+
+    def set_meta(self, **values: int) -> None:
+        """Write numbers that are kept by name and hardly ever change."""
+        for item in values.items():
+            self.connection.execute("DELETE FROM state.meta WHERE key = ?", item[:1])
+            self.connection.execute("INSERT INTO state.meta VALUES (?, ?)", item)
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
+        """Let every change within the block be refused, also one that hides in a SELECT.
+
+        What is read in it is as it was at the first read, and what `begin` has written before:
+        with that, changes are undone, but for those of sequences (see `refuse_changes`).
+        """
+        self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
+        try:
+            if begin is not None:
+                begin()
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
+    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self.telling():
+            return self.connection.execute(query, list(parameters)).fetchall()
+
+    def arrow(self, query: str) -> pa.Table:
+        """Return the answer of a query as an Arrow table."""
+        with self.telling():
+            return self.answer(query)
+
+    def answer(self, query: str) -> pa.Table:
+        """Return the answer of a user's query; what is wrong with it DuckDB says."""
+        return self.connection.sql(query).to_arrow_table()
+
+    def refuse_changes(self, query: str) -> None:
+        """Raise duckdb.Error if a user's query would change anything; within `reading` alone.
+
+        Planning it is enough for that.
+        """
+        self.connection.sql(query).explain()
+
+    def has(self, table: str) -> bool:
+        """Return whether there is a table `state.*`, of those that not every store has."""
+        return bool(
+            self.fetch(
+                "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
+                " AND schema_name = 'state' AND table_name = ?",
+                [table],
+            )
+        )
+
+    def progress(self, name: str) -> int:
+        """Return one of the numbers that pushes change."""
+        (value,) = self.numbers(name)
+        return value
+
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """Return some of the numbers that pushes change, by one statement."""
+        (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
+        return tuple(map(int, values))
+
+    def meta(self, key: str) -> int:
+        """Return a number that is kept by name, 0 if there is none."""
+        rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
+        return int(rows[0][0]) if rows else 0
+
+    # -- Errors ----------------------------------------------------------------------------
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Raise errors of DuckDB as errors of the store."""
+        try:
+            yield
+        except duckdb.Error as error:
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> StoreError:
+        if self.path is not None and (holder := _HOLDER.search(str(error))):
+            return StoreInUse(self.path, int(holder[1]))
+        answer = told(self.path, error)
+        if isinstance(answer, StoreDamaged) and self._connection is not None:
+            with suppress(duckdb.Error):  # the damage is what to report
+                self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        return answer
+
+    # -- Beside, copied, closed ------------------------------------------------------------
+
+    def beside(self) -> Store:
+        """Return this store for another thread: a connection of its own to the database."""
+        other = copy.copy(self)
+        other._own = False
+        other._lender, other._statements, other._schemas = None, {}, {}
+        with self.telling():
+            other._connection = self.connection.cursor()
+            if self.path is not None:
+                other.connection.execute(f"USE {FILE}")
+        return other
+
+    @contextmanager
+    def at_rest(
+        self, between: Callable[[Store], None] = lambda store: None
+    ) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
+        """Yield the files as they are between two commits; others may go on committing.
+
+        A commit appends to the log, and only a checkpoint writes what is there to the
+        database, so none is made while the block runs.  `between` is called before it, when
+        nobody commits, with a connection that sees just what is in the files.
+        """
+        file = self._file
+        if file is None or file.mark is None:
+            raise BackupError("a store in memory has no files that could be copied")
+        with file.resting, closing(self.beside()) as other:
+            ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
+            other.fetch("SET checkpoint_threshold = '1000 TiB'")
+            try:
+                with ExitStack() as stack:
+                    with file.mark.lock:
+                        seen, parts = other.seen(), stack.enter_context(file.parts())
+                        between(other)
+                    yield seen, parts
+            finally:
+                other.fetch(f"SET checkpoint_threshold = '{before}'")
+
+    def close(self) -> None:
+        """Close the connection; the store cannot be used any more."""
+        reached("closing")
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._own and self._file is not None:
+            self._file.release()
+            self._file = None
+
+
+_Table: TypeAlias = tuple[str, str, int]
+"""Of a table: its schema, its name, its rows with those that were deleted."""
+
+_TABLES = "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() WHERE NOT temporary"
+
+
+def _reading(tables: Iterable[_Table], size: int) -> str:
+    """Return what reads all blocks of some tables in a database of so many bytes.
+
+    One statement for each would cost more than reading a small store.
+    """
+    few = {"text": "doc"} if size > READ_WHOLE else {}
+    return " UNION ALL ".join(
+        f'SELECT bit_xor(hash({few.get(table, "rows")})) FROM "{schema}"."{table}" rows'
+        for schema, table, rows in tables
+        if rows
+    )
+
+
+def _expect_readable(path: Path, version: int) -> None:
+    """Raise WrongVersion unless this release reads stores of a version."""
+    if not is_readable(version):
+        raise WrongVersion(path, version)
+
+
+def inspect(path: Path) -> tuple[int, Seen]:
+    """Return the version of a database and how far it has come, after reading all of it.
+
+    Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
+    it cannot be read.  Nobody may have it open.
+    """
+    quoted = str(path).replace("'", "''")
+    with closing(duckdb.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
+            ((version,),) = connection.execute(
+                "SELECT value FROM state.meta WHERE key = 'version'"
+            ).fetchall()
+            _expect_readable(path, version)
+            ((store, commits),) = connection.execute(_SEEN).fetchall()
+            tables = connection.execute(_TABLES).fetchall()
+            connection.execute(_reading(tables, path.stat().st_size)).fetchall()
+        except duckdb.Error as error:
+            raise told(path, error) from error
+    return int(version), Seen(store, int(commits))

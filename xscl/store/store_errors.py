@@ -1,0 +1,162 @@
+"""What can be wrong with a store, each with the command that mends it.
+
+StoreError             the state of an engine cannot be opened or read
+├── StoreInUse         another process, or another engine of this one, has it
+├── StoreDamaged       a file does not hold what was written to it
+├── StoreWentBack      it lacks what it had, or it is another one than before
+├── WrongVersion       a later release or a development version wrote it
+├── StoreClosed        its engine was closed
+└── BackupError        a backup cannot be made, is damaged, or does not fit
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from xscl.errors import StoreError
+from xscl.store.migrations import DEVELOPMENT, current_version
+
+DATABASE = "state.duckdb"
+"""The name of the database in a data directory and in a backup."""
+
+EXPORTING = (
+    'with that version, \'xscl sql "SELECT name, query, updates FROM subscriptions" --format csv'
+    " --output subscriptions.csv' exports its subscriptions and 'xscl feeds export feeds.opml' its"
+    " feeds, without headers and stream names; 'xscl import' and 'xscl feeds import' read the files"
+)
+"""The way from a development version's data to a store of this release."""
+
+_DAMAGE = (
+    "Corrupt",
+    "checksum",
+    "not a valid DuckDB database",
+    "Could not read enough bytes",
+    "Failure while replaying WAL",
+    "Serialization Error",
+)
+_MEMORY = ("Out of Memory Error", "bad allocation", "std::bad_alloc")
+_FULL = ("No space left", "Disk quota", "File too large")
+
+
+class StoreInUse(StoreError):
+    """Another process has the store open, or another engine of this process; `pid` says which."""
+
+    code = "store_in_use"
+
+    def __init__(self, path: Path, pid: int) -> None:
+        super().__init__(
+            f"the store {path} is in use by process {pid or 'unknown'}",
+            hint="close that engine or stop that process first; one at a time uses a store",
+        )
+        self.pid = pid
+
+
+class StoreDamaged(StoreError):
+    """A file of the store does not hold what was written to it."""
+
+    code = "store_damaged"
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(
+            f"the store {path} is damaged, or it is no xscl store: {detail}",
+            hint=f"its files are left as they are; put a backup in their place: {restoring(path)}",
+        )
+
+
+class StoreNeedsMemory(StoreError):
+    """There is too little memory to open the store, or for a change; its files are sound."""
+
+    code = "store_memory"
+
+    def __init__(self, path: Path | None, detail: str) -> None:
+        where = "in memory" if path is None else str(path)
+        super().__init__(
+            f"there is too little memory for the store {where}: {detail}",
+            hint="nothing is lost: start it again with more; a log that a kill has left takes some"
+            " hundred MB to be read once",
+        )
+
+
+class StoreWentBack(StoreError):
+    """The store lacks commits that were acknowledged, or it is not the one that was here."""
+
+    code = "store_went_back"
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(
+            f"the store {path} has gone backwards: {detail}",
+            hint="put the newer file back if you have it, or a backup: "
+            f"{restoring(path)}; or accept the store as it is, without what is missing: "
+            f"{accepting(path)}",
+        )
+
+
+class WrongVersion(StoreError):
+    """A later release or a development version wrote the store."""
+
+    code = "store_version"
+
+    def __init__(self, path: Path, found: int) -> None:
+        if found in DEVELOPMENT:
+            super().__init__(
+                f"the store {path} was written by a development version (schema {found})",
+                hint=EXPORTING,
+            )
+        else:
+            super().__init__(
+                f"the store {path} has version {found}, this program reads version"
+                f" {current_version()}",
+                hint="install the release that wrote it, or a later one",
+            )
+
+
+class StoreClosed(StoreError):
+    """The engine was closed; nothing can be asked of it."""
+
+    code = "store_closed"
+
+    def __init__(self) -> None:
+        super().__init__("the engine is closed", hint="open it again: xscl.Engine(path)")
+
+
+class BackupError(StoreError):
+    """A backup cannot be made, cannot be read, or does not fit where it should go."""
+
+    code = "backup"
+
+
+def restoring(path: Path) -> str:
+    """Return how to put a backup in the place of a store."""
+    if path.name != DATABASE:
+        return f"the file {DATABASE} in it (tar xf FILE), and then {accepting(path)}"
+    return f"xscl restore FILE --force --data {shlex.quote(str(path.parent))}"
+
+
+def accepting(path: Path) -> str:
+    """Return how to go on with a store as it is."""
+    if path.name != DATABASE:
+        code = f"import xscl.store.store as s; s.Store({str(path)!r}, accept=True).close()"
+        return f"python -c {shlex.quote(code)}"
+    return f"xscl restore --accept --data {shlex.quote(str(path.parent))}"
+
+
+def told(path: Path | None, error: Exception) -> StoreError:
+    """Return what the user is told of an error of DuckDB: never DuckDB's own error.
+
+    `path` is None for a store in memory.
+    """
+    line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if any(sign in line for sign in _MEMORY):  # also while a log is read: that is no damage
+        return StoreNeedsMemory(path, line)
+    if path is not None and any(sign in line for sign in _DAMAGE):
+        return StoreDamaged(path, line)
+    if any(sign in line for sign in _FULL):
+        return StoreError(f"the store {path} cannot be written: {line}", hint="make room on disk")
+    if "already closed" in line or "Connection has been closed" in line:
+        return StoreClosed()
+    where = "in memory" if path is None else str(path)
+    return StoreError(
+        f"the store {where} failed: {line}",
+        hint="nothing of the change was kept; if it happens again, report it with this message",
+    )

@@ -1,0 +1,191 @@
+"""The files of a store, and what must hold between them before it is opened.
+
+    state.duckdb        the database
+    state.duckdb.wal    its log: what was committed since the last checkpoint (DuckDB's)
+    state.duckdb.mark   how far it had come (`xscl.store.commit_watermark`)
+    state.duckdb.lock   who has it (`xscl.store.store_lock`)
+    state.duckdb.image  what stage 1 was asked for (`xscl.shredding.remote.image`); it may be
+    deleted
+    state.duckdb.v1     the copy of version 1 that a migration to a later version keeps
+
+DuckDB makes a new database where there is none, whatever lies beside it, and
+throws away a log that belongs to no database; so that is looked at before.
+A spool or a checkpoint without database and mark means that both were lost.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from xscl.errors import StoreError
+from xscl.store.commit_watermark import (
+    NEW,
+    UNFINISHED,
+    Mark,
+    Seen,
+    mark_path,
+    read_mark,
+    write_mark,
+)
+from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
+from xscl.store.store_lock import Claim
+
+_HEADERS = 3 * 4096  # bytes: DuckDB writes these before anything else
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a store that is at rest: its first `size` bytes do not change."""
+
+    name: str
+    descriptor: int
+    size: int
+
+
+class StoreFile:
+    """The claim to a store's database, and its mark; raises StoreError without a directory for it.
+
+    `resting` is held while the files are copied: then no checkpoint is made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.parent.is_dir():
+            raise StoreError(
+                f"the store {path} cannot be made: there is no directory {path.parent}",
+                hint="make the directory first",
+            )
+        self.path = path
+        self.claim = Claim(path)
+        self.mark: Mark | None = None
+        self.resting = threading.Lock()
+        self._descriptor: int | None = None
+
+    def make_ready(self, *, accept: bool) -> Seen | None:
+        """Return what the mark says, after removing what was left by a making that broke off.
+
+        Raises StoreWentBack if the database is missing that was there before.
+        """
+        path, seen = self.path, read_mark(self.path)
+        making = seen is not None and seen.commits == NEW
+        size = path.stat().st_size if path.exists() else 0
+        if size and not (making and size < _HEADERS):
+            return seen
+        log = log_path(path)
+        if not making and not accept:
+            _refuse_unfinished(path, seen)
+            if mark_path(path).exists():
+                raise StoreWentBack(path, f"the file is missing or empty, {_says(path, seen)}")
+            if log.exists():
+                raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
+            remains = remaining(path)
+            if remains is not None:
+                raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
+        path.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+        seen = Seen(seen.store if seen is not None and making else new_id(), NEW)
+        write_mark(path, seen)
+        return seen
+
+    def compare(self, seen: Seen | None, now: Seen | None) -> None:
+        """Raise StoreWentBack unless the store is the one that the mark is of, and as far.
+
+        `now` is None for a database that holds nothing.
+        """
+        if seen is None or seen.commits == NEW:
+            return
+        path, mark = self.path, mark_path(self.path)
+        _refuse_unfinished(path, seen)
+        if now is None:
+            raise StoreWentBack(path, f"it has counted no commits, {_says(path, seen)}")
+        if now.store != seen.store:
+            raise StoreWentBack(
+                path, f"it is the store {now.store}, and {mark} says that {seen.store} was there"
+            )
+        if now.commits < seen.commits:
+            raise StoreWentBack(
+                path,
+                f"it has {now.commits} commits, and {mark} says that {seen.commits} were"
+                f" acknowledged; the last {seen.commits - now.commits} are missing",
+            )
+
+    def follow(self, seen: Seen | None, now: Seen) -> None:
+        """Begin to write the mark."""
+        if seen != now:
+            write_mark(self.path, now)
+        self.mark = Mark(self.path, now.store)
+
+    @contextmanager
+    def parts(self) -> Iterator[tuple[Part, ...]]:
+        """Yield the database and its log; raise if a checkpoint has written to them meanwhile.
+
+        The descriptor of the database stays open as long as the store: closing
+        it would drop the lock that DuckDB has on the file.
+        """
+        if self._descriptor is None:
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        database = Part(self.path.name, self._descriptor, os.fstat(self._descriptor).st_size)
+        headers = os.pread(self._descriptor, _HEADERS, 0)
+        log = log_path(self.path)
+        try:
+            descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield (database,)
+        else:
+            try:
+                yield database, Part(log.name, descriptor, os.fstat(descriptor).st_size)
+            finally:
+                os.close(descriptor)
+        if os.pread(self._descriptor, _HEADERS, 0) != headers:
+            raise BackupError(f"the store {self.path} was rewritten while it was copied")
+
+    def release(self) -> None:
+        """Let others have the store; after its connection was closed."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        if self.mark is not None:
+            self.mark.close()
+            self.mark = None
+        self.claim.release()
+
+
+def log_path(database: Path) -> Path:
+    """Return where DuckDB has the log of a database."""
+    return database.with_name(f"{database.name}.wal")
+
+
+def remaining(database: Path) -> str | None:
+    """Return what in its data directory shows that a store was there, None if nothing does.
+
+    Documents enter a spool, and Spark writes a checkpoint, only once the store is made.
+    """
+    spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
+    if database.name != DATABASE:
+        return None
+    if next(spool.glob("*.arrow"), None) is not None:
+        return f"the spool {spool} has documents that were acknowledged"
+    if (checkpoint / "metadata").exists():
+        return f"the checkpoint {checkpoint} says that documents were consumed"
+    return None
+
+
+def new_id() -> str:
+    """Return an id for a store."""
+    return secrets.token_hex(8)
+
+
+def _refuse_unfinished(path: Path, seen: Seen | None) -> None:
+    if seen is not None and seen.commits == UNFINISHED:
+        raise StoreWentBack(path, "a restore was broken off; run it again")
+
+
+def _says(path: Path, seen: Seen | None) -> str:
+    if seen is None:
+        return f"and {mark_path(path)}, which cannot be read, says that it was there"
+    return f"and {mark_path(path)} says that it held {seen.commits} commits"

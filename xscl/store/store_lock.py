@@ -1,0 +1,81 @@
+"""The claim to a database file: one store at a time has it, and the others are told who.
+
+It is a lock on a file beside the database, held until `release` or the end of
+the process, however that comes.  DuckDB has a lock of its own, which the
+operating system drops as soon as anything in the process closes the file, and
+which says nothing within a process; hence this one.  A file that has several
+names (hard links) is known within the process by what it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+from xscl.store.store_errors import StoreInUse
+
+_SIGNING = 0.5  # seconds that a holder may take from its lock to its number
+
+_open: set[tuple[int, int]] = set()
+_mutex = threading.Lock()
+
+
+class Claim:
+    """The right to use a database file; raises StoreInUse if somebody else has it.
+
+    `database` is a path without symbolic links, so that all who mean the
+    same file lock the same one.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._file: tuple[int, int] | None = None
+        path = database.with_name(f"{database.name}.lock")
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock()
+            if database.exists():
+                self.know()
+        except BaseException:
+            self.release()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreInUse(self._database, self._holder()) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def _holder(self) -> int:
+        """Return the number of the process that has the lock, 0 if it does not say."""
+        deadline = time.monotonic() + _SIGNING
+        while not (signed := os.pread(self._descriptor, 20, 0).strip()).isdigit():
+            if time.monotonic() > deadline:
+                return 0
+            time.sleep(0.02)
+        return int(signed)
+
+    def know(self) -> None:
+        """Claim the file under all its names, as soon as there is one, or another in its place."""
+        status = self._database.stat()
+        file = (status.st_dev, status.st_ino)
+        with _mutex:
+            if file in _open and file != self._file:
+                raise StoreInUse(self._database, os.getpid())
+            _open.discard(self._file or (0, 0))  # else a later file of its number would be refused
+            _open.add(file)
+            self._file = file
+
+    def release(self) -> None:
+        """Let others have the file; again is nothing."""
+        with _mutex:
+            _open.discard(self._file or (0, 0))
+            self._file = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

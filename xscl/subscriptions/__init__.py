@@ -1,0 +1,1 @@
+"""Registered subscriptions, the streams that they read, and their matches."""

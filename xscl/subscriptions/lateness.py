@@ -1,0 +1,212 @@
+"""Who may have missed a document that came late: a rule that needs no look at what is kept.
+
+A join of window T and lateness L (the larger one of its streams) lets a newcomer n meet an earlier
+arrival o iff the operator holds and M(n) <= o.ts + T + L; M(n) is the latest time that had come
+before n.  So n has missed some o, had it been there, iff there is a time for o at which the
+operator holds and M(n) is larger.  The earliest time that the operator allows decides:
+
+    JOIN, and the later side of FOLLOWED BY   o.ts = n.ts - T     M(n) - n.ts > L
+    the earlier side of FOLLOWED BY           o.ts = n.ts + 1     M(n) - n.ts > T + L + 1
+
+A document of which this is not true has met everything, whatever the order of arrival.  One of
+which it is true *may* have missed something: neither is it asked whether its pattern matches, nor
+whether there was such an o.  Where a side of a join is made of several documents, the rule holds
+for each with the lateness of the innermost join around it, which is the smallest.  A join without
+a window misses nothing.
+
+An operator over time misses what comes after its epoch was closed; that is recorded when it happens
+(`state.late`), for documents whose pattern matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from templates.registry.registry import Registry
+from templates.sql.relations import INFINITE, OPERATORS
+from xscl.documents.results import Subscription
+from xscl.planning.compile import CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.store.store import Store
+from xscl.subscriptions.subscriptions import Subscriptions
+
+Bounds: TypeAlias = dict[str, int]
+"""By stream: how far behind the clock a document may come without missing anything, in ticks."""
+
+_SCHEMA = pa.schema(
+    [
+        ("subscription", pa.string()),
+        ("stream", pa.string()),
+        ("since", pa.int64()),
+        ("updates", pa.bool_()),
+        ("bound", pa.int64()),
+        ("lateness", pa.int64()),
+    ]
+)
+
+
+ARRIVAL = """
+    SELECT doc, id, ts, clock - ts AS behind, first, version, history,
+        unnest(streams) AS stream
+    FROM state.document"""
+"""The query of documents by their streams."""
+
+MISSED = """
+    SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
+    FROM arrival a JOIN reading r ON r.stream = a.stream AND a.behind > r.bound
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1)
+    UNION ALL
+    SELECT l.doc, l.watermark, r.subscription
+    FROM state.late l JOIN arrival a USING (doc)
+    JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1)"""
+"""The query of who may have missed what: over `arrival` and `reading`, the table of `Readings`."""
+
+LATE = """
+    SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
+        m.missed
+    FROM state.document d JOIN (
+        SELECT doc, max(watermark) AS watermark, list_sort(list(DISTINCT subscription)) AS missed
+        FROM missed GROUP BY doc) m USING (doc)"""
+"""The query of late documents: over `missed`."""
+
+
+def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
+    """Return the latest documents that some subscriptions may have missed, by those readings.
+
+    `store` is a connection that nobody else uses meanwhile.
+    """
+    query = f", late AS ({LATE}) SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {limit:d}"
+    return _missed(store, readings, query)
+
+
+def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
+    """Return how many of some documents a subscription may have missed, by those readings."""
+    if not docs:
+        return 0
+    store.lend("asked", pa.table({"doc": pa.array(docs, pa.int64())}))
+    query = " SELECT count(DISTINCT doc) AS late FROM missed SEMI JOIN asked USING (doc)"
+    return int(_missed(store, readings, query)[0]["late"])
+
+
+def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query over `missed`."""
+    store.lend("reading", readings)
+    try:
+        rows: list[dict[str, Any]] = store.arrow(
+            f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){query}"
+        ).to_pylist()
+        return rows
+    finally:
+        store.lend("reading", readings.slice(0, 0))
+
+
+class Readings:
+    """Which subscription reads which stream, and how late that may be; as a table for SQL.
+
+    `bound` is that of the rule above, NULL if nothing is missed so; `lateness` that of the
+    subscription's operators over time, NULL if it has none.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        registry: Registry,
+        lateness: Callable[[str], int],
+        compiled: Callable[[str], CompiledQuery],
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._registry = registry
+        self._lateness = lateness
+        self._compiled = compiled
+        self._made_for: tuple[int, int] | None = None
+        self._table = _SCHEMA.empty_table()
+
+    def table(self) -> pa.Table:
+        """Return the table; it is made anew when subscriptions have come or gone."""
+        state = self._subscriptions.state
+        if state != self._made_for:
+            rows = [row for one in self._subscriptions for row in self._rows(one)]
+            columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+            self._table, self._made_for = pa.table(arrays, schema=_SCHEMA), state
+        return self._table
+
+    def _rows(self, one: Subscription) -> Iterator[tuple[object, ...]]:
+        bounds = self._bounds(one)
+        waits = max(map(self._lateness, one.reads)) if one.ordered else None
+        for stream in one.reads:
+            yield one.name, stream, one.since, one.updates, bounds.get(stream), waits
+
+    def _bounds(self, one: Subscription) -> Bounds:
+        if one.relational:
+            return {}
+        if one.template:
+            return self._of_row(one)
+        compiled = self._compiled(one.query)
+        streams = [block.stream for block in compiled.normal.blocks]
+        bounds: Bounds = {}
+        for component, bound in _of_part(compiled.root, streams, self._lateness):
+            _lower(bounds, streams[component], bound)
+        return bounds
+
+    def _of_row(self, one: Subscription) -> Bounds:
+        """Return the bounds of a join of two blocks, without a look at its text."""
+        row = self._registry.row(one.qid)
+        bounds: Bounds = {}
+        graph = self._registry.members[row.template].template.graph
+        if graph.two_sided and row.keep < INFINITE:
+            late = row.keep - row.window
+            followed = row.operator == OPERATORS["FOLLOWED BY"]
+            _lower(bounds, one.reads[0], _earlier(row.window, late) if followed else late)
+            _lower(bounds, one.reads[-1], late)
+        return bounds
+
+
+def _of_part(
+    part: Part | int, streams: list[str], lateness: Callable[[str], int]
+) -> Iterator[tuple[int, int]]:
+    """Yield components, each with a bound."""
+    match part:
+        case int() | Witnessed():
+            return
+        case JoinedParts(left, right, disjuncts):
+            yield from _of_part(left, streams, lateness)
+            yield from _of_part(right, streams, lateness)
+            window = disjuncts[0].window
+            if window is not None:
+                components = (*_components(left), *_components(right))
+                late = max(lateness(streams[component]) for component in components)
+                followed = disjuncts[0].operator == "FOLLOWED BY"
+                for component in _components(left):
+                    yield component, _earlier(window, late) if followed else late
+                for component in _components(right):
+                    yield component, late
+        case Timed(_, left, right):
+            yield from _of_part(left, streams, lateness)
+            yield from _of_part(right, streams, lateness)
+        case _:
+            assert_never(part)
+
+
+def _components(part: Part | int) -> tuple[int, ...]:
+    match part:
+        case int():
+            return (part,)
+        case Witnessed(component):
+            return (component,)
+        case JoinedParts(left, right) | Timed(_, left, right):
+            return (*_components(left), *_components(right))
+        case _:
+            assert_never(part)
+
+
+def _earlier(window: int, late: int) -> int:
+    """Return the bound of the earlier side of FOLLOWED BY: its partners come after it."""
+    return window + late + 1
+
+
+def _lower(bounds: Bounds, stream: str, bound: int) -> None:
+    bounds[stream] = min(bound, bounds.get(stream, bound))

@@ -1,0 +1,323 @@
+"""A match: what a subscriber receives.
+
+Its bindings and its output document are worked out when they are asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from feeds.documents import Document
+from xscl.documents.composite_events import Composite
+from xscl.documents.document_log import Stored
+from xscl.documents.lazy import lazy
+from xscl.documents.results import Result, Subscription, result_of
+from xscl.planning.compile import CompiledQuery
+from xscl.shredding.automaton.pattern import Pattern
+from xscl.shredding.batch.bind import bind
+from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.values import Item, string_value
+from xscl.subscriptions.construct import (
+    constructed,
+    constructed_document,
+    default_document,
+    row_document,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a document: its number, its location, and its string value."""
+
+    document: str
+    node: int
+    path: str
+    value: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A document of a match: its id, its time in ticks, its nodes."""
+
+    document: str
+    ts: int
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How matches get at queries and documents: compiled and parsed once each."""
+
+    compiled: Callable[[str], CompiledQuery]
+    tree: Callable[[int], Tree]
+
+
+class Match:
+    """A subscription's match: documents that satisfy its query together.
+
+    `id` is a hash of the subscription, the documents and the nodes that the
+    join compared: unique, and the same whenever the documents are replayed.
+    """
+
+    def __init__(self, subscription: Subscription, result: Result, reader: Reader) -> None:
+        self._subscription = subscription
+        self._result = result
+        self._reader = reader
+
+    def __repr__(self) -> str:
+        return f"Match({self.subscription!r}, documents={self.documents!r}, id={self.id!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Match) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def subscription(self) -> str:
+        """The name of the subscription."""
+        return self._subscription.name
+
+    @property
+    def number(self) -> int:
+        """The number of the subscription: the order of registration."""
+        return self._subscription.number
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The ids of the documents, in the order of the query's blocks."""
+        return tuple(document.id for document in self._result.present)
+
+    @property
+    def trees(self) -> list[tuple[str, Tree]]:
+        """The documents by id, as numbered nodes; none of a row."""
+        ids = set(self.documents)
+        present = self._result.present
+        return [(one.id, self._tree(one)) for one in present if one.id in ids]
+
+    @property
+    def t0(self) -> int:
+        """The time of the earliest document, in ticks."""
+        return self._result.composite.start
+
+    @property
+    def t1(self) -> int:
+        """When the match was complete: the time of the latest document, or of a deadline."""
+        return self._result.composite.ts
+
+    @property
+    def history(self) -> bool:
+        """Whether all documents are from before their sources were followed."""
+        return all(document.history for document in self._result.present)
+
+    @property
+    def publish(self) -> str | None:
+        """The stream that the output document belongs to, if the query publishes."""
+        return self._subscription.publish
+
+    @property
+    def position(self) -> int:
+        """The number of the result in this engine, to continue reading after it."""
+        return self._result.position
+
+    @lazy
+    def id(self) -> str:
+        """A stable, unique name: 32 hexadecimal digits."""
+        parts = [self.subscription, *self.documents]
+        if not self._subscription.distinct:
+            named = zip(self._subscription.outputs, self._result.nodes, strict=True)
+            parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
+        return _hash(parts)
+
+    @lazy
+    def bindings(self) -> dict[str, list[Node]]:
+        """Every variable of the query with its nodes, in document order."""
+        by_variable: dict[str, list[Node]] = {}
+        for variable, (place, numbers) in self._bound.items():
+            document = self._result.documents[place]
+            if document is None:
+                by_variable[variable] = []
+                continue
+            tree = self._tree(document)
+            by_variable[variable] = [_node(document.id, tree, number) for number in numbers]
+        wanted = self._compiled.normal.variables
+        return {variable: by_variable[variable] for variable in wanted}
+
+    @property
+    def query(self) -> CompiledQuery:
+        """The query of the subscription; not for a query of events."""
+        return self._compiled
+
+    def read(self) -> Iterator[Part]:
+        """Yield the documents with their trees, in the order of the query's blocks."""
+        for document in self._result.present:
+            yield Part(document.id, document.ts, self._tree(document))
+
+    @property
+    def constructed(self) -> bool:
+        """Whether the query says what the output document is."""
+        return self._compiled.normal.select is not None
+
+    def xml(self) -> bytes:
+        """Return the output document."""
+        constructor = self._compiled.normal.select
+        if constructor is None:
+            return default_document(self._selected())
+        return constructed_document(constructor, self._items)
+
+    @property
+    def _compiled(self) -> CompiledQuery:
+        return self._reader.compiled(self._subscription.query)
+
+    def _tree(self, document: Stored) -> Tree:
+        return self._reader.tree(document.doc)
+
+    @property
+    def _patterns(self) -> list[Pattern]:
+        """The tree pattern of each document."""
+        return [self._compiled.patterns[component] for component in self._compiled.components]
+
+    @property
+    def _items(self) -> Mapping[str, Sequence[Item]]:
+        """The items of each variable, and the texts of aggregates."""
+        items: dict[str, Sequence[Item]] = {}
+        for variable, (place, numbers) in self._bound.items():
+            document = self._result.documents[place]
+            if document is None:
+                items[variable] = []
+                continue
+            tree = self._tree(document)
+            items[variable] = [tree.items[n] for n in numbers]
+        values = self._result.composite.values
+        named = zip(self._compiled.values, values, strict=True)
+        items.update((name, [] if value is None else [value]) for name, value in named)
+        return items
+
+    @lazy
+    def _nodes(self) -> list[list[list[int]]]:
+        """The bindings of the nodes of each document's pattern."""
+        fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._result.documents]
+        for (place, name), nodes in zip(
+            self._subscription.outputs, self._result.nodes, strict=True
+        ):
+            fixed[place][name] = frozenset(nodes)
+        each = zip(self._patterns, self._result.documents, fixed, strict=True)
+        return [
+            [[] for _ in pattern.nodes]
+            if document is None
+            else bind(pattern, self._tree(document), chosen)
+            for pattern, document, chosen in each
+        ]
+
+    @property
+    def _bound(self) -> dict[str, tuple[int, list[int]]]:
+        """The place of each variable's document, and its nodes there."""
+        return {
+            node.variable: (place, self._nodes[place][number])
+            for place, pattern in enumerate(self._patterns)
+            for number, node in enumerate(pattern.nodes)
+            if node.variable is not None
+        }
+
+    def _selected(self) -> Iterator[Item]:
+        """Yield what the main paths select, or for a sub-query what it constructs."""
+        components = self._compiled.components
+        made = {first: (last, element) for first, last, element in self._compiled.normal.made}
+        done = -1
+        for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
+            document = self._result.documents[place]
+            if component <= done:
+                continue
+            if component in made:
+                done, constructor = made[component]
+                yield constructed(constructor, self._items)
+            elif document is not None:
+                tree = self._tree(document)
+                for number in self._nodes[place][pattern.main]:
+                    yield tree.items[number]
+
+
+def _hash(parts: Iterable[str]) -> str:
+    framed = "".join(f"{len(part.encode())}:{part}" for part in parts)
+    return hashlib.blake2b(framed.encode(), digest_size=16).hexdigest()
+
+
+def match_of(subscription: Subscription, result: Result, reader: Reader) -> Match:
+    """Return the match that a result is for a subscription."""
+    made = EventMatch if subscription.relational else Match
+    return made(subscription, result, reader)
+
+
+def groups_of(
+    subscription: Subscription, composites: Iterable[Composite]
+) -> Iterator[list[Composite]]:
+    """Yield those composites that each match of a subscription is made of, if it sees them."""
+    groups: dict[tuple[int, ...], list[Composite]] = {}
+    for one in composites:
+        if one.first >= subscription.since and (subscription.updates or one.version == 1):
+            groups.setdefault(one.docs, []).append(one)
+    for group in groups.values():
+        yield from [group] if subscription.distinct else [[one] for one in group]
+
+
+def output_of(
+    subscription: Subscription,
+    group: Sequence[Composite],
+    stored: Mapping[int, Stored],
+    reader: Reader,
+) -> Document:
+    """Return the document that a subscription publishes for a match."""
+    assert subscription.publish is not None
+    match = match_of(subscription, result_of(group, stored), reader)
+    return Document(subscription.publish, match.id, match.t1, match.xml(), match.history)
+
+
+def _node(document: str, tree: Tree, number: int) -> Node:
+    return Node(document, number, tree.path(number), string_value(tree.items[number]))
+
+
+class EventMatch(Match):
+    """A match of a relational query: a row, whose values are leaves of its output document.
+
+    Of its documents only the first is known.  `id` is a hash of the subscription, that document,
+    the times and the values.
+    """
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def history(self) -> bool:
+        """Whether it is a single event, and one from before its source was followed."""
+        return self.t0 == self.t1 and super().history
+
+    @lazy
+    def id(self) -> str:
+        row = self._result.composite
+        first = super().documents
+        parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
+        return _hash([self.subscription, *first, *map(str, parts)])
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The attributes of the row, as texts."""
+        row = self._result.composite
+        return dict(zip(self._subscription.columns, row.values, strict=True))
+
+    @lazy
+    def bindings(self) -> dict[str, list[Node]]:
+        return {
+            name: [] if value is None else [Node("", 0, name, value)]
+            for name, value in self.values.items()
+        }
+
+    @property
+    def constructed(self) -> bool:
+        return False
+
+    def xml(self) -> bytes:
+        return row_document(self._subscription.publish or "result", self.values)

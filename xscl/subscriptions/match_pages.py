@@ -1,0 +1,300 @@
+"""Kept matches page by page, read beside the engine: on a connection of their own.
+
+The table of results is in the order of positions, and a match has its result's position, so a
+page is what comes after a position, or before one.  What is newer never moves what is older, so
+pages that are asked for one after the other neither overlap nor leave a gap, whatever arrives.
+
+A page costs as much as it holds, and one look at the column of results that says whose they are.
+Rows that a subscription cannot see are left out in SQL as far as numbers tell: documents are
+numbered as they arrive, and a composite among them, so what it sees has no smaller number than
+`since`.  The rest is decided where it always is (`Matches`).  The engine's lock is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
+from xscl.planning.compile import CompiledQuery
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match, Reader
+from xscl.subscriptions.match_reader import MatchReader
+from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.subscriptions import Subscriptions
+
+LIMIT = 100
+"""Matches on a page where nobody says how many."""
+SCANNED = 20_000
+"""Results that are looked at for one page of several subscriptions."""
+LAST = (1 << 63) - 1
+
+Place: TypeAlias = tuple[int, int]
+"""Where a match stands among all: its position, and the number of its subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Matches in the order asked for; `more` says whether others follow.
+
+    Everything was looked at up to position `end`, or down to it with `newest_first`: there the
+    next page begins.  `clock` is the engine's as of then.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool
+    end: int
+    clock: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions of results: up to `forgotten` they left for their age, `newest` is the last one."""
+
+    forgotten: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a page is asked for: matches between two places, neither of them included."""
+
+    after: Place
+    before: Place
+    limit: int
+    newest_first: bool
+    one: Subscription | None = None
+    prefix: str = ""
+
+    @property
+    def of(self) -> tuple[str, list[object]]:
+        """What says in SQL whose results they are, and its parameters."""
+        if self.one is not None:
+            return _OF_ONE, [self.one.qid, self.one.since, self.one.since]
+        return (_OF_SOME, [self.prefix]) if self.prefix else ("", [])
+
+    @property
+    def low(self) -> int:
+        """The first position that matters."""
+        return self.after[0] + (self.one is not None)
+
+    @property
+    def high(self) -> int:
+        """The last position that matters."""
+        return self.before[0] - (self.one is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Results in ascending order; `whole` says that there are no others where they end."""
+
+    table: pa.Table
+    whole: bool
+    position: int
+    clock: int
+
+
+class Pages:
+    """Pages of matches.  Any thread may ask: one is answered after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Callable[[], Subscriptions],
+        compiled: Callable[[str], CompiledQuery],
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._kept = MatchReader(store)
+        self._lock = self._kept.lock
+        self._reader = Reader(compiled, self._kept.tree)
+
+    def close(self) -> None:
+        """Close the connection, once nobody reads."""
+        self._kept.close()
+
+    def position(self) -> int:
+        """Return the position of the last result."""
+        with self._lock:
+            return self._store.progress("position")
+
+    def span(self) -> Span:
+        """Return which positions are kept."""
+        with self._lock:
+            return Span(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
+
+    def count(self, mine: Callable[[Subscription], bool], after: int, up_to: int) -> int:
+        """Return how many results there are between two positions, for each that is `mine`.
+
+        None is read, so of a DISTINCT subscription each counts.
+        """
+        with self._lock:
+            rows = self._store.fetch(
+                "SELECT qid, count(*) FROM state.result WHERE position > ? AND position <= ?"
+                " GROUP BY qid",
+                [after, up_to],
+            )
+        by_qid = self._subscriptions().by_qid
+        return sum(int(count) * sum(map(mine, by_qid.get(qid, ()))) for qid, count in rows)
+
+    def last_positions(self) -> dict[int, int]:
+        """Return the position of the last result of each stream of results."""
+        with self._lock:
+            rows = self._store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid")
+        return {int(qid): int(position) for qid, position in rows}
+
+    def of(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return matches of a subscription between two positions, neither of them included.
+
+        Raises UnknownSubscription.
+        """
+        one = self._subscriptions()[name]
+        upper = LAST if before is None else before
+        return self._page(_Asked((after, LAST), (upper, 0), limit, newest_first, one), one.__eq__)
+
+    def of_all(
+        self,
+        mine: Callable[[Subscription], bool],
+        *,
+        after: Place = (0, 0),
+        before: Place | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+        prefix: str = "",
+    ) -> Page:
+        """Return matches of all subscriptions that are `mine` between two places.
+
+        The names of those all begin with `prefix`.  Of the matches of one result, that of the
+        subscription that was registered first comes first.  A page may hold fewer than there
+        are, even none, if much of others lies between: ask on from `end`.
+        """
+        upper = before or (LAST, 0)
+        return self._page(_Asked(after, upper, limit, newest_first, prefix=prefix), mine)
+
+    def _page(self, asked: _Asked, mine: Callable[[Subscription], bool]) -> Page:
+        """Read results, more of them each time, until they fill a page."""
+        chunk = asked.limit + 2
+        while True:
+            with self._kept.snapshot():
+                rows = self._rows(asked, chunk)
+                subscribers = self._subscribers(rows.table, mine)
+                first, last, found = self._between(asked, rows, subscribers)
+            if rows.whole or len(found) > asked.limit:
+                return _filled(asked, rows, found)
+            if asked.one is None and chunk >= SCANNED and first <= last:
+                return Page(tuple(found), True, first if asked.newest_first else last, rows.clock)
+            chunk *= 4
+
+    # -- Results ---------------------------------------------------------------------------
+
+    def _rows(self, asked: _Asked, chunk: int) -> _Rows:
+        """Return so many results where the page begins, with their neighbours."""
+        one = asked.one
+        condition, parameters = asked.of
+        found = self._query(
+            f"{_RESULTS} WHERE position BETWEEN ? AND ? {condition}"
+            f" ORDER BY position {'DESC' if asked.newest_first else 'ASC'} LIMIT ?",
+            [asked.low, asked.high, *parameters, chunk],
+        )
+        table = found.sort_by("position")
+        if table.num_rows and (one is None or one.distinct):
+            table = self._with_neighbours(asked, table)
+        ((position, clock),) = self._store.fetch("SELECT position, clock FROM state.progress")
+        return _Rows(table, found.num_rows < chunk, position, clock)
+
+    def _with_neighbours(self, asked: _Asked, table: pa.Table) -> pa.Table:
+        """Return results with those outside that may belong to the first and last one's group."""
+        condition, parameters = asked.of
+        _, qid, doc1, doc2, _ = (column[-1].as_py() for column in table.columns)
+        lead = self._query(
+            f"{_RESULTS} WHERE position < ? {condition} ORDER BY position DESC LIMIT 1",
+            [asked.low, *parameters],
+        )
+        trail = self._query(
+            f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ?"
+            " ORDER BY position",
+            [asked.high, qid, doc1, doc2],
+        )
+        return pa.concat_tables([lead, table, trail])
+
+    def _subscribers(
+        self, table: pa.Table, mine: Callable[[Subscription], bool]
+    ) -> dict[int, list[Subscription]]:
+        by_qid = self._subscriptions().by_qid
+        found = {
+            qid: [one for one in by_qid.get(qid, ()) if mine(one)]
+            for qid in pc.unique(table["qid"]).to_pylist()
+        }
+        return {qid: subscribers for qid, subscribers in found.items() if subscribers}
+
+    def _between(
+        self, asked: _Asked, rows: _Rows, subscribers: Mapping[int, Sequence[Subscription]]
+    ) -> tuple[int, int, list[Match]]:
+        """Return the first and the last position that are sure, and the matches of the page.
+
+        A group that is cut where the results end is not sure; one more match than asked for
+        says that there are more.
+        """
+        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
+        own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
+        results = Results(rows.table.filter(own), splits, self._kept.read_within)
+        matches = Matches(results, subscribers, self._reader)
+        first, last = (0, LAST) if rows.whole else _ends(rows.table)
+        if any(one.distinct for sharers in subscribers.values() for one in sharers):
+            first, last = _sure(results, asked.newest_first, first, last)
+        found: list[Match] = []
+        for match in reversed(matches) if asked.newest_first else matches:
+            inside = asked.after < (match.position, match.number) < asked.before
+            if inside and first <= match.position <= last:
+                found.append(match)
+                if len(found) > asked.limit:
+                    break
+        return first, last, found
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def _query(self, query: str, parameters: Sequence[object]) -> pa.Table:
+        return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
+
+
+def _filled(asked: _Asked, rows: _Rows, found: list[Match]) -> Page:
+    """Return the page of the matches that were found, one of which may be too many."""
+    more = len(found) > asked.limit
+    kept = tuple(found[: asked.limit])
+    end = kept[-1].position if more else 0 if asked.newest_first else rows.position
+    return Page(kept, more, end, rows.clock)
+
+
+def _ends(table: pa.Table) -> tuple[int, int]:
+    """Return the first and the last position of results."""
+    return table["position"][0].as_py(), table["position"][-1].as_py()
+
+
+def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[int, int]:
+    """Return between which positions no group is cut, by the ends of results that go on there."""
+    order = range(len(results)) if newest_first else range(len(results) - 1, -1, -1)
+    edge = first if newest_first else last
+    if not results or results.position(order[0]) != edge:
+        return first, last
+    inner = (at for at in order if results.group(at) != results.group(order[0]))
+    at = next(inner, None)
+    if newest_first:
+        return (LAST if at is None else results.position(at)), last
+    return first, (-1 if at is None else results.position(at))
+
+
+_RESULTS = "SELECT position, qid, doc1, doc2, nodes FROM state.result"
+_OF_ONE = "AND qid = ? AND doc1 >= ? AND doc2 >= ?"
+_OF_SOME = "AND qid IN (SELECT qid FROM state.subscription WHERE starts_with(name, ?))"

@@ -1,0 +1,116 @@
+"""Documents and composites of matches, read from the store on a connection of their own.
+
+A match reads its documents lazily, in whatever thread uses it, while the engine goes on. It never
+touches the engine's connection: DuckDB refuses two calls on one connection at the same time, and
+the engine would see its own transaction fail.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from feeds.xml.xmlparse import parse
+from xscl.documents.composite_events import Composite, composite_of, of_document
+from xscl.documents.document_log import Stored
+from xscl.documents.tree_cache import TreeCache
+from xscl.errors import StoreError
+from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.store.store import Store
+
+
+def _none(doc: int) -> Stored | None:
+    """Return that nothing is known of a document without the store."""
+    return None
+
+
+class MatchReader:
+    """Reads what matches consist of; any thread may use it, one at a time does.
+
+    `store` is a connection of its own (`Store.beside`), which is used under `lock` only. `recent`
+    returns documents that need not be read; it must be callable from any thread.
+    """
+
+    def __init__(self, store: Store, recent: Callable[[int], Stored | None] = _none) -> None:
+        self.store = store
+        self.lock = threading.RLock()
+        self._recent = recent
+        self._trees = TreeCache()
+
+    def close(self) -> None:
+        """Close the connection when no other thread reads."""
+        with self.lock:
+            self.store.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Store]:
+        """Hold the connection, within a transaction that sees one commit, while the block runs."""
+        with self.lock, self.store.telling(), self.store.reading():
+            yield self.store
+
+    def read(self, numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        """Return composites by number and their documents, both of one commit.
+
+        Raises StoreError if one of them is no longer kept.
+        """
+        known = {n: document for n in numbers if (document := self._recent(n)) is not None}
+        if len(known) == len(numbers):
+            return {n: of_document(document) for n, document in known.items()}, known
+        with self.snapshot():
+            return self.read_within(numbers)
+
+    def read_within(
+        self, numbers: set[int]
+    ) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        """Read composites and documents within the caller's `snapshot`."""
+        documents = self._documents(numbers)
+        composites = {n: of_document(document) for n, document in documents.items()}
+        missing = sorted(numbers - composites.keys())
+        if missing:
+            rows = self.store.fetch(
+                "SELECT * FROM state.composite WHERE doc IN (SELECT unnest(?::BIGINT[]))",
+                [missing],
+            )
+            composites.update((number, composite_of(fields)) for number, *fields in rows)
+        if len(composites) < len(numbers):
+            raise _gone()
+        sources = {doc for one in composites.values() for doc in one.sources}
+        documents.update(self._documents(sources - documents.keys()))
+        return composites, documents
+
+    def _documents(self, docs: Collection[int]) -> dict[int, Stored]:
+        recent = ((doc, self._recent(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
+        asked = _missing(docs, found)
+        if asked:
+            rows = self.store.fetch(
+                "SELECT doc, id, ts, first, version, history, clock, rank, base"
+                " FROM state.document WHERE doc IN (SELECT unnest(?::BIGINT[]))",
+                [asked],
+            )
+            found.update((row[0], Stored(*row)) for row in rows)
+        return found
+
+    def tree(self, doc: int) -> Tree:
+        """Return a document's nodes. Raises StoreError if its text is no longer kept."""
+        with self.lock:
+            tree = self._trees.get(doc)
+            if tree is None:
+                rows = self.store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
+                if not rows:
+                    raise _gone()
+                tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
+            return tree
+
+
+def _missing(docs: Iterable[int], found: Mapping[int, Stored]) -> list[int]:
+    return sorted(doc for doc in docs if doc not in found)
+
+
+def _gone() -> StoreError:
+    return StoreError(
+        "the documents of this match are no longer kept",
+        hint="read a match before its subscription is removed, or keep matches longer"
+        " (--keep-matches)",
+    )

@@ -1,0 +1,166 @@
+"""The matches of results: each is expanded to its subscribers when somebody reads it.
+
+Who sees a result is decided here (a test at fan-out): a subscription sees what arrived after it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+
+from templates.sql.relations import INFINITE
+from xscl.documents.lazy import lazy
+from xscl.documents.results import Result, Results, Subscription
+from xscl.subscriptions.match import Match, Reader, match_of
+
+
+class Matches(Sequence[Match]):
+    """The matches of some results, in order: a sequence that is expanded as it is read."""
+
+    def __init__(
+        self,
+        results: Results,
+        subscribers: Mapping[int, Sequence[Subscription]],
+        reader: Reader,
+    ) -> None:
+        self._results = results
+        self._subscribers = subscribers
+        self._reader = reader
+        self._since: dict[int, int] = {}
+
+    @lazy
+    def _ends(self) -> list[int]:
+        """The number of matches up to and with each result."""
+        ends, total = [], 0
+        for index in range(len(self._results)):
+            total += len(self._receivers(index))
+            ends.append(total)
+        return ends
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Match]:
+        for index in range(len(self._results)):
+            for subscription in self._receivers(index):
+                yield self._match(index, subscription)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Match]: ...
+    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(index)
+        result = bisect_right(self._ends, number)
+        before = self._ends[result - 1] if result else 0
+        return self._match(result, self._receivers(result)[number - before])
+
+    def count_first(self) -> int:
+        """Return how many matches the first result has."""
+        return self._ends[0] if self._ends else 0
+
+    @property
+    def streams(self) -> list[int]:
+        """The numbers of the streams of results that these are of."""
+        return list(self._subscribers)
+
+    @property
+    def last(self) -> int:
+        """The position of the last result, 0 if there is none."""
+        return self._results.position(-1) if len(self._results) else 0
+
+    def received(self) -> Counter[str]:
+        """Return how many of the matches each subscription has, by its name; none is expanded."""
+        found = Counter[str]()
+        if not len(self._results):
+            return found
+        ages = self._results.ages()
+        order = np.argsort(ages.qids, kind="stable")
+        ends = np.flatnonzero(np.diff(ages.qids[order])) + 1
+        for rows in np.split(order, ends):
+            firsts, updated, repeats = ages.firsts[rows], ages.updated[rows], ages.repeats[rows]
+            for one in self._subscribers.get(int(ages.qids[rows[0]]), ()):
+                seen = firsts >= one.since
+                if not one.updates:
+                    seen &= ~updated
+                if one.distinct:
+                    seen &= ~repeats
+                if count := int(seen.sum()):
+                    found[one.name] += count
+        return found
+
+    def of_one(self) -> tuple[Subscription, Results]:
+        """Return the results, and the one subscription whose matches these are."""
+        ((subscription,),) = self._subscribers.values()
+        return subscription, self._results
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __add__(self, other: Sequence[Match]) -> list[Match]:
+        return [*self, *other]
+
+    def __radd__(self, other: Sequence[Match]) -> list[Match]:
+        return [*other, *self]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _receivers(self, index: int) -> Sequence[Subscription]:
+        """Return the subscriptions that a result is a match of (a test at fan-out).
+
+        A DISTINCT subscription receives the first result of each group of
+        documents only.
+        """
+        qid, first, updated = self._results.age(index)
+        sharers = self._subscribers.get(qid, ())
+        if not updated and self._plain(qid, sharers) <= first:
+            return sharers
+        return [
+            s
+            for s in sharers
+            if s.since <= first
+            and (s.updates or not updated)
+            and not (s.distinct and self._continues(index))
+        ]
+
+    def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
+        """Return from when on all of a join's subscriptions receive every result."""
+        known = self._since.get(qid)
+        if known is None:
+            distinct = any(s.distinct for s in sharers)
+            known = INFINITE if distinct else max((s.since for s in sharers), default=0)
+            self._since[qid] = known
+        return known
+
+    def _continues(self, index: int) -> bool:
+        return index > 0 and self._results.group(index - 1) == self._results.group(index)
+
+    def _match(self, index: int, subscription: Subscription) -> Match:
+        result = self._results[index]
+        return match_of(
+            subscription, self._grouped(index) if subscription.distinct else result, self._reader
+        )
+
+    def _grouped(self, index: int) -> Result:
+        """Return the results of a group as one, each variable with all its nodes."""
+        group = [self._results[index]]
+        while index + 1 < len(self._results) and self._continues(index + 1):
+            index += 1
+            group.append(self._results[index])
+        nodes = zip(*(result.nodes for result in group), strict=True)
+        united = tuple(tuple(sorted({n for each in column for n in each})) for column in nodes)
+        head = group[0]
+        return replace(head, nodes=united)

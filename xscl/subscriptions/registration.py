@@ -1,0 +1,263 @@
+"""Registration: from a query's text to its place in the store and in the plan, and out again.
+
+What can be refused is refused before anything changes (`compiled`, `planned`);
+the rest is called within a transaction of the engine, which rebuilds what is in
+memory from the store if it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from cep_core import Query
+from templates.processor import Processor
+from templates.registry.registry import Placed, Registry
+from xscl.documents.composite_ids import CompositeStreams
+from xscl.documents.results import XSCL
+from xscl.errors import StoreError, XsclError
+from xscl.planning.compile_cache import Plain, Registrable, Shapes
+from xscl.planning.dataflow import Network
+from xscl.planning.event_queries import LANGUAGES
+from xscl.planning.query_plan import Outline
+from xscl.store.store import Store
+from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.subscriptions import Subscriptions
+
+
+class Registration:
+    """Puts subscriptions into the store and the plan, which stay of one mind."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        processor: Processor,
+        subscriptions: Subscriptions,
+        streams: Streams,
+        numbers: CompositeStreams,
+        network: Network,
+        shapes: Shapes,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._processor = processor
+        self._subscriptions = subscriptions
+        self._streams = streams
+        self._numbers = numbers
+        self._network = network
+        self._shapes = shapes
+
+    # -- Before any change -----------------------------------------------------------------
+
+    def compiled(
+        self, pairs: Iterable[tuple[str, str]], numbered: bool
+    ) -> Iterator[tuple[str, Registrable]]:
+        """Yield names and queries ready to be registered.
+
+        Errors name the row, if rows are `numbered`.
+        """
+        names: set[str] = set()
+        for row, (name, text) in enumerate(pairs, 1):
+            try:
+                yield name, self.compiled_one(name, text, names)
+            except XsclError as error:
+                if numbered:
+                    error.row = row
+                    error.add_note(f"in row {row}, subscription {name!r}")
+                raise
+            names.add(name)
+
+    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
+        """Return a query ready to be registered; `others` are names about to be taken."""
+        self._subscriptions.refuse_taken(name, others)
+        query = self._shapes.prepare(text)
+        self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
+        self._streams.refuse_publisher(name, query.publish)
+        self._refuse_later(query)
+        return query
+
+    def _refuse_later(self, query: Registrable) -> None:
+        if isinstance(query, Outline) and query.publish is not None:
+            self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
+
+    def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
+        """Return a relational query; it sees events that arrive from `since` on."""
+        if language not in LANGUAGES:
+            raise XsclError(
+                f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
+            )
+        if updates:
+            raise XsclError("updates are for queries in XSCL: an event has no versions")
+        self._subscriptions.refuse_taken(name)
+        query = self._network.relational.plan(name, text, language, since)
+        try:
+            self._subscriptions.refuse_publisher(
+                name, query.compiled.reads, query.publishes, relational=True
+            )
+            self._streams.refuse_publisher(name, query.publishes)
+            late = self._streams.latest(query.compiled.reads)
+            self._streams.refuse_later(query.publishes, late)
+        except XsclError:
+            self._network.relational.remove(name)
+            raise
+        return query
+
+    @staticmethod
+    def may_wait(queries: Iterable[Registrable]) -> bool:
+        """Whether all that registering some queries writes but their texts follows from these."""
+        return all(isinstance(query, Plain) for query in queries)
+
+    # -- Within a transaction --------------------------------------------------------------
+
+    def register(
+        self, compiled: Sequence[tuple[str, Registrable]], updates: bool, since: int
+    ) -> None:
+        """Plan queries; they see documents that arrive from `since` on."""
+        for name, query in compiled:
+            if isinstance(query, Plain):
+                self._register_row(name, query, updates, since)
+            else:
+                self._register_planned(name, query, updates, since)
+        self._subscriptions.save()
+        if not self.may_wait(query for _, query in compiled):
+            self._numbers.save()
+        self._read_pairs()
+        self.set_prompt()
+        if any(self._subscriptions[name].ordered for name, _ in compiled):
+            self.save_network()
+
+    def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
+        """Register a query that is nothing but a row of R_T."""
+        placed = self._add(query)
+        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
+        self._network.attach_row(added)
+
+    def _add(self, query: Plain, qid: int | None = None) -> Placed:
+        """Put a query into R_T; `qid` is the number of its row if it is new there."""
+        shape = query.shape
+        two_sided = shape.reduced.two_sided
+        return self._registry.add(
+            shape.reduced,
+            query.definitions,
+            shape.operator,
+            shape.window,
+            max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
+            apart=shape.apart,
+            qid=qid,
+        )
+
+    def _register_planned(self, name: str, query: Outline, updates: bool, since: int) -> None:
+        self._refuse_later(query)  # readers may have come with it
+        planned = self._network.plan(query, since, updates)
+        added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
+        self._network.attach(added, planned)
+
+    def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
+        """Store a relational query that is planned already."""
+        qid = self._numbers.take(_definition(name, language))
+        added = self._subscriptions.add_query(
+            name, text, language, query, qid, since, self._network.relational.events(query)
+        )
+        self._network.attach_query(added, query)
+        self._subscriptions.save()
+        self._numbers.save()
+        self.set_prompt()
+        self.save_network()
+
+    def remove(self, name: str) -> None:
+        """Take a subscription out, and the join state that nothing else needs."""
+        subscription = self._subscriptions[name]
+        pairs = self._network.pairs(subscription)
+        for number in self._network.numbers(subscription):
+            self._numbers.release(number)
+        publish = subscription.publish
+        before = 0 if publish is None else self._streams.lateness(publish)
+        self._subscriptions.remove(name)
+        if publish is not None:
+            self._streams.keep_lateness(publish, before)
+        self._network.detach(subscription)
+        self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
+
+    def save_network(self) -> None:
+        """Write what operators over time keep more and no more."""
+        entries, gone = self._network.take_changes()
+        if gone:
+            self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
+            self._store.fetch("DELETE FROM state.core WHERE number IN (SELECT number FROM gone)")
+        if entries:
+            numbers, packed = zip(*entries, strict=True)
+            columns = [pa.array(numbers, pa.int64()), pa.array(packed, pa.binary())]
+            self._store.insert("state.core", pa.table(columns, names=["number", "entry"]))
+
+    # -- In memory -------------------------------------------------------------------------
+
+    def plan_again(self) -> None:
+        """Put the stored subscriptions into the plan, and give it what it kept.
+
+        Nothing is written, so that a full disk keeps nobody from going on.
+        """
+        self._add_waiting()
+        for subscription in self._subscriptions:
+            if subscription.relational:
+                query = self._network.relational.plan_again(subscription)
+                self._numbers.take(_definition(subscription.name, subscription.language))
+                self._network.attach_query(subscription, query)
+            elif subscription.template:
+                self._network.attach_row(subscription)
+            else:
+                outline = self._shapes.prepare(subscription.query)
+                assert isinstance(outline, Outline), "what is plain is a row of R_T"
+                planned = self._network.plan(outline, subscription.since, subscription.updates)
+                self._network.attach(subscription, planned)
+        self._network.ask_again(self._registry.take_changed())
+        self.set_prompt()
+        entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
+        self._network.restore([(int(number), bytes(entry)) for number, entry in entries])
+
+    def _add_waiting(self) -> None:
+        """Add the rows of R_T again that waited to be written when the process ended.
+
+        They are those of the newest subscriptions, whose numbers have been told.  In the order of
+        registration their variables get numbers in the same order as before, on which depends
+        which of several equal ways to put a query into its template is taken.
+        """
+        registry = self._registry
+        waiting = [s for s in self._subscriptions if s.template and s.qid not in registry]
+        for subscription in waiting:
+            query = self._shapes.prepare(subscription.query)
+            if not isinstance(query, Plain):
+                raise _made_otherwise(subscription.name)
+            placed = self._add(query, subscription.qid)
+            found = placed.template, placed.qid, self._subscriptions.outputs(query, placed)
+            if found != (subscription.template, subscription.qid, subscription.outputs):
+                raise _made_otherwise(subscription.name)
+
+    def set_prompt(self) -> None:
+        """Tell the plan whether some operator over time reads what another one publishes."""
+        self._network.set_prompt(
+            any(
+                self._subscriptions[reader].ordered
+                for stream in self._subscriptions.ordered_streams()
+                for reader in self._subscriptions.readers(stream)
+            )
+        )
+
+    def _read_pairs(self) -> None:
+        """Ask stage 1 for the pairs that are new or have changed."""
+        self._network.ask(self._registry.take_changed())
+
+
+def _made_otherwise(name: str) -> StoreError:
+    return StoreError(
+        f"the join of the subscription {name!r} was not written yet when its process was killed,"
+        " and this release makes another one of its query",
+        hint="open the store once with the release that it was written by, and close that: it"
+        " writes all joins then",
+    )
+
+
+def _definition(name: str, language: str) -> str:
+    """Return what the stream of a relational query's results is known by."""
+    return f"{language} {name}"

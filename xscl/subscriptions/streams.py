@@ -1,0 +1,308 @@
+"""The streams of documents: how late they may be, and which attributes relational queries read.
+
+A stream exists once it is named.  A published one is as late as the latest that it is made of, and
+its attributes are those that its query constructs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from cep_core import Schema
+from xscl.documents.results import Subscription
+from xscl.errors import StreamInUse, XsclError
+from xscl.language.names import EVERYTHING
+from xscl.language.parser import MAX_LATENESS, parse_window
+from xscl.planning.compile import CompiledQuery
+from xscl.planning.compile_cache import MOST, Registrable
+from xscl.planning.event_queries import (
+    Attributes,
+    published_schema,
+    schema_as_text,
+    schema_from,
+    schema_of,
+)
+from xscl.planning.query_plan import Outline
+from xscl.store.store import Store
+from xscl.subscriptions.subscriptions import Subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What is known of a stream: its lateness in ticks, its attributes if any are.
+
+    Documents of a live one come as they happen, within its lateness.
+    """
+
+    name: str
+    lateness: int
+    live: bool
+    schema: Schema | None
+
+
+class Streams:
+    """What is declared of streams, and what follows for published ones."""
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        compiled: Callable[[str], CompiledQuery],
+        prepared: Callable[[str], Registrable],
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._compiled = compiled
+        self._delays = lru_cache(MOST)(lambda query: _delays(prepared(query)))
+        self._latenesses: dict[str, int] = {}
+        self._live: set[str] = set()
+        self._live_readers: list[Subscription] = []
+        self._live_for: tuple[int, ...] = ()
+        self._declared: dict[str, Schema] = {}
+        self._changes = 0
+        self._table: pa.Table | None = None
+        self._table_for: tuple[int, ...] = ()
+        rows = store.fetch("SELECT name, lateness, live, attributes FROM state.stream")
+        for name, lateness, live, attributes in rows:
+            self._latenesses[name] = lateness
+            if live:
+                self._live.add(name)
+            if attributes is not None:
+                self._declared[name] = schema_from(attributes)
+
+    def checked(
+        self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
+    ) -> Declared:
+        """Return what is to be known of a stream.
+
+        Raises StreamInUse if that would change what readers keep.
+        """
+        if not name or name != name.strip() or not name.isprintable():
+            raise XsclError(
+                f"{name!r} cannot be the name of a stream",
+                hint="use letters, without blanks at the ends",
+            )
+        ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
+        if not 0 <= ticks <= MAX_LATENESS:
+            raise XsclError(
+                f"the lateness {ticks} is out of range", hint="a duration such as 1 h, or ticks"
+            )
+        schema = self._declared.get(name) if attributes is None else schema_of(attributes)
+        self._refuse_changes(name, ticks, schema)
+        return Declared(name, ticks, live, schema)
+
+    def declare(self, one: Declared) -> None:
+        """Set what is known of a stream."""
+        self._store.fetch(
+            "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
+            " SET lateness = excluded.lateness, live = excluded.live,"
+            " attributes = excluded.attributes",
+            [one.name, one.lateness, one.live, schema_as_text(one.schema)],
+        )
+        self._changes += 1
+        self._latenesses[one.name] = one.lateness
+        (self._live.add if one.live else self._live.discard)(one.name)
+        if one.schema is not None:
+            self._declared[one.name] = one.schema
+
+    def too_short(self, needed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
+        """Return those of some streams that have to be later, and those that cannot be any more.
+
+        A stream's lateness is fixed as soon as a subscription reads it.
+        """
+        shorter = [name for name, ticks in needed.items() if self._latenesses.get(name, 0) < ticks]
+        fixed = [name for name in shorter if self._subscriptions.readers(name)]
+        return {name: needed[name] for name in shorter if name not in fixed}, fixed
+
+    def make_late(self, needed: Mapping[str, int]) -> None:
+        """Set the lateness of live streams that nobody reads; all else stays as it was declared."""
+        rows = pa.table(
+            {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
+        )
+        self._store.lend("needed", rows)
+        self._store.connection.execute(
+            "INSERT INTO state.stream (name, lateness, live)"
+            " SELECT name, lateness, true FROM needed"
+            " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness, live = true"
+        )
+        self._changes += 1
+        self._live.update(needed)
+        self._latenesses.update(needed)
+
+    def without_attributes(self, streams: Iterable[str]) -> list[str]:
+        """Return those that have none declared, and that no relational query reads."""
+        bare = set(streams) - self._declared.keys()
+        return sorted(name for name in bare if not self._is_read_as_events(name))
+
+    def _is_read_as_events(self, name: str) -> bool:
+        readers = self._subscriptions.readers(name)
+        return any(self._subscriptions[reader].relational for reader in readers)
+
+    def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
+        """Let streams have attributes; those of which nothing was said are live from now on."""
+        self._store.lend("bare", pa.table({"name": pa.array(streams, pa.string())}))
+        self._store.connection.execute(
+            "INSERT INTO state.stream (name, lateness, live, attributes)"
+            " SELECT name, 0, true, $schema FROM bare"
+            " ON CONFLICT (name) DO UPDATE SET attributes = excluded.attributes",
+            {"schema": schema_as_text(schema)},
+        )
+        self._changes += 1
+        self._live.update(name for name in streams if name not in self._latenesses)
+        for name in streams:
+            self._declared[name] = schema
+            self._latenesses.setdefault(name, 0)
+
+    def keep_lateness(self, stream: str, lateness: int) -> None:
+        """Let a stream that is read stay as late as its readers have been told.
+
+        It may have lost a publisher that was the reason.
+        """
+        if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
+            self._store.fetch(
+                "INSERT INTO state.stream (name, lateness, live) VALUES (?, ?, false)"
+                " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness",
+                [stream, lateness],
+            )
+            self._changes += 1
+            self._latenesses[stream] = lateness
+
+    def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
+        readers = self._subscriptions.readers(name)
+        if readers and ticks != self.lateness(name):
+            raise StreamInUse(
+                f"the lateness of {name!r} cannot change while subscriptions read it",
+                hint="set it before the first subscription",
+            )
+        if schema is None or schema == self.schema(name):
+            return
+        for reader in readers:
+            if self._subscriptions[reader].relational:
+                raise StreamInUse(
+                    f"the attributes of {name!r} cannot change while {reader!r} reads them",
+                    hint="set them before the first subscription",
+                )
+
+    def known(self) -> set[str]:
+        """Return the streams that are declared or published."""
+        return {*list(self._latenesses), *self._subscriptions.published()}
+
+    def is_known(self, stream: str) -> bool:
+        """Return whether a stream is declared or published."""
+        return stream in self._latenesses or bool(self._subscriptions.publishers(stream))
+
+    def declared(self, stream: str) -> Schema | None:
+        """Return what was declared of the attributes of a stream."""
+        return self._declared.get(stream)
+
+    def schema(self, stream: str) -> Schema | None:
+        """Return what is known of the attributes of a stream of documents."""
+        if stream in self._declared:
+            return self._declared[stream]
+        for publisher in self._subscriptions.publishers(stream):
+            if not publisher.relational:
+                return published_schema(self._compiled(publisher.query))
+        return None
+
+    def lateness(self, stream: str) -> int:
+        """Return a stream's lateness; a published one has the largest of its inputs."""
+        own = self._latenesses.get(stream, 0)
+        publishers = self._subscriptions.publishers(stream)
+        if not publishers:
+            return own
+        inputs = [
+            self.latest(publisher.reads)
+            if publisher.relational
+            else max(self.lateness(read) + time for read, time in self._delays(publisher.query))
+            for publisher in publishers
+        ]
+        return max(own, *inputs)
+
+    def latest(self, streams: Iterable[str]) -> int:
+        """Return the largest lateness of some streams."""
+        return max(map(self.lateness, streams))
+
+    def is_live(self, stream: str) -> bool:
+        """Return whether a stream is live; a published one is if all that it is made of are."""
+        publishers = self._subscriptions.publishers(stream)
+        if not publishers:
+            return stream in self._live
+        return all(self.is_live(read) for one in publishers for read in one.reads)
+
+    def live_readers(self) -> Sequence[Subscription]:
+        """Return the subscriptions with operators over time that read live streams only.
+
+        It is the same sequence as long as they are the same.
+        """
+        state = self._changes, *self._subscriptions.state
+        if self._live_for != state:
+            ordered = [one for one in self._subscriptions if one.ordered or one.relational]
+            reads = {one.reads for one in ordered}
+            live = {streams for streams in reads if all(map(self.is_live, streams))}
+            self._live_readers = [one for one in ordered if one.reads in live]
+            self._live_for = state
+        return self._live_readers
+
+    def _has_feeds(self, stream: str) -> bool:
+        """Return whether a stream is that of a feed, or a tag of some."""
+        return self._store.has("feed") and bool(
+            self._store.fetch(
+                "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1",
+                [stream, stream],
+            )
+        )
+
+    @property
+    def at_hand(self) -> pa.Table | None:
+        """The table of streams if it need not be made anew."""
+        state = self._changes, *self._subscriptions.state
+        return self._table if self._table_for == state else None
+
+    def table(self) -> pa.Table:
+        """Return the streams that are declared, read or published: stream, lateness, live.
+
+        The lateness of all others is 0.
+        """
+        if (known := self.at_hand) is not None:
+            return known
+        state = self._changes, *self._subscriptions.state
+        read = {stream for one in self._subscriptions for stream in one.reads}
+        made = {one.publish for one in self._subscriptions if one.publish is not None}
+        names = sorted({*self._latenesses, *read, *made})
+        self._table = pa.table(
+            {
+                "stream": pa.array(names, pa.string()),
+                "lateness": pa.array([self.lateness(name) for name in names], pa.int64()),
+                "live": pa.array([self.is_live(name) for name in names], pa.bool_()),
+            }
+        )
+        self._table_for = state
+        return self._table
+
+    def refuse_publisher(self, name: str, stream: str | None) -> None:
+        """Raise if the items of feeds are on the stream that a query would publish."""
+        if stream is not None and (stream == EVERYTHING or self._has_feeds(stream)):
+            raise StreamInUse(
+                f"{name!r} would publish the stream {stream!r}, which has the items of feeds",
+                hint="publish under another name",
+            )
+
+    def refuse_later(self, stream: str | None, lateness: int) -> None:
+        """Raise if a publisher so late makes a stream later than its readers have been told."""
+        if stream is None or not self._subscriptions.readers(stream):
+            return
+        if lateness > self.lateness(stream):
+            raise StreamInUse(
+                f"publishing {stream!r} from later streams would change what its readers keep",
+                hint="subscribe the publisher before its readers",
+            )
+
+
+def _delays(query: Registrable) -> tuple[tuple[str, int], ...]:
+    """Return what a query that publishes reads, and how much later what it publishes is."""
+    assert isinstance(query, Outline), "what publishes is not plain"
+    return query.delays()

@@ -1,0 +1,392 @@
+"""The subscriptions of an engine: who asked for what, and who shares it.
+
+Registration is all or nothing: the rows of a call are written together, and
+the caller's transaction takes back what a failing one has written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from graphlib import TopologicalSorter
+from itertools import islice
+from typing import Any
+
+from cep_core import Query
+from templates.model.join_graph import JoinGraph
+from templates.registry.registry import Placed, Registry
+from xscl.documents.results import Subscription
+from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
+from xscl.planning.compile_cache import Plain, Variable
+from xscl.planning.planner import Planned
+from xscl.planning.query_plan import Outline
+from xscl.store.store import Store
+
+
+class Subscriptions:
+    """All subscriptions, by name and by the row of R_T that they share."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._by_name: dict[str, Subscription] = {}
+        self.by_qid: dict[int, list[Subscription]] = {}  # a removal makes a new list
+        self._publishers: dict[str, list[Subscription]] = {}
+        self._readers: dict[str, dict[str, None]] = {}
+        self._new: list[Subscription] = []
+        self._next = 1
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self._by_name.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def get(self, name: str) -> Subscription | None:
+        """Return a subscription, None if there is none of that name."""
+        return self._by_name.get(name)
+
+    def __getitem__(self, name: str) -> Subscription:
+        """Return a subscription; an unknown name raises with the nearest known ones."""
+        found = self._by_name.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self._by_name, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them"
+            raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
+        return found
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What is the same only as long as nobody has come or gone: numbers grow."""
+        return len(self._by_name), self._next
+
+    def streams(self) -> Mapping[str, Iterable[str]]:
+        """Return, for each stream that is read, the names of its subscriptions."""
+        return self._readers
+
+    def readers(self, stream: str) -> Iterable[str]:
+        """Return the names of the subscriptions that read a stream."""
+        return self._readers.get(stream, {})
+
+    def publishers(self, stream: str) -> list[Subscription]:
+        """Return the subscriptions that publish a stream."""
+        return self._publishers.get(stream, [])
+
+    def published(self) -> list[str]:
+        """Return the streams that subscriptions publish."""
+        return list(self._publishers)
+
+    @property
+    def publishes(self) -> bool:
+        """Whether any subscription publishes."""
+        return bool(self._publishers)
+
+    def add(
+        self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
+    ) -> Subscription:
+        """Register a query, which is planned, under a name; `save` makes it durable."""
+        self.refuse_taken(name)
+        self.refuse_publisher(name, query.streams, query.publish, relational=False)
+        root = planned.root
+        assert root is not None
+        places = {component: place for place, component in enumerate(root.components)}
+        subscription = Subscription(
+            self._next,
+            name,
+            query.source,
+            planned.placed[-1].template if root.plain else 0,
+            root.number,
+            tuple((places[query.places[name]], name) for name in root.nodes),
+            since,
+            query.distinct,
+            updates,
+            query.publish,
+            query.streams,
+            planned.ordered,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def add_row(
+        self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
+    ) -> Subscription:
+        """Register a query that is a row of R_T under a name, which nobody has."""
+        subscription = Subscription(
+            self._next,
+            name,
+            plain.source,
+            placed.template,
+            placed.qid,
+            self.outputs(plain, placed),
+            since,
+            plain.shape.distinct,
+            updates,
+            reads=plain.streams,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
+        """Return the variables that the results of a row of R_T bind for a query, in order."""
+        graph = self._registry.members[placed.template].template.graph
+        return _outputs(graph, placed.order, plain.shape.outputs)
+
+    def add_query(
+        self,
+        name: str,
+        text: str,
+        language: str,
+        query: Query,
+        qid: int,
+        since: int,
+        events: str,
+    ) -> Subscription:
+        """Register a relational query, which is planned, under a name.
+
+        `events` are the schemas of the documents that it reads as events.
+        """
+        self.refuse_taken(name)
+        reads = tuple(dict.fromkeys(query.compiled.reads))
+        self.refuse_publisher(name, reads, query.publishes, relational=True)
+        subscription = Subscription(
+            *(self._next, name, text, 0, qid, (), since),
+            publish=query.publishes,
+            reads=reads,
+            ordered=True,
+            language=language,
+            columns=query.schema.names,
+            events=events,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def save(self) -> None:
+        """Write what was added since the last time."""
+        self._store.insert_rows("state.subscription", map(_row, self._new))
+        self._new.clear()
+
+    def remove(self, name: str) -> None:
+        """Remove a subscription; raises StreamInUse while others read what it publishes."""
+        subscription = self[name]
+        self.refuse_orphans(name)
+        del self._by_name[name]
+        for stream in subscription.reads:
+            del self._readers[stream][name]
+            if not self._readers[stream]:
+                del self._readers[stream]
+        self._forget_publisher(subscription)
+        left = [s for s in self.by_qid[subscription.qid] if s is not subscription]
+        if left:
+            self.by_qid[subscription.qid] = left
+        else:
+            del self.by_qid[subscription.qid]
+            self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
+        self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        if subscription.number == self._next - 1:  # nobody has its number again
+            self._store.set_meta(subscriptions=self._next - 1)
+        self._forget_deliveries(name)
+
+    def _forget_deliveries(self, name: str) -> None:
+        """Remove where matches are delivered: whoever has the name next is somebody else."""
+        self._store.fetch(
+            "DELETE FROM state.dead_letter WHERE endpoint IN"
+            " (SELECT id FROM state.endpoint WHERE subscription = ?)",
+            [name],
+        )
+        for table in ("endpoint", "secret_address"):
+            self._store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
+
+    def dependents(self, name: str) -> tuple[str, ...]:
+        """Return a subscription and those that could not stay without it, the readers first."""
+        doomed = {self[name].name: self[name]}
+        growing = True
+        while growing:
+            lost = {
+                one.publish
+                for one in doomed.values()
+                if one.publish and all(p.name in doomed for p in self.publishers(one.publish))
+            }
+            found = {s.name: s for s in self if not lost.isdisjoint(s.reads)}
+            growing = not found.keys() <= doomed.keys()
+            doomed |= found
+        readers = {
+            name: [s.name for s in doomed.values() if one.publish in s.reads]
+            for name, one in doomed.items()
+        }
+        return tuple(TopologicalSorter(readers).static_order())
+
+    def _forget_publisher(self, subscription: Subscription) -> None:
+        if subscription.publish is not None:
+            left = [s for s in self.publishers(subscription.publish) if s is not subscription]
+            self._publishers[subscription.publish] = left
+            if not left:
+                del self._publishers[subscription.publish]
+
+    def _know(self, subscription: Subscription) -> None:
+        self._by_name[subscription.name] = subscription
+        for stream in subscription.reads:
+            self._readers.setdefault(stream, {})[subscription.name] = None
+        self.by_qid.setdefault(subscription.qid, []).append(subscription)
+        if subscription.publish is not None:
+            self._publishers.setdefault(subscription.publish, []).append(subscription)
+
+    def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
+        """Raise if a name is in use, here or among others that are about to be registered."""
+        plain = name.isprintable() or not any(map(_is_control, name))
+        if not name or name != name.strip() or not plain:
+            raise XsclError(
+                f"{name!r} cannot be the name of a subscription",
+                hint="use letters, without blanks at the ends",
+            )
+        if name in self._by_name or name in others:
+            raise NameTaken(
+                f"there is a subscription named {name!r} already",
+                hint="unsubscribe it first, or choose another name",
+            )
+
+    def refuse_publisher(
+        self, name: str, reads: Iterable[str], target: str | None, *, relational: bool
+    ) -> None:
+        """Raise if the stream that a query publishes would reach the query itself.
+
+        Or if others publish it in another language: the rows of one stream have one schema.
+        """
+        if target is None:
+            return
+        for other in self.publishers(target):
+            if other.relational != relational:
+                raise NameTaken(
+                    f"{other.name!r} publishes the stream {target!r} in {other.language}",
+                    hint="publish under another name",
+                )
+        reached = self._made_from(target)
+        for stream in reads:
+            if stream in reached:
+                raise StreamCycle(
+                    f"{name!r} would publish {target!r}, from which the stream {stream!r}"
+                    " that it reads is made: a cycle",
+                    hint="publish under another name",
+                )
+
+    def _made_from(self, stream: str) -> set[str]:
+        """Return a stream, and those that are published of what is read of it."""
+        found, pending = {stream}, [stream]
+        while pending:
+            for name in self.readers(pending.pop()):
+                following = self._by_name[name].publish
+                if following is not None and following not in found:
+                    found.add(following)
+                    pending.append(following)
+        return found
+
+    def refuse_orphans(self, name: str) -> None:
+        """Raise if others read what only this subscription publishes."""
+        subscription = self[name]
+        stream = subscription.publish
+        if stream is None or len(self.publishers(stream)) > 1:
+            return
+        readers = list(islice(self.readers(stream), 3))
+        if readers:
+            raise StreamInUse(
+                f"{subscription.name!r} publishes the stream {stream!r}, which"
+                f" {', '.join(map(repr, readers))} still reads",
+                hint="unsubscribe the readers first, or all at once with cascade (--cascade)",
+            )
+
+    def ordered_streams(self) -> set[str]:
+        """Return the published streams whose documents come from operators over time."""
+        found: set[str] = set()
+        growing = True
+        while growing:
+            before = len(found)
+            for publishers in self._publishers.values():
+                for one in publishers:
+                    if one.publish and (one.ordered or not found.isdisjoint(one.reads)):
+                        found.add(one.publish)
+            growing = len(found) > before
+        return found
+
+    def _load(self) -> None:
+        rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
+        for row in rows:
+            self._know(_from_row(*row))
+        uses = Counter(one.qid for one in self if one.template)
+        self._registry.load(uses.items())
+        self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
+
+
+def _from_row(
+    number: int,
+    name: str,
+    query: str,
+    template: int,
+    qid: int,
+    outputs: list[str],
+    places: list[int],
+    *rest: Any,
+) -> Subscription:
+    named = tuple(zip(places, outputs, strict=True))
+    since, distinct, updates, publish, reads, ordered, language, columns, events = rest
+    return Subscription(
+        *(number, name, query, template, qid, named, since, distinct, updates, publish),
+        tuple(reads),
+        ordered,
+        language,
+        tuple(columns),
+        events,
+    )
+
+
+_ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
+
+
+@lru_cache(_ORDERS)
+def _outputs(
+    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
+) -> tuple[Variable, ...]:
+    """Return the variables of a minor that the results of its template bind, the left ones first.
+
+    `order` says which node of the minor takes each position of the template.
+    """
+    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
+    return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
+
+
+def _is_control(character: str) -> bool:
+    """Return whether a character is for control, ends a line, or is half of another."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def _row(s: Subscription) -> tuple[object, ...]:
+    """Return a subscription as it is stored, in the order of `state.subscription`."""
+    return (
+        s.number,
+        s.name,
+        s.query,
+        s.template,
+        s.qid,
+        [name for _, name in s.outputs],
+        [place for place, _ in s.outputs],
+        s.since,
+        s.distinct,
+        s.updates,
+        s.publish,
+        list(s.reads),
+        s.ordered,
+        s.language,
+        list(s.columns),
+        s.events,
+    )

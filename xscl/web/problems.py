@@ -1,0 +1,84 @@
+"""Problems as pages: what is wrong, where, and what to do; nobody signed in is sent to sign in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
+
+from feeds.errors import FeedError
+from feeds.spool import SpoolError
+from xscl.errors import QueryError, XsclError
+from xscl.service.accounts import Account
+from xscl.service.problems import Problem, of_error
+from xscl.web.rendering import page
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A problem as a page tells it; the excerpt has a caret below the place."""
+
+    title: str
+    detail: str
+    hint: str | None = None
+    excerpt: str = ""
+    line: int = 0
+    column: int = 0
+
+
+def told(error: Exception, reader: Account, source: str = "") -> Told:
+    """Return what a page tells of an error in a text, as a user may read it."""
+    problem = error if isinstance(error, Problem) else of_error(error, reader.number)
+    title = problem.status.phrase
+    line, column = getattr(error, "line", None), getattr(error, "column", None)
+    if isinstance(error, QueryError):
+        source = error.source
+    if line is None or column is None or not source:
+        return Told(title, problem.detail, problem.hint)
+    _, text, caret, *_ = str(QueryError("", source, line, column)).split("\n")
+    excerpt = f"{reader.shown(text).removeprefix('  ')}\n{caret.removeprefix('  ')}"
+    where = f"Line {line}, column {column}: {problem.detail}"
+    return Told(title, where, problem.hint, excerpt, line, column)
+
+
+class PageRoute(APIRoute):
+    """A route whose problems are told by a page."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the route's handler, with what it raises turned into an answer."""
+        handler = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except (Problem, XsclError, FeedError, SpoolError) as error:
+                return _answer(request, error)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                detail = f"{first['loc'][-1]}: {first['msg']}"
+                return _page(request, Problem(422, "invalid_request", detail))
+
+        return handled
+
+
+def _answer(request: Request, error: Exception) -> Response:
+    number = getattr(request.state, "account", 0)
+    problem = error if isinstance(error, Problem) else of_error(error, number)
+    if problem.status is HTTPStatus.UNAUTHORIZED:
+        back = request.url.path if request.method == "GET" else "/"
+        return RedirectResponse(f"/sign-in?{urlencode({'next': back})}", HTTPStatus.SEE_OTHER)
+    return _page(request, problem)
+
+
+def _page(request: Request, problem: Problem) -> Response:
+    shown = Told(problem.status.phrase, problem.detail, problem.hint)
+    return page(
+        request, "problem.html", None, status=problem.status, headers=problem.headers, error=shown
+    )

@@ -1,0 +1,104 @@
+"""Pages from templates, with the headers that say what a page may load and do.
+
+Templates escape everything; a picture is the only markup that code makes, and lxml writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from importlib import resources
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from xscl.drawing import Picture
+from xscl.service.accounts import Account
+from xscl.time_format import duration, moment
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
+"""With no-referrer a browser would hide from us that our own forms are ours (`Origin: null`)."""
+THEMES = ("auto", "light", "dark")
+THEME = "xscl_theme"
+"""The cookie that remembers light or dark."""
+
+VIEWS = (
+    ("/", "Matches"),
+    ("/subscriptions", "Subscriptions"),
+    ("/feeds", "Feeds"),
+    ("/witnesses", "Witnesses"),
+    ("/plan", "Plan"),
+    ("/status", "Status"),
+    ("/gallery", "Gallery"),
+)
+
+
+def _picture(picture: Picture) -> Markup:
+    """Return a picture's markup: elements that lxml has escaped."""
+    return Markup(picture.svg())
+
+
+def when(ticks: int | None) -> str:
+    """Return a time as people read it, in UTC; "never" for none."""
+    if ticks is None:
+        return "never"
+    try:
+        return datetime.fromtimestamp(ticks / 1e6, UTC).strftime("%d %b %Y, %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return str(ticks)
+
+
+def _counted(number: int, what: str) -> str:
+    """Return a number with its noun: `1 match`, `2,000 matches`."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{number:,} {what}{'es' if what.endswith(('ch', 's')) else 's'}"
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("xscl.web"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters.update(
+    picture=_picture, when=when, moment=moment, counted=_counted, duration=duration
+)
+_TEMPLATES.globals.update(views=VIEWS, themes=THEMES)
+
+
+def static(name: str) -> bytes | None:
+    """Return a file that pages load, None if there is none of that name."""
+    found = resources.files("xscl.web") / "static" / name
+    return found.read_bytes() if "/" not in name and found.is_file() else None
+
+
+def page(
+    request: Request,
+    template: str,
+    account: Account | None,
+    *,
+    status: int = HTTPStatus.OK,
+    headers: Mapping[str, str] | None = None,
+    **shown: Any,
+) -> HTMLResponse:
+    """Return a page; `account` is who reads it, None for nobody in particular."""
+    theme = request.cookies.get(THEME, "auto")
+    text = _TEMPLATES.get_template(template).render(
+        account=account,
+        signed_in=account is not None and bool(request.cookies.get("xscl_session")),
+        theme=theme if theme in THEMES else "auto",
+        here=request.url.path,
+        place=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        **shown,
+    )
+    return HTMLResponse(text, status, {**HEADERS, **(headers or {})})

@@ -1,0 +1,33 @@
+"""All views of the page in one router."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from xscl.web.views import (
+    deliveries,
+    editing,
+    following,
+    gallery,
+    matches,
+    plan,
+    signin,
+    state,
+    subscriptions,
+    witnesses,
+)
+
+router = APIRouter()
+for view in (
+    matches,
+    editing,
+    subscriptions,
+    deliveries,
+    following,
+    witnesses,
+    plan,
+    state,
+    gallery,
+    signin,
+):
+    router.include_router(view.router)

@@ -1,0 +1,143 @@
+"""The editor: a query is checked while it is written, tried on history, and saved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.errors import QueryError, XsclError
+from xscl.language.windows import refuse_bare_windows
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem
+from xscl.service.routes import subscriptions
+from xscl.service.routes.inspection import SECONDS
+from xscl.service.subscribing import Wanted, subscribe
+from xscl.subscriptions.match import Match
+from xscl.web.cards import Shown, shown
+from xscl.web.gallery import case_of
+from xscl.web.problems import PageRoute, told
+from xscl.web.rendering import page
+from xscl.web.views.subscriptions import drawing
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+SHOWN = 10
+"""Matches of a trial that are shown."""
+SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
+
+Text = Annotated[str, Form(max_length=65_536)]
+
+
+@router.get("/subscribe")
+def blank(
+    request: Request,
+    here: Here,
+    who: Who,
+    example: Annotated[str, Query(max_length=100)] = "",
+    draft: Annotated[str, Query(alias="from", max_length=500)] = "",
+) -> HTMLResponse:
+    """Return the editor, empty, with an example, or with a subscription's query."""
+    case = case_of(example)
+    if draft:
+        query = subscriptions.shown(here, who, subscriptions.existing(here, who, draft)).query
+        return _editor(request, who, query=query, name=f"{draft}-2")
+    if case is None:
+        return _editor(request, who)
+    return _editor(request, who, query=case.query, name=case.slug, case=case, since="30d")
+
+
+@router.post("/subscribe/check")
+def check(request: Request, who: Who, query: Text) -> HTMLResponse:
+    """Return what is wrong with a query, or its join graph."""
+    return page(request, "checked.html", who, **_checked(query, who))
+
+
+@router.post("/subscribe")
+def submit(
+    request: Request,
+    here: Here,
+    who: Who,
+    query: Text,
+    do: Annotated[Literal["try", "save"], Form()],
+    name: Annotated[str, Form(max_length=200)] = "",
+    since: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
+    """Try a query, or save it and go to its page; what is wrong is told in the editor."""
+    text, called = query.replace("\r\n", "\n"), name.strip()
+    given: dict[str, Any] = {"query": text, "name": called, "since": since}
+    try:
+        refuse_bare_windows(text)
+        if do == "save":
+            _save(here, who, called, text)
+            return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
+        found = _tried(here, who, text, since)
+    except (XsclError, Problem) as error:
+        wrong = {"error": told(error, who), "drawn": None}
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        return _editor(request, who, status=status, **given, checked=wrong)
+    words = next((words for value, words in SPANS if value == since), since)
+    words = words if not since else f"the last {words}"
+    cards = _cards(found)
+    return _editor(request, who, **given, tried=cards, tried_total=len(found), tried_words=words)
+
+
+def _save(here: Installation, who: Account, name: str, query: str) -> None:
+    if not re.fullmatch(r"\S(.*\S)?", name):
+        raise XsclError("the subscription needs a name", hint="any words will do")
+    subscribe(here, who, Wanted(name, query))
+
+
+def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
+    """Return what a query would have matched; raises what is wrong with it."""
+    resolved = here.resolver.resolve(who, query)
+    with here.questions.hold(who.number), resolved.as_written():
+        return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
+
+
+def _cards(found: Sequence[Match]) -> list[Shown]:
+    """Return the last matches of a trial, the newest first."""
+    last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
+    return [shown(found[index], "tried") for index in last]
+
+
+def _checked(query: str, who: Account) -> dict[str, Any]:
+    """Return what is shown beside a query: what is wrong with it, or its picture."""
+    if not query.strip():
+        return {"error": None, "drawn": None}
+    try:
+        refuse_bare_windows(query)
+        return {"error": None, "drawn": drawing(query)}
+    except QueryError as error:
+        return {"error": told(error, who), "drawn": None}
+
+
+def _editor(
+    request: Request,
+    who: Account,
+    *,
+    status: int = HTTPStatus.OK,
+    query: str = "",
+    checked: dict[str, Any] | None = None,
+    **given: Any,
+) -> HTMLResponse:
+    shown: dict[str, Any] = {
+        "name": "",
+        "since": "7d",
+        "case": None,
+        "tried": None,
+        "tried_total": 0,
+        "tried_words": "",
+        "spans": SPANS,
+    }
+    beside = _checked(query, who) if checked is None else checked
+    return page(
+        request, "subscribe.html", who, status=status, query=query, **(shown | given), **beside
+    )

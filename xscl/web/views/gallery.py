@@ -1,0 +1,43 @@
+"""The gallery: use cases with what they find; their sample items can be taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from feeds.documents import Document
+from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.web.cards import Shown, shown
+from xscl.web.gallery import all_found, cases, documents
+from xscl.web.problems import PageRoute
+from xscl.web.rendering import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/gallery")
+def gallery(request: Request, who: Who) -> HTMLResponse:
+    """Return the page of the use cases."""
+    return page(request, "gallery.html", who, cases=cases(), found=examples())
+
+
+@router.post("/gallery/load")
+def load(here: Here, who: TheOperator) -> RedirectResponse:
+    """Take the sample items in, as if they had come in the last days."""
+
+    def made() -> tuple[Sequence[Document], int]:
+        now = here.clock.now()
+        return documents(now), now
+
+    here.spool.append_in_turn(made)
+    return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+
+
+@lru_cache(maxsize=1)
+def examples() -> dict[str, Shown]:
+    """Return the last match of each use case, as it is shown."""
+    return {slug: shown(found[-1], slug) for slug, found in all_found().items()}

@@ -1,0 +1,139 @@
+"""Matches, the newest first; what is new since then; the first minute of an empty installation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.routes.subscriptions import PUBLIC, existing
+from xscl.service.showing import document_name
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.match_pages import Page, Place
+from xscl.web.cards import Shown, shown
+from xscl.web.gallery import cases
+from xscl.web.problems import PageRoute
+from xscl.web.rendering import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+LIMIT = 20
+LAST = 1 << 31
+"""More than the number of any subscription."""
+
+Written = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
+Name = Annotated[str, Query(max_length=500)]
+
+
+@router.get("/")
+def matches(
+    request: Request, here: Here, who: Who, before: Written | None = None, subscription: Name = ""
+) -> HTMLResponse:
+    """Return the page of matches, or where there is nothing yet, what to do first."""
+    if before is None and not subscription and not _has_any(here, who):
+        return _guide(request, here, who)
+    end = _end(here)  # before the page is read: what comes meanwhile is news
+    found = _page(here, who, subscription, before=None if before is None else _place(before))
+    listed = cards(who, found.matches)
+    older = None
+    if found.more:
+        last = listed[-1].place if len(listed) == LIMIT else (found.end, 0)
+        asked = {"before": _written(last), "subscription": subscription}
+        older = "/?" + urlencode({name: value for name, value in asked.items() if value})
+    return page(
+        request,
+        "matches.html",
+        who,
+        matches=listed,
+        subscription=subscription,
+        first=before is None,
+        newest=_written(listed[0].place if listed else end),
+        older=older,
+    )
+
+
+@router.get("/matches/news")
+def news(
+    request: Request, here: Here, who: Who, after: Written, subscription: Name = ""
+) -> HTMLResponse:
+    """Return the matches after a place, the newest first, and in headers where to go on."""
+    found = _page(here, who, subscription, after=_place(after))
+    listed = cards(who, found.matches)
+    reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
+    headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
+    return page(request, "news.html", who, headers=headers, matches=listed[::-1])
+
+
+def cards(who: Account, found: tuple[Match, ...]) -> list[Shown]:
+    """Return matches as their user sees them."""
+    return [
+        shown(
+            match,
+            who.own(match.subscription) or match.subscription,
+            lambda document: document_name(who, document),
+        )
+        for match in found
+    ]
+
+
+def _page(
+    here: Installation,
+    who: Account,
+    subscription: str,
+    *,
+    before: Place | None = None,
+    after: Place | None = None,
+) -> Page:
+    """Return a page of a user's matches, or of one subscription's: after a place, or the newest."""
+    newest = after is None
+    if subscription:
+        found = existing(here, who, subscription)
+        return here.engine.matches_of(
+            found.name,
+            after=0 if after is None else after[0],
+            before=None if before is None else before[0],
+            limit=LIMIT,
+            newest_first=newest,
+        )
+    return here.engine.host.log.pages().of_all(
+        lambda one: who.own(one.name) is not None,
+        after=after or (0, 0),
+        before=before,
+        limit=LIMIT,
+        newest_first=newest,
+    )
+
+
+def _place(written: str) -> Place:
+    position, _, number = written.partition(".")
+    return int(position), int(number)
+
+
+def _written(place: Place) -> str:
+    return f"{place[0]}.{place[1]}"
+
+
+def _end(here: Installation) -> Place:
+    """Return the place after all that has been found."""
+    with here.reading() as store:
+        return store.progress("position"), LAST
+
+
+def _has_any(here: Installation, who: Account) -> bool:
+    """Whether a user has a subscription."""
+    own = PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
+    with here.reading() as store:
+        return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))
+
+
+def _guide(request: Request, here: Installation, who: Account) -> HTMLResponse:
+    with here.reading() as store:
+        documents = store.progress("next_doc") - 1 if who.is_operator else 0
+    with here.feeds_lock:
+        feeds = len(here.feeds.owned(who.qualify(""), "", 1_000))
+    return page(request, "guide.html", who, documents=documents, feeds=feeds, cases=cases())

@@ -1,0 +1,84 @@
+"""Signing in with a token, which is traded for a cookie that only this site is sent."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.service.client_address import is_https
+from xscl.service.dependencies import COOKIE, NO_TOKEN, Here, client_address
+from xscl.service.installation import Installation
+from xscl.service.tokens import SESSION
+from xscl.web.links import on_site
+from xscl.web.problems import PageRoute, Told
+from xscl.web.rendering import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/sign-in")
+def ask(
+    request: Request, here: Here, next: Annotated[str, Query(max_length=4_000)] = "/"
+) -> HTMLResponse:
+    """Return the page that asks for a token, and says so if none exists."""
+    return page(request, "signin.html", None, next=on_site(next), error=_none_exists(here))
+
+
+@router.post("/sign-in")
+def sign_in(
+    request: Request,
+    here: Here,
+    token: Annotated[str, Form(max_length=200)],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Sign in, and go where the browser wanted to."""
+    token = token.strip()
+    account = here.tokens.owner(token)
+    if account is None:
+        status, error = _refused(request, here)
+        return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
+    _, session = here.tokens.create(
+        account, "a browser", lifetime=SESSION, session=True, parent=token
+    )
+    answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
+    answer.set_cookie(
+        COOKIE,
+        session,
+        max_age=SESSION // 1_000_000,
+        samesite="strict",
+        httponly=True,
+        secure=is_https(request.scope, here.settings.trusted_proxies),
+    )
+    return answer
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, here: Here) -> RedirectResponse:
+    """Sign out: the session ends, not only its cookie."""
+    given = request.cookies.get(COOKIE)
+    if given:
+        here.tokens.end_session(given)
+    answer = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
+    answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
+    return answer
+
+
+def _none_exists(here: Installation) -> Told | None:
+    """Return what to do about a service that asks for tokens and has none."""
+    if here.settings.is_open or here.tokens.of():
+        return None
+    return Told("No token", "No token exists yet", NO_TOKEN)
+
+
+def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, Told]:
+    """Return what is told for a wrong token; who has tried too often has to wait."""
+    if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
+        words = "Too many wrong tokens came from your address"
+        return HTTPStatus.TOO_MANY_REQUESTS, Told("Wait", words, "wait a minute")
+    if (none := _none_exists(here)) is not None:
+        return HTTPStatus.UNAUTHORIZED, none
+    words = "The token is wrong, revoked or over"
+    return HTTPStatus.UNAUTHORIZED, Told("Wrong token", words, "it begins with xscl_")

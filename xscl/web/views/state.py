@@ -1,0 +1,101 @@
+"""How the service is doing, and the files that pages load."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Header, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.polling.arrival_clock import way_back
+from xscl.polling.feed_repository import ticks
+from xscl.service.dependencies import Here, TheOperator
+from xscl.service.problems import not_found
+from xscl.time_format import ticks_of_time
+from xscl.web.links import on_site
+from xscl.web.problems import PageRoute
+from xscl.web.rendering import THEME, THEMES, page, static, when
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+YEAR = 365 * 86_400
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the page of status; `bad` asks for a look."""
+
+    name: str
+    value: str
+    note: str = ""
+    bad: bool = False
+
+
+@router.get("/status")
+def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
+    """Return the figures that the service has written last."""
+    written = here.home.read_status() or {}
+    return page(
+        request,
+        "status.html",
+        who,
+        figures=list(_figures(written)) if written else [],
+        written=ticks_of_time(written["written"]) if written else None,
+    )
+
+
+def _figures(of: dict[str, Any]) -> Iterator[Figure]:
+    lag = float(of["lag"])
+    yield Figure("Waiting", f"{of['waiting']:,}", f"the oldest for {lag:.0f} s", lag > 60)
+    yield Figure("Matches kept", f"{of['matches']:,}")
+    history = f"{of['history']:,} of them history of feeds"
+    yield Figure("Documents taken in", f"{of['documents']:,}", history)
+    yield Figure("Documents published", f"{of['published']:,}", "made of matches")
+    joins = f"{of['joins']:,} joins, {of['templates']:,} templates"
+    yield Figure("Subscriptions", f"{of['subscriptions']:,}", joins)
+    failing = of["feeds_failing"]
+    yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
+    yield Figure("Streams", f"{of['streams']:,}")
+    rejected, late = of["rejected"], of["late"]
+    yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
+    yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
+    yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
+    if stalled := of.get("stalled"):
+        note = f"segment {stalled['segment']} waits, and nothing was committed"
+        yield Figure("Consumer stalled", f"{stalled['seconds']:,.0f} s", note, True)
+    state, ahead = of.get("wall_clock", "ok"), of.get("wall_clock_ahead", 0.0)
+    if state != "ok":
+        note = way_back(state, ahead, ticks())
+        yield Figure("Wall clock", f"{ahead:+,.0f} s", note, True)
+    if of["clock"] is not None:
+        yield Figure("Clock", when(ticks_of_time(of["clock"])), "the latest time among documents")
+
+
+@router.post("/theme")
+def theme(
+    theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
+) -> RedirectResponse:
+    """Remember light or dark, and go back."""
+    answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+    if theme in THEMES:
+        answer.set_cookie(THEME, theme, max_age=YEAR, samesite="strict", httponly=True)
+    return answer
+
+
+@router.get("/static/{name}")
+def file(name: str, if_none_match: Annotated[str, Header()] = "") -> Response:
+    """Return a file that pages load."""
+    found = static(name)
+    if found is None:
+        raise not_found("file", name)
+    tag = f'"{hashlib.blake2b(found, digest_size=8).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag == if_none_match:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    kind = _TYPES[name.rpartition(".")[2]]
+    return Response(found, media_type=kind, headers=headers)

@@ -1,0 +1,219 @@
+"""Subscriptions: the list, one with its join graph and matches, unsubscribing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from feeds.formats.times import SECOND
+from xscl.delivery.endpoint import Kind
+from xscl.documents.results import XSCL
+from xscl.drawing import Picture, draw_query
+from xscl.planning.compile import compile_query
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.routes import deliveries, subscriptions, syndication
+from xscl.service.subscribing import unsubscribe
+from xscl.time_format import duration
+from xscl.web.problems import PageRoute, Told
+from xscl.web.rendering import page
+from xscl.web.views.matches import cards
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+LIMIT = 50
+MATCHES = 5
+LETTERS = 20
+"""Refused messages of an endpoint that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A subscription in the list; `sharers` have the same join."""
+
+    name: str
+    query: str
+    language: str
+    publish: str | None
+    sharers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where matches are delivered: what the API shows, in words, and the last that it refused.
+
+    `behind` says that there is something that it has not looked at yet.
+    """
+
+    shown: deliveries.ShownEndpoint
+    to: str
+    behind: bool
+    every: str
+    letters: list[deliveries.ShownLetter]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was written into the form for deliveries, shown again beside what is wrong with it."""
+
+    kind: Kind = "webhook"
+    to: str = ""
+    every: str = ""
+
+
+NOTHING = Given()
+
+
+@router.get("/subscriptions")
+def listed(
+    request: Request,
+    here: Here,
+    who: Who,
+    q: Annotated[str, Query(max_length=200)] = "",
+    after: Annotated[str, Query(max_length=500)] = "",
+) -> HTMLResponse:
+    """Return a page of the list, by name."""
+    total, rows = _rows(here, who, q, after)
+    more = len(rows) > LIMIT
+    asked = {"q": q, "after": rows[LIMIT - 1].name} if more else {}
+    return page(
+        request,
+        "subscriptions.html",
+        who,
+        total=total,
+        rows=rows[:LIMIT],
+        q=q,
+        next="/subscriptions?" + urlencode(asked) if more else None,
+    )
+
+
+def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, list[Row]]:
+    """Return how many subscriptions a user has, and those of a page with one more."""
+    own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
+    with here.reading() as store:
+        ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
+        rows = store.fetch(
+            "WITH mine AS (SELECT * FROM state.subscription"
+            f" WHERE {own} AND name > ? AND contains(lower(name), lower(?))"
+            f" ORDER BY name LIMIT {LIMIT + 1})"
+            " SELECT name, query, language, publish, qid, (SELECT count(*) FROM"
+            f" state.subscription WHERE qid = mine.qid AND {own})"
+            " FROM mine ORDER BY name",
+            [who.qualify(after) if after else "", q],
+        )
+    shown = [
+        Row(
+            who.own(name) or name,
+            here.resolver.written(who, query) if language == XSCL else query,
+            language,
+            None if publish is None else who.own(publish),
+            sharers,
+        )
+        for name, query, language, publish, _, sharers in rows
+    ]
+    return total, shown
+
+
+@router.get("/subscriptions/{name:path}")
+def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
+    """Return the page of a subscription."""
+    return show(request, here, who, name)
+
+
+def show(
+    request: Request,
+    here: Installation,
+    who: Account,
+    name: str,
+    *,
+    status: int = HTTPStatus.OK,
+    wrong: Told | None = None,
+    given: Given = NOTHING,
+) -> HTMLResponse:
+    """Return the page of a subscription; `wrong` is a problem with the delivery `given`."""
+    found = subscriptions.existing(here, who, name)
+    shown = subscriptions.shown(here, who, found)
+    last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
+    return page(
+        request,
+        "subscription.html",
+        who,
+        status=status,
+        name=name,
+        one=shown,
+        drawn=drawing(shown.query) if shown.language == XSCL else None,
+        sharing=_sharing(here, who, found.qid, found.template),
+        explained=here.engine.explain(found.name) if who.is_operator else "",
+        matches=cards(who, last.matches),
+        addresses=syndication.addresses(name, here, who),
+        endpoints=list(_endpoints(here, who, name)),
+        wrong=wrong,
+        given=given,
+    )
+
+
+def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint]:
+    """Yield where a subscription's matches are delivered."""
+    reached = here.outbox.pages.position()
+    for each in deliveries.listed(name, here, who):
+        to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
+        every = int(each.to.get("every") or 0)
+        letters = deliveries.letters(name, each.id, here, who) if each.letters else []
+        words = duration(every * SECOND) if every else ""
+        yield Endpoint(each, str(to), each.position < reached, words, letters[-LETTERS:])
+
+
+@router.post("/subscriptions/address")
+def address(
+    request: Request, here: Here, who: Who, name: Annotated[str, Form(max_length=500)]
+) -> HTMLResponse:
+    """Make a secret address for feed readers, and show it this once."""
+    made = syndication.make(name, here, who, request, syndication.NewAddress(label="page"))
+    return page(request, "address.html", who, name=name, made=made)
+
+
+@router.post("/subscriptions/address/revoke")
+def revoke(
+    here: Here,
+    who: Who,
+    name: Annotated[str, Form(max_length=500)],
+    id: Annotated[str, Form(max_length=100)],
+) -> RedirectResponse:
+    """Revoke a secret address, and go back to its subscription."""
+    syndication.revoke(name, id, here, who)
+    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/remove")
+def remove(here: Here, who: Who, name: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
+    """Unsubscribe, and go back to the list."""
+    unsubscribe(here, who, name, cascade=False)
+    return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
+
+
+def drawing(query: str) -> Picture:
+    """Return the picture of a query; raises QueryError."""
+    return draw_query(compile_query(query))
+
+
+def _sharing(here: Installation, who: Account, qid: int, template: int) -> str:
+    """Return who shares the work of a subscription, in words; others' is not told to users."""
+    if not who.is_operator:
+        return ""
+    with here.reading() as store:
+        ((equal, alike),) = store.fetch(
+            "SELECT count(*) FILTER (qid = ?), count(*) FILTER (template = ?)"
+            " FROM state.subscription",
+            [qid, template],
+        )
+    words = [f"shared by {equal:,}"] if equal > 1 else []
+    if template:
+        words.append(f"template {template}, which has {alike:,}")
+    return " · ".join(words)

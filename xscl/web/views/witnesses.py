@@ -1,0 +1,102 @@
+"""Witnesses: SQL over all that is public, with a table and a chart; a document's nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from feeds.formats.display import safe_html
+from xscl.drawing import chart_of, draw_chart
+from xscl.errors import XsclError
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.routes.inspection import Witness, show_witness
+from xscl.service.routes.sql import viewer
+from xscl.service.sql.examples import EXAMPLES
+from xscl.web.cards import shortened
+from xscl.web.problems import PageRoute, told
+from xscl.web.rendering import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_ELSEWHERE = frozenset({"img", "h1", "h2"})
+"""Elements that are not shown: the page loads nothing from others, and has headings of its own."""
+
+ROWS = 200
+"""Rows of an answer that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a question gave: the first rows as texts, whether there are more, how old it is."""
+
+    names: list[str]
+    rows: list[list[str]]
+    truncated: bool
+    seconds: float
+    age: float
+
+
+@router.get("/witnesses")
+def blank(
+    request: Request,
+    who: Who,
+    example: Annotated[int, Query(ge=0, le=1_000)] = 0,
+    subscription: Annotated[str, Query(max_length=500)] = "",
+) -> HTMLResponse:
+    """Return the page, with the SQL of an example, or for the matches of a subscription."""
+    if subscription:
+        named = subscription.replace("'", "''")
+        return _page(request, who, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
+    return _page(request, who, EXAMPLES[min(example, len(EXAMPLES) - 1)].query)
+
+
+@router.post("/witnesses")
+def run(
+    request: Request, here: Here, who: Who, sql: Annotated[str, Form(max_length=65_536)]
+) -> HTMLResponse:
+    """Return the page with an answer, or with what is wrong with the question."""
+    text = sql.replace("\r\n", "\n")
+    try:
+        found = here.sql.ask(text, viewer(who), rows=ROWS)
+    except XsclError as error:
+        return _page(request, who, text, error=told(error, who, text))
+    names, rows = [column.name for column in found.columns], found.rows()
+    chart = chart_of(names, rows)
+    texts = [[_cell(value) for value in row] for row in rows]
+    answer = Shown(names, texts, found.truncated, found.seconds, found.as_of.age)
+    drawn = None if chart is None else draw_chart(chart)
+    return _page(request, who, text, answer=answer, drawn=drawn)
+
+
+@router.get("/document")
+def document(
+    request: Request, here: Here, who: Who, id: Annotated[str, Query(max_length=1_000)]
+) -> HTMLResponse:
+    """Return what a document says, and its tree with node ids and what binds them."""
+    found = show_witness(id, here, who)
+    return page(request, "document.html", who, found=found, said=_said(found))
+
+
+def _said(found: Witness) -> Markup:
+    """Return the HTML of an item of a feed, of which only what can do no harm is left."""
+    leaves = {node.path: node.text for node in found.nodes}
+    written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
+    harmless = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
+    return Markup(harmless)
+
+
+def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse:
+    shown = {"error": None, "answer": None, "drawn": None} | more
+    wrong = shown["error"] is not None
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+    return page(request, "witnesses.html", who, status=status, sql=sql, examples=EXAMPLES, **shown)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else shortened(str(value))
