@@ -39,7 +39,7 @@ from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, Headers, check_name, check_url, read_header
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import FeedChange, Fetching
 from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
 
@@ -177,13 +177,9 @@ def edit(
         found = find(service.feeds(), feed)
         _refuse_lost_headers(found, given, no_headers=no_headers)
         kept = dict.fromkeys((*found["tags"], *(tag or ())))
-        changed, warnings = service.edit_feed(
-            found,
-            tags=[name for name in kept if name not in (untag or ())] if tag or untag else None,
-            every=seconds,
-            headers=given if given or no_headers else None,
-            revive=revive,
-        )
+        tags = [name for name in kept if name not in (untag or ())] if tag or untag else None
+        headers = given if given or no_headers else None
+        changed, warnings = service.edit_feed(found, FeedChange(tags, seconds, headers, revive))
     for warning in warnings:
         warn(warning)
     line = f"{changed['url']} is on {', '.join(streams(changed))}, every {changed['every']} s"

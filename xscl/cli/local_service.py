@@ -35,6 +35,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed import EVERY, Feed, Headers
 from xscl.polling.feed_list import Line, outlines_of, take_list
 from xscl.polling.feed_poller import (
+    FeedChange,
     Fetching,
     allow_late,
     edit,
@@ -255,26 +256,11 @@ class LocalService:
             )
         return _row(feed, Count()), [late_items(name) for name in fixed]
 
-    def edit_feed(
-        self,
-        feed: Row,
-        *,
-        tags: Sequence[str] | None,
-        every: int | None,
-        headers: Headers | None,
-        revive: bool,
-    ) -> tuple[Row, Sequence[str]]:
-        """Change what is not None of a feed; return it, and warnings."""
-        revive_at = ticks() if revive else None
+    def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
+        """Change a feed; return it, and warnings."""
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
-            changed, fixed = edit(
-                *(self.engine, feeds, found),
-                tags=tags,
-                every=every,
-                headers=headers,
-                revive_at=revive_at,
-            )
+            changed, fixed = edit(self.engine, feeds, found, change, ticks())
             count = feeds.counts([changed.key]).get(changed.key, Count())
         return _row(changed, count), [late_items(name) for name in fixed]
 

@@ -30,7 +30,7 @@ from xscl.errors import DocumentError, NameTaken
 from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
 from xscl.polling.feed_list import Line
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import FeedChange, Fetching
 from xscl.service.document_bindings import Row as WitnessRow
 from xscl.service.document_bindings import Witness
 from xscl.store.backup import Backup, receive, refuse_other
@@ -292,21 +292,13 @@ class RemoteService:
         added = _row(answer)
         return self._polled(added, time.monotonic() + _FIRST_POLL) or added, answer["warnings"]
 
-    def edit_feed(
-        self,
-        feed: Row,
-        *,
-        tags: Sequence[str] | None,
-        every: int | None,
-        headers: Headers | None,
-        revive: bool,
-    ) -> tuple[Row, Sequence[str]]:
-        """Change what is not None of a feed; return it, and warnings."""
+    def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
+        """Change a feed; return it, and warnings."""
         body = {
-            "tags": tags,
-            "every": None if every is None else f"{every} s",
-            "headers": None if headers is None else _lines(headers),
-            "revive": revive,
+            "tags": change.tags,
+            "every": None if change.every is None else f"{change.every} s",
+            "headers": None if change.headers is None else _lines(change.headers),
+            "revive": change.revive,
         }
         answer = self.http.ask("PATCH", resource("feeds", feed["key"]), json=body).json()
         return _row(answer), answer["warnings"]

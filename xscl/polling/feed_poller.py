@@ -82,29 +82,32 @@ def follow(
     return feed, allow_late(engine, [feed])
 
 
-def edit(
-    engine: Engine,
-    feeds: Feeds,
-    feed: Feed,
-    *,
-    tags: Sequence[str] | None = None,
-    every: int | None = None,
-    headers: Headers | None = None,
-    revive_at: int | None = None,
-) -> tuple[Feed, list[str]]:
-    """Change what is not None of a feed; return it, and streams as `follow` does.
+@dataclass(frozen=True, slots=True)
+class FeedChange:
+    """Changes of a feed: what is None stays, tags and headers are replaced as a whole.
 
-    Tags and headers are all that it has from now on; `revive_at` is when one that was gone is
-    polled again.
+    `revive` polls a feed that is gone again.
     """
+
+    tags: Sequence[str] | None = None
+    every: int | None = None
+    headers: Headers | None = None
+    revive: bool = False
+
+
+def edit(
+    engine: Engine, feeds: Feeds, feed: Feed, change: FeedChange, now: int
+) -> tuple[Feed, list[str]]:
+    """Change a feed; return it, and streams as `follow` does."""
+    tags, headers = change.tags, change.headers
     changed = replace(
         feed,
         tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
-        every=feed.every if every is None else every,
+        every=feed.every if change.every is None else change.every,
         headers=feed.headers if headers is None else headers,
         given_for=feed.given_for if headers is None else feed.url if headers else "",
-        gone=feed.gone and revive_at is None,
-        next_poll=feed.next_poll if revive_at is None else revive_at,
+        gone=feed.gone and not change.revive,
+        next_poll=now if change.revive else feed.next_poll,
     )
     feeds.edit(changed)
     return changed, allow_late(engine, [changed])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -383,6 +385,39 @@ def test_services_named_wrongly(arguments: list[str], code: int, message: str) -
     done = called("subscriptions", *arguments)
     assert (done.exit_code, done.stdout) == (code, "")
     assert message in done.stderr
+
+
+def test_a_service_that_accepts_and_does_not_answer_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("xscl.cli.http_client.PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "sent no answer within" in done.stderr
+    assert "it is busy, not stopped" in done.stderr
+    assert "running" not in done.stderr
+
+
+def test_a_service_that_closes_the_connection_has_stopped() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closing = threading.Thread(target=lambda: listening.accept()[0].close())
+        closing.start()
+        done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        closing.join()
+    assert done.exit_code == 1
+    assert "closed the connection" in done.stderr
+
+
+def test_an_empty_list_is_said_to_be_empty(tmp_path: Path) -> None:
+    here = ("--data", str(tmp_path / "data"))
+    for change in (("subscribe", "one", "S//a"), ("unsubscribe", "one")):
+        assert called(*change, *here).exit_code == 0
+    commands = {"subscriptions": "subscriptions", "feeds": "feeds list", "tokens": "token list"}
+    for what, command in commands.items():
+        done = called(*command.split(), *here)
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"xscl: no {what}\n")
+        assert called(*command.split(), "--json", *here).stdout == "[]\n"
 
 
 def test_what_a_service_does_not_take_is_told_before_it_is_asked(both: Both) -> None:

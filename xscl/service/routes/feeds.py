@@ -16,7 +16,7 @@ from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, SECOND, Feed, check_url, read_header
 from xscl.polling.feed_list import Line, outlines_of, take_list
-from xscl.polling.feed_poller import allow_late, edit, follow, late_items
+from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import Count, Feeds, feed_row
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
@@ -286,13 +286,8 @@ def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
     headers = None if change.headers is None else tuple(map(read_header, change.headers))
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        changed, fixed = edit(
-            *(here.engine, here.feeds, feed),
-            tags=change.tags,
-            every=every,
-            headers=headers,
-            revive_at=here.clock.now() if change.revive else None,
-        )
+        wanted = FeedChange(change.tags, every, headers, change.revive)
+        changed, fixed = edit(here.engine, here.feeds, feed, wanted, here.clock.now())
         _claim(here, who, changed)
         counts = here.feeds.counts([feed.key])
     return _shown(who, changed, counts, fixed)
