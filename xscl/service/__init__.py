@@ -1,5 +1,6 @@
-"""The service over HTTP: who may ask, what is answered, and how it is told when it cannot be.
+"""The HTTP API: routes, authentication, quotas and problem documents.
 
-`app` puts it together; `routes` has one module for each resource; `installation` is what requests
-may touch; `accounts`, `tokens` and `names` say who asks and what is his.
+The server's `app` assembles it.  `routes` has one module for each resource, `installation` is the
+dependency container of requests, and `accounts`, `tokens` and `names` identify users and their
+objects.
 """

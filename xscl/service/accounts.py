@@ -1,7 +1,7 @@
-"""Accounts: who uses the service, and how much of it.
+"""Accounts and quotas of users.
 
-The operator has the number 0 and needs no row; he has no quota.  Users are made with their first
-token and keep their number for ever: it is in the names of what is theirs (`names`).
+The operator is account 0, which has no row and no quota.  A user is created with the first token.
+The account number is permanent, because it is part of the names of the user's objects (`names`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from xscl.store.store import Store
 
 
 class AccountError(XsclError):
-    """An account that cannot be made or found."""
+    """An account cannot be created or does not exist."""
 
     code = "account"
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much one user may have; None is no limit."""
+    """Limits of one user; None is no limit."""
 
     subscriptions: int | None = 1_000
     feeds: int | None = 100
@@ -45,7 +45,7 @@ UNLIMITED = Quota(*(None for _ in fields(Quota)))
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Someone who uses the service."""
+    """A user of the service, or the operator."""
 
     number: int
     name: str
@@ -56,21 +56,21 @@ class Account:
         return self.number == OPERATOR
 
     def qualify(self, name: str) -> str:
-        """Return how the engine knows what this user calls `name`; raises ReservedName."""
+        """Return the engine's name for this user's object `name`; raises ReservedName."""
         return qualified(self.number, name)
 
     def own(self, known: str) -> str | None:
-        """Return how this user calls what the engine knows as `known`; None if it is not his."""
+        """Return this user's name for the engine's `known`; None for another owner's object."""
         number, name = owner(known)
         return name if number == self.number else None
 
     def visible(self, stream: str) -> str | None:
-        """Return how this user calls a stream of the engine; None if he may not see it."""
+        """Return this user's name for a stream of the engine; None if it is not visible."""
         number, name = owner(stream)
         return name if number in (OPERATOR, self.number) else None
 
     def shown(self, text: str) -> str:
-        """Return a text of the engine as this user may read it."""
+        """Return a text of the engine with names as this user may see them."""
         return shown(self.number, text)
 
 
@@ -78,9 +78,9 @@ THE_OPERATOR = Account(OPERATOR, "operator", UNLIMITED)
 
 
 class Accounts:
-    """The accounts of a store, and the streams that belong to users; any thread may ask.
+    """Repository of accounts and of the streams that users own; thread-safe.
 
-    All of it is in memory too; what is changed is written first.
+    It is cached in memory; changes are written to the store first.
     """
 
     def __init__(self, store: Store) -> None:
@@ -103,7 +103,7 @@ class Accounts:
         return iter(list(self._by_name.values()))
 
     def __getitem__(self, name: str) -> Account:
-        """Return the account of a name; raises AccountError."""
+        """Return an account by name; raises AccountError."""
         found = self._by_name.get(name)
         if found is None:
             raise AccountError(
@@ -112,26 +112,26 @@ class Accounts:
         return found
 
     def get(self, name: str) -> Account | None:
-        """Return the account of a name, None if there is none."""
+        """Return an account by name, or None."""
         return self._by_name.get(name)
 
     def numbered(self, number: int) -> Account | None:
-        """Return the account of a number, None if there is none."""
+        """Return an account by number, or None."""
         return self._by_number.get(number)
 
     def mails_of(self, number: int) -> int | None:
-        """Return how many mails the user of a number may have in a day, None: any."""
+        """Return the daily mail quota of an account number; None is no limit."""
         account = self.numbered(number)
         return 0 if account is None else account.quota.mails_a_day
 
     def called(self, known: str) -> str:
-        """Return how the operator reads a name of the engine: a user's own after his name."""
+        """Return the operator's view of an engine name: `alice: orders` for a user's object."""
         number, name = owner(known)
         account = self._by_number.get(number)
         return known if number == OPERATOR or account is None else f"{account.name}: {name}"
 
     def make(self, name: str, quota: Quota | None = None) -> Account:
-        """Make an account; one that is there already stays as it is."""
+        """Create an account, or return the existing one unchanged."""
         with self._mutex:
             if (found := self._by_name.get(name)) is not None:
                 return found
@@ -148,7 +148,7 @@ class Accounts:
             return made
 
     def allow(self, name: str, quota: Quota) -> Account:
-        """Change how much a user may have."""
+        """Replace the quota of a user."""
         with self._mutex:
             changed = replace(self[name], quota=quota)
             with self._store.transaction():
@@ -162,15 +162,15 @@ class Accounts:
     # -- Streams ---------------------------------------------------------------------------
 
     def streams(self, account: Account) -> frozenset[str]:
-        """Return the streams that belong to a user, as he calls them."""
+        """Return a user's own names for the streams that he owns."""
         return frozenset(self._streams.get(account.number, ()))
 
     def has_stream(self, account: Account, name: str) -> bool:
-        """Whether a stream of that name belongs to a user."""
+        """Return whether a user owns a stream of that name."""
         return name in self._streams.get(account.number, ())
 
     def claim(self, account: Account, name: str) -> bool:
-        """Make a stream belong to a user; return whether it did not before."""
+        """Make a user the owner of a stream; return whether that is new."""
         with self._mutex:
             mine = self._streams.setdefault(account.number, set())
             if name in mine:
@@ -187,7 +187,7 @@ class Accounts:
 
 
 class QuotaExceeded(XsclError):
-    """A user has as much of something as he may."""
+    """A quota of the user is used up."""
 
     code = "quota_exceeded"
 
@@ -196,7 +196,7 @@ class QuotaExceeded(XsclError):
 
 
 def quota_of(written: Mapping[str, Any]) -> Quota:
-    """Return a quota from its fields; what is missing is as for everybody."""
+    """Return a quota from stored fields, with defaults for missing ones."""
     known = {one.name for one in fields(Quota)}
     return Quota(**{name: value for name, value in written.items() if name in known})
 

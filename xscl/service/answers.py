@@ -1,7 +1,7 @@
-"""What other threads finish, handed to those who wait for it on the event loop.
+"""A bridge from futures of threads to waiters on the event loop.
 
-Many are finished together, and waking the loop costs more than telling one of them: it is woken
-once for all that are there by then.
+Threads finish many futures together, and waking the loop costs more than resolving a future.  The
+loop is therefore woken once for all that are finished by then.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import partial
 
 
 class Answers:
-    """Waits on one event loop; a wait that is given up does not end the work."""
+    """Resolves waiters of one event loop; cancelling a waiter does not cancel its work."""
 
     def __init__(self) -> None:
         self._ended: deque[tuple[asyncio.Future[None], Future[None]]] = deque()
         self._woken = False
 
     async def of(self, work: Future[None]) -> None:
-        """Return when some work is done; raises what it has raised."""
+        """Wait for a future of a thread; re-raises its exception."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         work.add_done_callback(partial(self._take, waiter))
         await waiter
@@ -33,7 +33,7 @@ class Answers:
             loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        self._woken = False  # first: what comes from now on may be seen below, or wakes the loop
+        self._woken = False  # first: later ones are seen below or wake the loop again
         while self._ended:
             waiter, work = self._ended.popleft()
             if waiter.done():

@@ -1,8 +1,8 @@
-"""Backups of what is being served, made while the service goes on.
+"""Online backups of the running service.
 
-One is written to a file of the data directory first and sent from there, since a store that is
-being copied makes no checkpoint, and who fetches the copy may be slow.  The file has no name any
-more while it is sent, so nothing is left of it when the sending ends, however it does.
+A backup is written to a file of the data directory first and sent from there: the store makes no
+checkpoint while it is copied, and the client may be slow.  The file is unlinked before it is sent,
+so that it disappears with the connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xscl.store.store_file import log_path
 
 
 class BackupInProgress(XsclError):
-    """Another backup is being made."""
+    """Another backup is in progress."""
 
     code = "busy"
 
@@ -62,7 +62,7 @@ class Backups:
         home = self._home
         with self._reading() as store:
             self._room.refuse(_size(home, Ledger(store).segment))
-        shutil.rmtree(home.backups, ignore_errors=True)  # what a kill has left
+        shutil.rmtree(home.backups, ignore_errors=True)  # left over from a crash
         home.backups.mkdir(mode=0o700)
         target = home.backups / "backup.xscl"
         self._engine.host.transactions.save()
@@ -75,7 +75,7 @@ class Backups:
 
 
 def _size(home: Home, consumed: int) -> int:
-    """Return about how many bytes a backup will have: the store, and segments not consumed yet."""
+    """Estimate the size of a backup: the store and the segments that are not consumed yet."""
     store = home.database, log_path(home.database)
     waiting = (path for path in home.spool.glob("*.arrow") if int(path.stem) > consumed)
     return sum(map(_bytes, (*store, *waiting)))

@@ -1,9 +1,8 @@
-"""The address of the client of a request, and the signs of a reverse proxy.
+"""The client address of a request, and detection of reverse proxies.
 
-A proxy on this machine makes every request come from loopback.  A request that carries a header
-which proxies add therefore never counts as one from this machine, whoever wrote the header.
-`X-Forwarded-For` names the client only on connections from a proxy that the operator trusts
-(`serve --trusted-proxy`): on others anybody could have written it.
+Behind a proxy on this machine every request comes from loopback.  A request with a forwarding
+header therefore never counts as local, whoever set the header.  `X-Forwarded-For` is used only on
+connections from a trusted proxy (`serve --trusted-proxy`), as any client can set it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
 Scope: TypeAlias = Mapping[str, Any]
-"""A request, as ASGI describes it."""
+"""The ASGI scope of a request."""
 
 _FORWARDING = frozenset(
     {
@@ -48,7 +47,7 @@ def network_of(text: str) -> Network:
 
 
 def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a request carries a header that a proxy adds; names are in lower case."""
+    """Return whether a request has a forwarding header; names are in lower case."""
     return any(name in _FORWARDING or name.startswith(b"x-forwarded") for name, _ in headers)
 
 
@@ -59,16 +58,16 @@ def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
 
 
 def peer_of(scope: Scope) -> str:
-    """Return the address at the other end of the connection, "" if there is none."""
+    """Return the peer address of the connection, "" if there is none."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def client_of(scope: Scope, proxies: Sequence[Network]) -> str:
-    """Return the address of the client: the peer, or the one that a trusted proxy names.
+    """Return the client address: the peer's, or the one that trusted proxies report.
 
-    Each proxy appends the address of its own peer, so the list is read from its end as long as the
-    addresses are those of trusted proxies.  What comes before, anybody may have written.
+    Each proxy appends the address of its peer, so the list is read from the end while the addresses
+    are those of trusted proxies.  Earlier entries may be forged.
     """
     found = peer_of(scope)
     if not is_trusted(found, proxies):
@@ -85,7 +84,7 @@ def client_of(scope: Scope, proxies: Sequence[Network]) -> str:
 
 
 def is_https(scope: Scope, proxies: Sequence[Network]) -> bool:
-    """Return whether the client uses https, as far as the connection or a trusted proxy says."""
+    """Return whether the client uses HTTPS, by the connection or by a trusted proxy's header."""
     if scope["scheme"] == "https":
         return True
     if not is_trusted(peer_of(scope), proxies):
@@ -95,7 +94,7 @@ def is_https(scope: Scope, proxies: Sequence[Network]) -> bool:
 
 
 def bucket_of(address: str) -> str:
-    """Return what shares a limit with an address: itself, or the /64 of an IPv6 address."""
+    """Return the rate-limit key of an address: itself, or the /64 of an IPv6 address."""
     found = _parsed(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)))

@@ -1,9 +1,9 @@
-"""Connections that say nothing, or never come to the end of what they say, are closed.
+"""The HTTP protocol class with timeouts and limits that uvicorn lacks.
 
-The head of a request has to come within `SECONDS`, and in so many bytes, and the rest of a body
-that is not wanted any more within `SECONDS` after the answer; uvicorn bounds none of these, and
-every open connection is a file of the process.  A connection beyond the limit of its client is
-answered 429, one beyond the limit of the service 503; both are closed at once.
+The head of a request must arrive within `SECONDS` and `HEAD` bytes.  The rest of an unread body
+must arrive within `SECONDS` after the response.  Without these limits slow clients would exhaust
+file descriptors.  A connection over the limit of its client gets 429, one over the limit of the
+service 503; both are closed at once.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from xscl.service.connection_limit import ConnectionLimit, ConnectionPlace, atta
 
 SECONDS = 10.0
 HEAD = 65_536
-"""Bytes of a request's head."""
+"""Maximum size in bytes of a request head."""
 
 SPARE = 500
-"""Files that are left for everything but connections."""
+"""File descriptors reserved for everything but connections."""
 
 MOST = 2_000
-"""Connections at one time."""
+"""Maximum number of open connections."""
 
 RETRY = 1
-"""Seconds after which somebody who was refused may try again."""
+"""Retry-After in seconds of a refused connection."""
 
 
 class Connection(HttpToolsProtocol):
-    """A connection, as uvicorn serves it, with bounds on heads of requests and on clients."""
+    """An HTTP/1.1 connection with limits on request heads and connections for each client."""
 
     most = MOST
     limit = ConnectionLimit()
@@ -47,7 +47,7 @@ class Connection(HttpToolsProtocol):
     _is_within_message = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request, unless the client has too many connections."""
+        """Start the head timeout, unless a connection limit is exceeded."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
         if len(self.connections) > self.most:
@@ -61,14 +61,14 @@ class Connection(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more, and make room for another connection of the client."""
+        """Cancel the timeout and free the client's place."""
         self._stop_waiting()
         if self._place is not None:
             self._place.close()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take data in; a head that is too long ends the connection."""
+        """Parse data; abort the connection if the head is too long."""
         if self._is_refused:
             return
         if self._late is not None and self._awaits_head:
@@ -78,10 +78,10 @@ class Connection(HttpToolsProtocol):
                 return
         super().data_received(data)
         if self._is_idle() and self._late is None and self.timeout_keep_alive_task is None:
-            self._await_head()  # empty lines begin no request, but end the wait for one
+            self._await_head()  # empty lines start no request, but cancel the timeout
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the head of a request."""
+        """Start the timeout of a request head."""
         super().on_message_begin()
         self._is_within_message = True
         if self._place is not None:
@@ -90,25 +90,25 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def on_headers_complete(self) -> None:
-        """Wait no more: the rest of the request has bounds of its own."""
+        """Cancel the head timeout; the body has limits of its own (`guard`)."""
         self._stop_waiting()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Wait no more for the rest of a body."""
+        """Cancel the timeout of an unread body."""
         self._is_within_message = False
         if self.cycle.response_complete:
             self._stop_waiting()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the rest of a body that is not wanted any more."""
+        """Start the timeout of an unread body."""
         super().on_response_complete()
         if self._is_within_message and self.cycle.response_complete:
             self._wait()
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        """Answer before anything was asked, and end the connection."""
+        """Respond before a request and close the connection."""
         self._is_refused = True
         problem = {
             "type": "about:blank",
@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Return whether no request is being sent or answered."""
+        """Return whether no request is in progress."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not self._is_within_message and not self.transport.is_closing()
 
@@ -146,13 +146,13 @@ class Connection(HttpToolsProtocol):
 
 
 def bounded(limit: ConnectionLimit, proxies: Sequence[Network]) -> type[Connection]:
-    """Return the connections of a server, which have their limits in common."""
+    """Return a protocol class whose connections share limits."""
     shared = {"most": connections(), "limit": limit, "proxies": proxies}
     return type("BoundedConnection", (Connection,), shared)
 
 
 def connections() -> int:
-    """Return how many connections there may be, after asking for as many files as may be had."""
+    """Raise the soft limit of file descriptors and return the number of connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST + SPARE if hard == resource.RLIM_INFINITY else min(hard, MOST + SPARE)
     if soft != resource.RLIM_INFINITY and soft < wanted:

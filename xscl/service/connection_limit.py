@@ -1,4 +1,4 @@
-"""A limit on the connections that each client has at the same time.
+"""The limit on concurrent connections of each client.
 
 A client is an address, or the /64 of an IPv6 address.  Behind a trusted proxy the requests in
 progress are counted instead, by the address that the proxy names.  An event stream of a signed-in
@@ -18,27 +18,27 @@ from xscl.limiter import KeyedLimiter
 from xscl.service.client_address import bucket_of
 
 CONNECTIONS = 64
-"""Connections of one client at the same time, unless `serve --connections` says otherwise."""
+"""Default of `serve --connections`: concurrent connections of one client."""
 
 _EXTENSION = "xscl.connection"
 
 
 class ConnectionLimit:
-    """Counts connections by client; `most` is for each."""
+    """Counts connections by client; `most` is the limit of each."""
 
     def __init__(self, most: int = CONNECTIONS) -> None:
         self._most = most
         self._open = KeyedLimiter[str]()
 
     def open(self, address: str) -> ConnectionPlace | None:
-        """Return a place for one more connection of a client, None if it has as many as it may."""
+        """Return a slot for a new connection of a client, or None at the limit."""
         client = bucket_of(address)
         is_open = self._open.try_acquire(client, self._most)
         return ConnectionPlace(self._open, client) if is_open else None
 
 
 class ConnectionPlace:
-    """One connection among those of its client."""
+    """The slot of one connection."""
 
     def __init__(self, limiter: KeyedLimiter[str], client: str) -> None:
         self._limiter = limiter
@@ -47,13 +47,13 @@ class ConnectionPlace:
         self._is_closed = False
 
     def close(self) -> None:
-        """Stop counting, for good."""
+        """Release the slot for good."""
         self._is_closed = True
         self._uncount()
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
-        """Do not count while the block runs; afterwards count again, over the limit if need be."""
+        """Release the slot while the block runs; then take it again, over the limit if need be."""
         self._uncount()
         try:
             yield
@@ -68,13 +68,13 @@ class ConnectionPlace:
 
 
 def attach(scope: MutableMapping[str, Any], place: ConnectionPlace) -> None:
-    """Let whoever answers a request find its connection's place."""
+    """Store the slot of a connection in the scope of its request."""
     scope.setdefault("extensions", {})[_EXTENSION] = place
 
 
 @contextmanager
 def counted_elsewhere(scope: MutableMapping[str, Any]) -> Iterator[None]:
-    """Give the place of a request's connection up while the block runs."""
+    """Release the slot of a request's connection while the block runs."""
     place = scope.get("extensions", {}).get(_EXTENSION)
     if not isinstance(place, ConnectionPlace):
         yield

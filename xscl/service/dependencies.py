@@ -1,10 +1,11 @@
-"""What routes ask for: the installation (`Here`) and who is asking (`Who`).
+"""FastAPI dependencies of routes: the installation (`Here`) and the account (`Who`).
 
-Who asks is said by a bearer token, or by the cookie of a browser that has signed in.  On a service
-that only this machine reaches and that has no name, a request without a token is the operator's,
-unless it came through a proxy (`client_address`).  A token that is wrong is never taken for none.
+A request is authenticated by a bearer token, or by the session cookie of a browser.  On a loopback
+address, in a service without a name, a request without a token has operator rights unless it came
+through a proxy (`client_address`).  A wrong token is an error and never treated as none.
 
-These are coroutines although they wait for nothing: others would each be given to a thread.
+The dependencies are coroutines although they await nothing, because FastAPI would run plain
+functions in threads.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 
 COOKIE = "xscl_session"
-"""The cookie of a browser that has signed in; it holds a token that is a session."""
+"""The session cookie, which holds a session token."""
 COUNTED = "counted"
-"""Where a request's state has the number of the account for which it was counted already."""
+"""Key in a request's state: the account for which the rate limit has counted it already."""
 
 NO_TOKEN = "stop the service, make a token with 'xscl token create', and start it again"
-"""What the operator does about a service that asks for tokens and has none."""
+"""The hint for a service that requires tokens and has none."""
 
 _SEND = (
     "send 'Authorization: Bearer TOKEN'; the operator makes tokens with 'xscl token create'"
@@ -39,18 +40,18 @@ _SEND = (
 )
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _MINUTE = 60.0
-_REMEMBERED = 10_000  # addresses whose wrong guesses are remembered
+_REMEMBERED = 10_000  # addresses whose wrong tokens are counted
 
 
 class Guesses:
-    """How many wrong tokens each address has sent in the last minute."""
+    """Counts wrong tokens by client address, in windows of a minute."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def count(self, address: str) -> int:
-        """Count one more, and return how many there are."""
+        """Count a wrong token; return the count of the address."""
         now = time.monotonic()
         with self._mutex:
             began, before = self._wrong.pop(address, (now, 0))
@@ -63,7 +64,7 @@ class Guesses:
 
 
 async def here(request: Request) -> Installation:
-    """Return the installation that the application was made for."""
+    """Return the installation of the application."""
     found = request.app.state.installation
     assert isinstance(found, Installation)
     return found
@@ -75,7 +76,7 @@ _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token crea
 
 
 async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
-    """Return who is asking; raises Problem 401 for nobody, RateExceeded."""
+    """Authenticate and count a request; raises Problem 401 and RateExceeded."""
     account = _account(request, here)
     request.state.account = account.number
     if getattr(request.state, COUNTED, None) != account.number:
@@ -87,7 +88,7 @@ Who: TypeAlias = Annotated[Account, Depends(who)]
 
 
 def may_ask(request: HTTPConnection, here: Installation) -> bool:
-    """Return whether who is asking is somebody, as far as the headers say."""
+    """Return whether a request is authenticated, without counting it."""
     try:
         return owner_of(request, here) is not None
     except Problem:
@@ -95,7 +96,7 @@ def may_ask(request: HTTPConnection, here: Installation) -> bool:
 
 
 def owner_of(request: HTTPConnection, here: Installation) -> Account | None:
-    """Return who is asking, None for nobody; raises Problem for a header that is no token's."""
+    """Return the account of a request, or None; raises Problem for a malformed header."""
     given = _given(request)
     if given:
         return here.tokens.owner(given)
@@ -103,12 +104,12 @@ def owner_of(request: HTTPConnection, here: Installation) -> Account | None:
 
 
 def client_address(request: HTTPConnection, here: Installation) -> str:
-    """Return the address of the client, as far as the peer can be believed."""
+    """Return the client address, from the peer or a trusted proxy."""
     return client_of(request.scope, here.settings.trusted_proxies)
 
 
 def standing(request: Request, here: Here) -> Callable[[], bool]:
-    """Return what tells whether who is asking still may: tokens end while answers go on."""
+    """Return a check that the request's token is still valid, for long responses."""
     given = _given(request)
     return lambda: not given or here.tokens.owner(given) is not None
 
@@ -117,7 +118,7 @@ Standing: TypeAlias = Annotated[Callable[[], bool], Depends(standing)]
 
 
 async def operator(account: Who) -> Account:
-    """Return the operator; raises Problem 403 for others."""
+    """Require the operator; raises Problem 403 for others."""
     if not account.is_operator:
         raise Problem(
             HTTPStatus.FORBIDDEN, "operator_only", "only the operator of the service may do this"
@@ -129,7 +130,7 @@ TheOperator: TypeAlias = Annotated[Account, Depends(operator)]
 
 
 def _given(request: HTTPConnection) -> str:
-    """Return the token that came with a request, "" if none did; raises Problem 401."""
+    """Return the token of a request, "" if it has none; raises Problem 401."""
     header = request.headers.get("authorization")
     if header is None:
         return request.cookies.get(COOKIE) or ""
@@ -161,7 +162,7 @@ def _account(request: Request, here: Installation) -> Account:
 
 
 def _is_operators(request: HTTPConnection, here: Installation) -> bool:
-    """Return whether a request without a token comes from this machine, through no proxy."""
+    """Return whether a request without a token is local and came through no proxy."""
     settings = here.settings
     if not settings.is_open or is_forwarded(request.scope["headers"]):
         return False

@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI says of the routes, and what routes do not know of.
+"""The OpenAPI document: FastAPI's description of the routes, completed.
 
-That is how problems are told, with their codes; that a token may be asked for; and what the service
-itself sends: a webhook's message with the headers that sign it.
+Added are problem documents with their codes, authentication by token, and the webhook that the
+service itself sends, with its signature headers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""By status what it means, and the codes that a program may find."""
+"""Meaning and problem codes by HTTP status."""
 
 
 class ProblemDocument(BaseModel):
@@ -179,7 +179,7 @@ def match(
 
 
 def describe(app: FastAPI) -> None:
-    """Have an application describe problems, tokens and webhooks, too."""
+    """Add problems, tokens and webhooks to the OpenAPI document of an application."""
     app.webhooks.include_router(_sending)
     plain = app.openapi
 

@@ -1,15 +1,13 @@
-"""What every request passes before a route sees it, and every answer after.
+"""Middleware that checks every request before routing and adds security headers to responses.
 
-- *Host*: a page of another site can have its name resolve to this machine (DNS rebinding); a
-  request for a name that is not ours is refused, and one whose name is not certain.
-- *Origin*: a page of another site can send forms here; what changes things is refused unless it
-  comes from our own pages or from no page at all.
-- *Tokens in addresses* are refused: addresses end up in logs and histories.
-- *Connections* of a client have a limit (`connection_limit`); behind a trusted proxy its requests
-  in progress do.
-- *Bodies* have a limit, counted as they come, and a time to come in.  It is that of what the
-  address takes, as a body is read before its route runs; who may not ask has next to nothing.
-- Answers say that they are what they claim to be (`nosniff`), and go into no cache or frame.
+- *Host*: requests for unknown or ambiguous host names are refused, against DNS rebinding.
+- *Origin*: unsafe methods from pages of other sites are refused, against request forgery (CSRF).
+- *Tokens in URLs* are refused, because URLs end up in logs and histories.
+- *Connections* of a client are limited (`connection_limit`); behind a trusted proxy the requests in
+  progress are.
+- *Bodies* have a size limit and a timeout.  The limit depends on the path, as a body is read before
+  its route runs.  Without authentication it is small.
+- *Responses* get `nosniff`, `no-store` and headers against framing.
 """
 
 from __future__ import annotations
@@ -36,14 +34,14 @@ from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]+)(:[0-9]*)?", re.ASCII)
-"""The form of a Host header (RFC 9110, 7.2)."""
+"""The syntax of a Host header (RFC 9110, 7.2)."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST = 16_384
-"""Bytes of an address with its query."""
+"""Maximum size in bytes of a path with its query."""
 
 STRANGER = 16_384
-"""Bytes of a body from who has no token where one is needed."""
+"""Maximum size in bytes of a body without authentication."""
 
 _BULK = frozenset({"/v1/subscriptions:import", "/v1/feeds:import"})
 _LARGE = ("/v1/documents/", "/feeds/import")
@@ -56,7 +54,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""What every answer has unless its route says otherwise."""
+"""Headers of every response unless its route sets them."""
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
@@ -94,7 +92,7 @@ class Guard:
             if began:
                 raise
             await answer(problem)(scope, receive, dressed)
-        except asyncio.CancelledError:  # it has had its time to end
+        except asyncio.CancelledError:  # the grace period of the shutdown is over
             if not self._installation.outbox.is_ending:
                 raise
             if not began:
@@ -122,7 +120,7 @@ class Guard:
             place.close()
 
     def _most(self, scope: Scope) -> int:
-        """Return the most bytes of a request's body."""
+        """Return the body size limit of a request in bytes."""
         path, settings = scope["path"], self._settings
         if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._installation):
             return STRANGER
@@ -153,7 +151,7 @@ class Guard:
 
 
 def too_large(most: int) -> Problem:
-    """Return what is answered for a body over its limit."""
+    """Return problem 413 for a body over its limit."""
     return Problem(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "body_too_large",
@@ -163,7 +161,7 @@ def too_large(most: int) -> Problem:
 
 
 class _Body:
-    """Receives the parts of a body, up to a limit and a time."""
+    """An ASGI `receive` that enforces a size limit and a timeout."""
 
     def __init__(self, receive: Receive, most: int, patience: float) -> None:
         self._receive = receive
@@ -175,7 +173,7 @@ class _Body:
 
     async def __call__(self) -> Message:
         if self._whole:
-            return await self._receive()  # nothing but the end of the connection is left
+            return await self._receive()  # only `http.disconnect` can follow
         now = asyncio.get_running_loop().time()
         if self._until is None:
             self._until = now + self._patience
@@ -209,7 +207,7 @@ def _check_host(headers: Headers, settings: Settings) -> None:
     if name == "localhost" or name in settings.names or name == settings.host:
         return
     address = _address(name)
-    # An address in place of a name has not been resolved, so nobody can have rebound it.
+    # A literal address is not resolved, so DNS rebinding cannot affect it.
     if address is None or (settings.is_loopback and not address.is_loopback):
         raise Problem(
             HTTPStatus.MISDIRECTED_REQUEST,
@@ -241,7 +239,7 @@ def _check_origin(headers: Headers) -> None:
 
 
 def _name(host: str) -> str:
-    """Return the name in a valid Host header, without the port, the brackets and a last dot."""
+    """Return the host of a valid Host header, without port, brackets and trailing dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].rstrip(".").lower()

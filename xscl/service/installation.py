@@ -1,4 +1,4 @@
-"""What requests may touch: one value, made when the service starts, passed to whoever answers."""
+"""The dependency container of requests, built once when the service starts."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from xscl.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the service listens, and the limits of what it takes.
+    """Listening address and request limits of the service.
 
-    `names` are the host names by which browsers may call it, besides addresses.  `body` is the
-    most bytes of a document, `bulk` those of an import, `form` those of any other request; all have
-    to come within `patience` seconds.
-    `trusted_proxies` are networks whose `X-Forwarded-For` is believed.  `connections` is the most
-    of one client at the same time.
-    `warm`: what answers SQL is loaded before the first question.  `waiting` documents may wait to
-    be consumed; then no more are taken for a while.
+    `names` are the accepted host names besides literal addresses.  `body`, `bulk` and `form` are
+    the maximum sizes in bytes of a document, an import and any other request; a body must arrive
+    within `patience` seconds.
+    `trusted_proxies` are the networks whose `X-Forwarded-For` is used.  `connections` limits the
+    concurrent connections of one client.
+    With `warm` the fork server of users' SQL starts with the service.  If `waiting` documents are
+    not consumed yet, further ones are refused.
     """
 
     host: str = "127.0.0.1"
@@ -66,7 +66,7 @@ class Settings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """Return whether the service listens on loopback only."""
         if self.host == "localhost":
             return True
         try:
@@ -76,15 +76,15 @@ class Settings:
 
     @property
     def is_open(self) -> bool:
-        """Whether a request of this machine without a token is the operator's.
+        """Return whether a local request without a token has operator rights.
 
-        A service with a name is meant for others: they come through a proxy on this machine.
+        A service with a name is public: its users come through a proxy on this machine.
         """
         return self.is_loopback and not self.names
 
 
 class Readers:
-    """Connections for reading (and for small writes) beside the engine, without its lock."""
+    """A pool of store connections for reads and small writes without the engine's lock."""
 
     def __init__(self, engine: Engine) -> None:
         self._root = engine.host.connect()
@@ -94,7 +94,7 @@ class Readers:
 
     @contextmanager
     def __call__(self) -> Iterator[Store]:
-        """Yield a store that nobody else uses while the block runs."""
+        """Lend a connection of the pool exclusively while the block runs."""
         try:
             store = self._idle.get_nowait()
         except queue.Empty:
@@ -107,14 +107,14 @@ class Readers:
             self._idle.put(store)
 
     def close(self) -> None:
-        """Close all connections; nobody may be reading any more."""
+        """Close all connections; none may be in use."""
         with self._mutex:
             for store in (*self._made, self._root):
                 store.close()
 
 
 class PublicStreams:
-    """Which public streams there are: declared, published, sent to, or seen in documents."""
+    """The set of public streams: declared, published, written to, or seen in documents."""
 
     def __init__(self, engine: Engine, accounts: Accounts, reading: Readers) -> None:
         self._engine = engine
@@ -125,7 +125,7 @@ class PublicStreams:
         self._missed: dict[str, float] = {}
 
     def known(self, name: str) -> bool:
-        """Return whether a public stream has this name; of one that none had, a second later."""
+        """Return whether a public stream has this name; a negative result is cached for 1 s."""
         if owner(name)[0] != OPERATOR:
             return False
         if self.is_at_hand(name):
@@ -146,7 +146,7 @@ class PublicStreams:
         return False
 
     def is_at_hand(self, name: str) -> bool:
-        """Whether a public stream is known to have this name without looking at documents."""
+        """Return whether a public stream is known by this name without a query."""
         if owner(name)[0] != OPERATOR:
             return False
         if name == EVERYTHING or name in self._seen or self._engine.host.catalog.has_stream(name):
@@ -154,7 +154,7 @@ class PublicStreams:
         return self._accounts.has_stream(THE_OPERATOR, name)
 
     def names(self) -> set[str]:
-        """Return the names of all public streams; those of documents may be seconds old."""
+        """Return the names of all public streams; those of documents are cached for seconds."""
         if time.monotonic() - self._seen_at > _LOOK:
             with self._reading() as store:
                 rows = store.fetch("SELECT DISTINCT unnest(streams) FROM state.document")
@@ -165,28 +165,26 @@ class PublicStreams:
 
 
 QUESTIONS, IMPORTS = 2, 4
-"""Questions and imports that are worked on at the same time; each keeps a core busy."""
+"""Maximum number of concurrent trials and imports; each uses a core."""
 
 CONFIRMING = 4
-"""Codes that are mailed at the same time: each holds a thread while the mail server answers."""
+"""Maximum number of concurrent mails with codes; each blocks a thread."""
 
 _LOOK = 10.0
-"""Seconds from one look at the streams of all documents to the next."""
+"""Seconds for which the set of streams of all documents is cached."""
 
 _MISSED, _MISSES = 1.0, 1_000
-"""Seconds for which it is remembered that there is no stream of a name, and of how many names."""
+"""Lifetime in seconds and maximum size of the cache of unknown stream names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What requests may touch.
+    """The components that routes use.
 
-    `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
-    `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
-    documents, both many together; `clock` gives times to arrivals; `resolver` knows what the
-    names in queries stand for.
-    `connections` counts those of each client, in the event loop of the server; `watch` says
-    whether the consumer advances.
+    `feeds` has one connection: hold `feeds_lock` to use it.  `reading` lends a store connection.
+    `registrar` and `intake` batch registrations and documents of concurrent requests.  `clock`
+    assigns arrival times.  `resolver` maps stream names in queries to the engine's.
+    `connections` counts connections by client; `watch` detects a stalled consumer.
     `answers` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
@@ -233,7 +231,7 @@ def installed(
     clock: ArrivalClock,
     watch: ConsumerWatch,
 ) -> Iterator[Installation]:
-    """Yield an installation over an engine and a spool, which the caller has and closes."""
+    """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
         feeds = stack.enter_context(Feeds(engine, clock=clock.now))
         readers = stack.enter_context(closing(Readers(engine)))

@@ -1,10 +1,11 @@
-"""Documents from requests to the spool: many requests, one segment, durable before the answer.
+"""Group commit of documents: many requests, one durable spool segment.
 
-A segment costs two writes to the disk.  Whoever brings a document puts it on a queue and waits; one
-thread appends all that is there together.  A document without a time gets it there, so that for all
-of them the order of acceptance is the order of time.  What is in the spool and not consumed yet is
-counted, and when that is much, documents are refused until the engine has caught up: nothing that
-was acknowledged is ever dropped.
+A segment costs two disk writes.  Requests put documents on a queue and wait; one thread appends all
+queued documents as one segment.  The thread also stamps documents without a time, so that their
+order of acceptance is their order of time.
+
+Documents that are spooled but not consumed are counted.  Above a limit new ones are refused (back
+pressure), so that no acknowledged document is ever dropped.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from xscl.store.disk_guard import DiskFull, DiskRoom
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000
-"""What may wait to be consumed."""
+"""Maximum number and bytes of documents that wait to be consumed."""
 
 _TOGETHER = 2_000
 _TOGETHER_BYTES = 16_000_000
 
 
 class Busy(XsclError):
-    """So much waits that nothing more is taken for now."""
+    """The limit of waiting documents is reached."""
 
     code = "busy"
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """Documents of a request, and who waits for them to be durable."""
+    """Documents of a request, and the future of their durability."""
 
     documents: tuple[Document, ...]
     size: int
@@ -47,16 +48,16 @@ class Brought:
     done: Future[tuple[Document, ...]] = field(default_factory=Future)
 
     def stamped(self, clock: ArrivalClock) -> tuple[Document, ...]:
-        """The documents, with times by the clock if they have none of their own."""
+        """Return the documents, stamped by the clock if they have no times of their own."""
         if self.is_timed:
             return self.documents
         return tuple(replace(one, timestamp=clock.stamp()) for one in self.documents)
 
 
 class Intake:
-    """A thread that appends what waits to the spool.
+    """A thread that appends queued documents to the spool.
 
-    `clock` gives times to documents that have none; it is the only one that does so in this spool.
+    `clock` stamps documents without a time; it is the only source of such times in this spool.
     """
 
     def __init__(
@@ -83,10 +84,10 @@ class Intake:
         self._thread.start()
 
     def bring(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
-        """Append documents, and return them as they are in the spool, durably.
+        """Append documents durably and return them as they are in the spool.
 
-        Without times of their own (`is_timed` is false) they have those of the clock, by the order
-        of acceptance.  Raises Busy, DiskFull, SpoolError.
+        With `is_timed` false the clock stamps them in order of acceptance.  Raises Busy, DiskFull,
+        SpoolError.
         """
         self._room.refuse()
         size = sum(len(one.xml) for one in documents)
@@ -110,7 +111,7 @@ class Intake:
         return brought.done.result()
 
     def close(self) -> None:
-        """Append what waits, and end."""
+        """Append queued documents and stop."""
         with self._mutex:
             self._closed = True
             self._brought.put(None)

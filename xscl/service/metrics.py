@@ -1,8 +1,8 @@
-"""Figures for Prometheus: what was counted while requests and pushes went on, and the status.
+"""Prometheus metrics of requests, pushes and the status of the service.
 
-No label holds anything that a user has named: routes are those of the program, states and stages
-are words of it.  What counts from the start of the service is a counter; what is there now is read
-from the status that the service writes of itself, and a gauge.
+Labels are route templates and fixed words, never names that users chose, so that their number is
+bounded.  Counters start with the service.  Gauges are read from the status file that the service
+writes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _GAUGES = {
 
 
 class Metrics:
-    """The figures of one service: its own registry, so that nothing else is told."""
+    """The metrics of one service, in a registry of its own."""
 
     def __init__(self, engine: Engine, home: Home) -> None:
         self.registry = CollectorRegistry()
@@ -85,13 +85,13 @@ class Metrics:
         self._answers.labels(route).observe(seconds)
 
     def text(self, store: Store) -> bytes:
-        """Return all figures as Prometheus reads them; `store` is a connection of its own."""
+        """Return all metrics in the text format; `store` is a connection of the caller."""
         self.figures.counted = _of_tables(store)
         return generate_latest(self.registry)
 
 
 class _Figures(Collector):
-    """What the service says of itself: figures of its engine, of its status, of tables."""
+    """A collector of metrics from the engine, the status file and tables."""
 
     def __init__(self, engine: Engine, home: Home) -> None:
         self._engine = engine
@@ -99,7 +99,7 @@ class _Figures(Collector):
         self.counted: dict[str, dict[str, int]] = {}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures as they are now."""
+        """Yield the current metrics."""
         pace = self._engine.host.ingest.pace
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
@@ -173,7 +173,7 @@ _LENGTHS = (
 
 
 def _by_length(status: Status, what: str) -> dict[str, int]:
-    """Return counts of windows by their length; few lengths, whoever chose them."""
+    """Sum a figure over windows by buckets of their length."""
     found = {**{name: 0 for name, _ in _LENGTHS}, "longer": 0, "ever": 0}
     for window in status.windows or ():
         ticks, count = window.ticks, getattr(window, what)
@@ -193,7 +193,7 @@ def _states(name: str, what: str, counted: dict[str, dict[str, int]]) -> Iterato
 
 
 def _of_tables(store: Store) -> dict[str, dict[str, int]]:
-    """Return what tables say of feeds and deliveries, by state."""
+    """Count feeds, endpoints and dead letters by state."""
     counts = {
         "feeds": "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
         " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
@@ -211,7 +211,7 @@ def _status(written: dict[str, Any]) -> Status | None:
 
 
 class Counting:
-    """The middleware that counts requests: by their route, never by what users put into it."""
+    """Middleware that counts requests by route template."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, clock: Any) -> None:
         self._app = app
@@ -240,7 +240,7 @@ class Counting:
 
 
 def _route(scope: Scope) -> str:
-    """Return the route of a request as the program has it, with the prefix of the API."""
+    """Return the route template of a request, with the prefix of the API."""
     path = getattr(scope.get("route"), "path", None)
     if path is None:
         return "(none)"

@@ -1,4 +1,4 @@
-"""Times in answers: ticks inside, text outside."""
+"""The pydantic type of times: ticks in Python, text in JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Names of users' things: how a name of one user is known to the engine.
+"""Namespaces of users: the mapping between a user's names and the engine's.
 
-The engine has one space of names for subscriptions, one for streams and one for documents.  What
-belongs to the user number 7 is `_7.name` there; the operator's things (number 0) have their plain
-names.  Hence nobody may write a name that begins like that.
+The engine has one namespace each for subscriptions, streams and documents.  An object `name` of the
+user with number 7 is `_7.name` there; the operator's objects (number 0) have plain names.  Names
+that begin with such a prefix are therefore reserved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from xscl.errors import XsclError
 
 OPERATOR = 0
-"""The number of who runs the service."""
+"""The account number of the operator."""
 
 MINE = re.compile(r"_(\d+)\.")
 _RESERVED = re.compile(r"^_\d+\.")
@@ -20,19 +20,19 @@ _FOREIGN = re.compile(r"(?<![\w.-])_(\d+)\.([^\s'\"<>|/\[\](){},;]*)")
 
 
 class ReservedName(XsclError):
-    """A name begins as only the service's own do."""
+    """A name begins with an owner prefix, which is reserved."""
 
     code = "reserved_name"
 
 
 class BadName(XsclError):
-    """A name that cannot stand in an address, so that nobody could ask for what has it."""
+    """A name that cannot be part of a URL path."""
 
     code = "subscription_name"
 
 
 def refuse_unaddressable(name: str) -> None:
-    """Raise BadName for the name of a subscription that no address could have."""
+    """Raise BadName for a subscription name that cannot be part of a URL path."""
     if "/" in name or name in ("", ".", ".."):
         raise BadName(
             f"{name!r} cannot be the name of a subscription: it stands in addresses",
@@ -41,19 +41,19 @@ def refuse_unaddressable(name: str) -> None:
 
 
 def qualified(number: int, name: str) -> str:
-    """Return a user's name as the engine knows it; raises ReservedName."""
+    """Return the engine's name for a user's object; raises ReservedName."""
     refuse_reserved(name)
     return name if number == OPERATOR else f"_{number}.{name}"
 
 
 def owner(known: str) -> tuple[int, str]:
-    """Return whose a name of the engine is, and how its owner calls it."""
+    """Split an engine name into the owner's account number and name."""
     found = _RESERVED.match(known)
     return (OPERATOR, known) if found is None else (int(found[0][1:-1]), known[found.end() :])
 
 
 def refuse_reserved(name: str) -> None:
-    """Raise ReservedName for a name that begins like `_7.`."""
+    """Raise ReservedName for a name with an owner prefix such as `_7.`."""
     if _RESERVED.match(name):
         raise ReservedName(
             f"the name {name!r} cannot be used: it begins as the service's own names do",
@@ -62,7 +62,7 @@ def refuse_reserved(name: str) -> None:
 
 
 def shown(number: int, text: str) -> str:
-    """Return a text of the engine as a user may read it: his own names plain, no one else's."""
+    """Rewrite engine names in a text: the user's own become plain, others' are hidden."""
 
     def plain(found: re.Match[str]) -> str:
         return found[2] if int(found[1]) == number else "(another user's)"

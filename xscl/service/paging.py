@@ -1,4 +1,4 @@
-"""Lists in pages: a cursor says after what the next one begins, however much came meanwhile."""
+"""Keyset pagination: a cursor is the last key of a page, so that inserts shift nothing."""
 
 from __future__ import annotations
 

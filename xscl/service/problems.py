@@ -1,10 +1,10 @@
-"""What is answered when a request cannot be done: problem documents (RFC 9457).
+"""Problem documents (RFC 9457) for failed requests.
 
     {"type": "about:blank", "title": "...", "status": 422, "code": "query", "detail": "...",
      "hint": "...", "line": 1, "column": 7}
 
-`code` is stable and for programs; `title` says the same in words; `detail` is this very case.
-Errors of the packages keep their codes; `Problem` is for what only HTTP knows.
+`code` is stable and for programs, `title` is the status in words, `detail` describes the case.
+Errors of the packages keep their codes; `Problem` is for errors of the HTTP layer.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
     (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
-"""The first that an error is an instance of counts."""
+"""Status by exception class; the first match counts."""
 
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Problem(Exception):
-    """A request that cannot be done, for a reason that only HTTP knows."""
+    """An error of the HTTP layer."""
 
     def __init__(
         self,
@@ -107,31 +107,31 @@ class Problem(Exception):
 
 
 def unprocessable(code: str, detail: str, *, hint: str | None = None, **more: Any) -> Problem:
-    """Return problem 422: the request was read, and cannot be done as it is."""
+    """Return problem 422 for a request with invalid content."""
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, code, detail, hint=hint, **more)
 
 
 def not_found(what: str, name: str, hint: str | None = None) -> Problem:
-    """Return what is answered for a thing that is not there, or is another user's."""
+    """Return problem 404 for an object that does not exist or has another owner."""
     return Problem(
         HTTPStatus.NOT_FOUND, f"unknown_{what}", f"there is no {what} {name!r}", hint=hint
     )
 
 
 def empty_list(hint: str) -> Problem:
-    """Return what is answered for an import of nothing: the list was meant to come along."""
+    """Return problem 422 for an import without rows."""
     return unprocessable("empty_list", "the list has no rows", hint=hint)
 
 
 def refused_address(who: Account, refused: Refused) -> Problem:
-    """Return what is answered for an address that is not asked; the operator can allow it."""
+    """Return problem 422 for a refused URL, with a hint for the operator."""
     may = who.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
     return unprocessable(refused.code, refused.message, hint=hint)
 
 
 def answer(problem: Problem) -> Response:
-    """Return the document of a problem."""
+    """Render a problem as a response."""
     fields = {
         "type": "about:blank",
         "title": problem.status.phrase,
@@ -146,7 +146,7 @@ def answer(problem: Problem) -> Response:
 
 
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
-    """Return the problem that an error of the packages is, as a user may read it."""
+    """Map an exception of the packages to a problem with names as the reader may see them."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     code = str(getattr(error, "code", None) or getattr(error, "reason_code", "error"))
     detail = str(getattr(error, "message", None) or error)
@@ -154,7 +154,7 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     place = {name: getattr(error, name, None) or None for name in ("row", "line", "column")}
     if isinstance(error, DocumentError):
         code = error.reason_code
-    if isinstance(error, StoreError) and reader != OPERATOR:  # it names files of the service
+    if isinstance(error, StoreError) and reader != OPERATOR:  # its text names files of the service
         detail, hint = "what is kept cannot be read or written now", "try again soon"
     headers = {"Retry-After": str(getattr(error, "wait", 5))} if status in _LATER else {}
     return Problem(
@@ -168,7 +168,7 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
 
 
 def install(app: FastAPI) -> None:
-    """Have an application answer with problem documents, whatever goes wrong."""
+    """Register handlers that answer every error with a problem document."""
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(XsclError, _error)
     app.add_exception_handler(FeedError, _error)
@@ -206,7 +206,7 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
-    """Return what may help: curl calls a body a form unless it is told otherwise."""
+    """Return a hint: by default curl sends a body as a form."""
     kind = request.headers.get("content-type", "")
     if tuple(wrong["loc"]) == ("body",) and "json" not in kind:
         return f"send 'Content-Type: application/json', this body came as {kind or 'nothing'!r}"
@@ -224,7 +224,7 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _bad_name(request: Request) -> BadName | None:
-    """Return what is wrong with the name of a subscription that leads to no route."""
+    """Return the error of a subscription name that no route matches, or None."""
     before, at, name = request.url.path.partition("/v1/subscriptions/")
     if before or not at or request.method != "PUT":
         return None
@@ -236,7 +236,7 @@ def _bad_name(request: Request) -> BadName | None:
 
 
 def _disconnected(request: Request, error: Exception) -> Response:
-    """Answer nobody: the client left before its body was whole, which is no fault of ours."""
+    """Answer a client that disconnected within its body; this is no server error."""
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
@@ -252,5 +252,5 @@ def _unexpected(request: Request, error: Exception) -> Response:
 
 
 def _route(request: Request) -> str:
-    """Return the route of a request, without what a user put into its address."""
+    """Return the route template of a request."""
     return getattr(request.scope.get("route"), "path", "(no route)")

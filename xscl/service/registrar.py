@@ -1,8 +1,7 @@
-"""Registration of many queries at once, of whoever waits: one transaction for all that are there.
+"""Group commit of registrations: many requests, one transaction.
 
-A transaction costs a write to the disk.  Whoever registers one query puts it on a queue and waits;
-one thread takes all that is there and registers it together.  A query that cannot be registered
-disturbs no other.
+A transaction costs a disk write.  Requests put queries on a queue and wait; one thread registers
+all queued queries together.  A query that cannot be registered does not affect the others.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from xscl.engine.facade import Engine
 from xscl.errors import Stopping
 
 MOST = 500
-"""Queries that are registered together."""
+"""Maximum number of queries in a transaction."""
 
 PAST = 5.0
-"""Seconds for which finding the past of a query may hold up everything else."""
+"""Time limit in seconds of a backfill, which blocks the engine."""
 
 LINGER = 0.005
-"""Seconds for which more are waited for where several came together the last time."""
+"""Seconds to wait for further queries after a batch of several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query to be registered, and who waits for that."""
+    """A queued query and the future of its registration."""
 
     name: str
     query: str
@@ -38,7 +37,7 @@ class Asked:
 
 
 class Registrar:
-    """A thread that registers what waits."""
+    """A thread that registers queued queries."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -52,7 +51,7 @@ class Registrar:
     def ask(
         self, name: str, query: str, updates: bool, language: str = XSCL, since: str | None = None
     ) -> Future[None]:
-        """Return what is done when a query is registered, and raises what is wrong with it."""
+        """Queue a query; return the future of its registration, which raises its error."""
         asked = Asked(name, query, updates)
         with self._mutex:
             if self._closed:
@@ -60,7 +59,7 @@ class Registrar:
             if since is None and language == XSCL:
                 self._waiting.put(asked)
                 return asked.done
-            # The past of a query may take long to find; who asks for none does not wait for it.
+            # A backfill may take long, so queries without one do not wait behind it.
             return self._others.submit(
                 self._engine.subscribe,
                 *(name, query),
@@ -71,7 +70,7 @@ class Registrar:
             )
 
     def close(self) -> None:
-        """Register what waits, and end."""
+        """Register queued queries and stop."""
         with self._mutex:
             self._closed = True
             self._waiting.put(None)
@@ -81,7 +80,7 @@ class Registrar:
     def _run(self) -> None:
         together: list[Asked] = []
         while (first := self._waiting.get()) is not None:
-            if len(together) > 1:  # many are asking: those who were just answered ask again soon
+            if len(together) > 1:  # under load, clients that were just answered send again soon
                 time.sleep(LINGER)
             together = [first]
             last = False
