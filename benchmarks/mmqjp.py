@@ -24,10 +24,10 @@ from benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates.columns.values import Values
+from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import SCHEMA, Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
-from templates.sql.relations import BINDINGS, TIMES, VALUES, Pair
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
 MATCHING = 20  # queries with matches that are compared in any case

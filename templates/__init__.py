@@ -6,8 +6,8 @@ which documents and nodes satisfy which registered joins.
 """
 
 from templates.model.join_graph import Edge, JoinGraph, Node, minor
+from templates.model.relations import Witnesses
 from templates.processor import Processor
 from templates.registry.registry import Registry
-from templates.sql.relations import Witnesses
 
 __all__ = ["Edge", "JoinGraph", "Node", "Processor", "Registry", "Witnesses", "minor"]

@@ -31,13 +31,13 @@ from templates.columns.columns import (
 )
 from templates.columns.values import Values
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
+from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded
 from templates.registry.members import Members
 from templates.registry.registry import Registry, r_t
 from templates.smallbatch.bounded_answers import BoundedAnswers
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import Base, ConjunctiveQueries, Evaluator, arrow_table, over_base
-from templates.sql.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
 from templates.state.expiry import Leaving
 from templates.state.value_joins import Dense, HeavyBatch, Pass, times_of

@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from templates.columns.columns import Column, distinct, pack
+from templates.model.relations import OPERATORS
 from templates.model.template import Template
 from templates.registry.registered import Registered
-from templates.sql.relations import OPERATORS
 
 Pairs: TypeAlias = "set[int]"
 Rows: TypeAlias = "Mapping[str, Sequence[int]]"

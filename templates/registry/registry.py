@@ -26,10 +26,9 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, grown, pack
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
+from templates.model.relations import INFINITE, OPERATORS, Horizon, Pair
 from templates.model.template import Template, Templates, embedding
 from templates.registry.members import Firing, Members, Row, Rows, add
-from templates.sql.relations import INFINITE, OPERATORS, Pair
-from templates.state.value_joins import Bounds
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""
@@ -222,10 +221,10 @@ class Registry:
         use = self._pairs.get(pair)
         return use is not None and bool(use.keeps)
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> Horizon:
         """Return what no registered join of two sides exceeds."""
         keep = max(self._keeps, default=0)
-        return Bounds(keep, keep, not self._symmetric)
+        return Horizon(keep, keep, not self._symmetric)
 
     @property
     def looks_back(self) -> bool:

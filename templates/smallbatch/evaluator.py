@@ -13,9 +13,9 @@ import numpy as np
 
 from templates.columns.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph
+from templates.model.relations import OPERATORS
 from templates.registry.members import Members
 from templates.sql.queries import Evaluator
-from templates.sql.relations import OPERATORS
 from templates.sql.views import Views
 
 FOLLOWED_BY = OPERATORS["FOLLOWED BY"]

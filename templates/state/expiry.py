@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from templates.columns.columns import Column
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 
 SHARE = 8
 PARTS = 256

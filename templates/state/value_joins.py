@@ -38,8 +38,8 @@ from templates.columns.columns import (
     together,
     unpack,
 )
+from templates.model.relations import Horizon
 from templates.registry.members import Driving
-from templates.sql.relations import INFINITE
 from templates.sql.views import JOINS
 from templates.state.join_state import Kept
 
@@ -75,15 +75,6 @@ class Stops(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What no registered join exceeds: its window, how long it keeps, and its direction."""
-
-    window: int = INFINITE
-    keep: int = INFINITE
-    forward_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Pass:
     """One pass of a batch over what is kept; `times` are those of the batch's documents.
 
@@ -93,7 +84,7 @@ class Pass:
     """
 
     kept: Kept
-    bounds: Bounds
+    bounds: Horizon
     times: Columns
     back: bool
     first: int

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
+from templates.model.relations import OPERATORS
 from templates.registry.members import Members
 from templates.registry.registry import SCHEMA, Registry
-from templates.sql.relations import OPERATORS
 
 TWO = JoinGraph(
     (Node(0, None), Node(0, 0), Node(0, 0), Node(1, None), Node(1, 3), Node(1, 3)),

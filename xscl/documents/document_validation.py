@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.errors import DocumentError
 from xscl.time_format import LATEST
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.store.store import Store

@@ -25,7 +25,7 @@ from itertools import accumulate, compress
 import pyarrow as pa
 
 from cep_core.extension import VALUES, Plan, Row
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.documents.composite_events import Composite, Composites
 from xscl.documents.document_log import Documents
 from xscl.documents.results import RESULTS_UP_TO

@@ -17,13 +17,13 @@ from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from xscl.documents.document_log import Accepted, Origin
 from xscl.documents.document_validation import Refusal, check
+from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.push_size import PushSize
 from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.gc_control import paused
-from xscl.heap_trim import MANY, trim_heap
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.remote.artefact import Artefacts
 from xscl.shredding.remote.remote_bindings import Part, cut_parts

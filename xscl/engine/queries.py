@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.engine.read_snapshot import PATIENCE

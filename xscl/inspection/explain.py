@@ -13,10 +13,10 @@ from typing import assert_never
 
 from cep_core import EDGE_RULES
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
+from templates.model.relations import INFINITE
 from templates.model.template import embedding
 from templates.registry.registry import Registry, r_t
 from templates.sql.queries import over_batch, over_views
-from templates.sql.relations import INFINITE
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.language.normalform import Absent, Folded, Following

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from feeds.documents import Document
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.documents.document_log import Origin
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError

@@ -33,9 +33,9 @@ from cep_core.extension import (
     members_of,
 )
 from templates.model.join_graph import LEFT
+from templates.model.relations import Pair
 from templates.processor import Processor
 from templates.registry.registry import Placed, Registry
-from templates.sql.relations import Pair
 from xscl.documents.composite_events import Composite, Composites, composite_of
 from xscl.documents.document_log import LEVELS, Documents
 from xscl.documents.results import Subscription

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lxml import etree
 
 from feeds.xml.xmlparse import parse
-from templates.sql.relations import TIMES, Witnesses
+from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.shred import Columns
 from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Portion, placed
@@ -24,7 +24,7 @@ from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Portion, p
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Documents with their numbers, as columns: see `templates.sql.relations.Witnesses`.
+    """Documents with their numbers, as columns: see `templates.model.relations.Witnesses`.
 
     `roots` are those that were parsed, by their places here.
     """

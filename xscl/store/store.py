@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from feeds.faultpoints import reached
 from templates.columns.arrow_tables import Lender
+from templates.model.relations import INFINITE
 from templates.registry import registry
-from templates.sql.relations import INFINITE
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.commit_watermark import Seen

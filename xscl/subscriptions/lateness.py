@@ -25,8 +25,8 @@ from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 
+from templates.model.relations import INFINITE, OPERATORS
 from templates.registry.registry import Registry
-from templates.sql.relations import INFINITE, OPERATORS
 from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, JoinedParts, Part, Timed, Witnessed
 from xscl.store.store import Store

@@ -13,7 +13,7 @@ from typing import overload
 
 import numpy as np
 
-from templates.sql.relations import INFINITE
+from templates.model.relations import INFINITE
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Results, Subscription
 from xscl.subscriptions.match import Match, Reader, match_of

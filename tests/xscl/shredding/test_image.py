@@ -15,7 +15,7 @@ import pytest
 
 import xscl
 from feeds.documents import Document
-from templates.sql.relations import Pair
+from templates.model.relations import Pair
 from xscl.engine.facade import Engine
 from xscl.shredding.automaton.install_patterns import ask
 from xscl.shredding.automaton.nfa import Automaton

@@ -31,9 +31,9 @@ from cep_core.extension import (
     members_of,
 )
 from templates.columns.columns import Column, steps
+from templates.model.relations import VALUES, Witnesses
 from templates.model.result_bound import Cut, Group, bounded, counted
 from templates.processor import Processor
-from templates.sql.relations import VALUES, Witnesses
 from xscl.documents.composite_events import Composite, Composites, joined
 from xscl.planning.operators.leaves import Leaves
 

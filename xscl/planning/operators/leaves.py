@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from templates.sql.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
+from templates.model.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
 from xscl.documents.composite_events import Composite, item_at
 from xscl.language.parser import parse_operand
 from xscl.language.scope import leaves

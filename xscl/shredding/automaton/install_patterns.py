@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from templates.sql.relations import Pair
+from templates.model.relations import Pair
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block
 from xscl.shredding.automaton.automaton_states import Place

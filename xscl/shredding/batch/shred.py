@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from templates.sql.relations import BINDINGS, VALUES
+from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import Entry, Place
 from xscl.shredding.automaton.lineage import Lineage, columns_of
 from xscl.shredding.automaton.nfa import Automaton
@@ -93,7 +93,7 @@ class Columns:
             self._look_at_all()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return bindings and values (see `templates.sql.relations.Witnesses`)."""
+        """Return bindings and values (see `templates.model.relations.Witnesses`)."""
         self._look_at_all()
         self._join()
         one_by_one = [np.array(column) for column in self._rows]

@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from templates.sql.relations import Pair
+from templates.model.relations import Pair
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.artefact import Pickler
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.sql.relations import BINDINGS, VALUES
+from templates.model.relations import BINDINGS, VALUES
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.shred import Columns

@@ -73,3 +73,12 @@ class Pair:
     first: str
     second: str
     valued: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """The window and retention, in ticks, that no registered join exceeds, and the direction."""
+
+    window: int = INFINITE
+    keep: int = INFINITE
+    forward_only: bool = False
