@@ -49,7 +49,7 @@ class Witness:
         return {"document": self.document, "nodes": nodes}
 
     def lines(self) -> Iterator[str]:
-        """Yield the tree for people, the variables of a node below it."""
+        """Yield the tree as readable lines, the variables of a node below it."""
         width = len(str(self.rows[-1].node))
         for row in self.rows:
             indent = " " * (width + 2 + 2 * row.depth)
@@ -74,7 +74,7 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
 
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
-    """Return the text of a document that the engine has taken in, from the spool."""
+    """Return the text of an accepted document from the spool."""
     known = engine.sql(
         f"SELECT given, hash FROM state.document WHERE id = {_literal(document)}"
     ).to_pylist()
@@ -97,7 +97,7 @@ def spooled(engine: Engine, document: str, directory: Path) -> bytes:
 
 
 def _hash(xml: bytes) -> bytes:
-    """Return the hash by which the table of documents tells two versions apart."""
+    """Return the content hash that distinguishes two versions in the table of documents."""
     return hashlib.blake2b(xml, digest_size=16).digest()
 
 

@@ -4,10 +4,10 @@
     than 64
     {"time": "2026-03-01T12:00:00.000Z", "level": "WARNING", "logger": "xscl.store.disk_guard", ...}
 
-What an event has besides its message is in fields of its own (`extra` of the standard library),
-numbers as numbers.  Texts come from feeds, queries and requests: characters that would end a line
-or steer a terminal are escaped, and what looks like a secret is left out: tokens, passwords in
-addresses, headers that sign in, the secret part of a feed's address.
+Structured fields of a record (`extra` of the standard library) become JSON fields.  Texts may
+contain input from feeds, queries and requests.  Line ends and control characters are therefore
+escaped, and secrets are redacted: tokens, passwords in URLs, authentication headers and the secret
+part of a feed's address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, TextIO, assert_never
 
 LOGGERS = ("xscl", "feeds", "cep_core", "templates", "uvicorn.error")
-"""Who is listened to; others are libraries that talk to programmers."""
+"""The loggers that are written; others belong to libraries."""
 
 _LONGEST = 10_000
 _SECRETS = (
@@ -41,21 +41,21 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class LogFormat(StrEnum):
-    """How events are written."""
+    """The format of log records."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class OneLine(logging.Formatter):
-    """Writes an event as one line."""
+    """Formats a record as one line."""
 
     def __init__(self, form: LogFormat) -> None:
         super().__init__()
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of an event."""
+        """Return a record as one line."""
         event = {
             "time": _moment(record.created),
             "level": record.levelname,
@@ -93,7 +93,7 @@ def _value(value: Any) -> Any:
 
 
 def clean(text: str) -> str:
-    """Return a text on one line, without what steers a terminal and without secrets."""
+    """Escape line ends and control characters and redact secrets."""
     for secret, shown in _SECRETS:
         text = secret.sub(shown, text)
     if len(text) > _LONGEST:
@@ -113,7 +113,7 @@ def _moment(seconds: float) -> str:
 
 @contextmanager
 def logging_to(stream: TextIO, form: LogFormat) -> Iterator[None]:
-    """Write events to a stream while the block runs, in place of whoever was told before."""
+    """Replace the log handlers by one for a stream while the block runs."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(OneLine(form))
     before = {}

@@ -1,11 +1,11 @@
-"""Queries of users: which streams their names stand for, and what the engine is given.
+"""Name resolution: stream names in a user's query are rewritten to the engine's names.
 
-A name that a user writes is his own stream of that name if he has one, else the public one.  Where
-it is his own, the engine's name for it is put into the text, and nothing else of it changes, so
-what the engine says about a place in it can be told as a place in what the user wrote.
+A name refers to the user's own stream if there is one, else to the public stream.  For an own
+stream the owner prefix is inserted into the text and nothing else changes.  Positions in errors of
+the engine can therefore be mapped back to the text that the user wrote.
 
-Reading a query takes a millisecond.  What is looked for does not depend on constants, so queries
-that differ in nothing else (`xscl.language.constants`) are read once.
+Parsing a query takes a millisecond.  Stream names do not depend on constants, so the result is
+cached by the query's shape (`xscl.language.constants`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from xscl.service.names import MINE, refuse_reserved
 
 _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 REMEMBERED = 20_000
-"""Shapes of queries whose streams are remembered."""
+"""Maximum size of the cache of query shapes."""
 
 QUICK = 5_000
-"""Characters of a query that is resolved at once if its shape is remembered."""
+"""Maximum length of a query that is resolved on the event loop if its shape is cached."""
 
 
 class Place(NamedTuple):
-    """Where a text names a stream: from where to where, and whether it is the one it makes."""
+    """A stream name in a text: its offsets, and whether the query publishes to it."""
 
     start: int
     end: int
@@ -44,10 +44,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A query as the engine is given it (`text`) and as it was `written`.
+    """A query as the engine reads it (`text`) and as the user has `written` it.
 
-    `insertions` are the offsets in the written text in front of which `prefix` was put; `publishes`
-    is a stream that the query would make, as the user calls it.
+    `prefix` was inserted before the offsets `insertions` of the written text.  `publishes` is the
+    user's name of the stream to which the query publishes.
     """
 
     text: str
@@ -58,12 +58,12 @@ class Resolved:
 
     @property
     def changed(self) -> bool:
-        """Whether the engine is given another text than was written."""
+        """Return whether the engine's text differs from the written one."""
         return bool(self.insertions)
 
     @contextmanager
     def as_written(self) -> Iterator[None]:
-        """Tell errors of the query within the block as errors of what was written."""
+        """Map positions in query errors raised in the block to the written text."""
         try:
             yield
         except QueryError as error:
@@ -78,7 +78,7 @@ class Resolved:
             ) from error
 
     def _back(self, offset: int) -> int:
-        """Return the offset in the written text of one in the engine's."""
+        """Map an offset of the engine's text to the written text."""
         passed = 0
         for place in self.insertions:
             if place + passed >= offset:
@@ -88,9 +88,9 @@ class Resolved:
 
 
 class Resolver:
-    """Resolves the names in queries; `is_public` says whether a public stream is known.
+    """Resolves stream names; `is_public` returns whether a public stream exists.
 
-    `is_at_hand` says the same, at once, of those that need not be looked for.
+    `is_at_hand` does the same for cached names, without a query of the store.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Resolver:
         self._is_at_hand = is_at_hand
 
     def resolve(self, account: Account, text: str) -> Resolved:
-        """Return a user's query as the engine may have it; raises QueryError, ReservedName."""
+        """Resolve the names in a user's query; raises QueryError, ReservedName."""
         places = _places(text)
         if account.is_operator and _SUSPECT.search(text) is None:
             return Resolved(text, text)
@@ -121,9 +121,9 @@ class Resolver:
         return Resolved(_with(text, prefix, insertions), text, prefix, insertions, publishes)
 
     def is_quick(self, account: Account, text: str) -> bool:
-        """Return whether resolving a query takes no time, and makes no stream.
+        """Return whether a query can be resolved on the event loop.
 
-        Another one of its shape was resolved before, and nothing has to be looked for.
+        Its shape must be cached, and its names known without a query of the store.
         """
         if len(text) > QUICK:
             return False
@@ -141,7 +141,7 @@ class Resolver:
         return self._accounts.has_stream(account, name) or self._is_at_hand(name)
 
     def written(self, account: Account, text: str) -> str:
-        """Return a query of the engine as the user has written it: what was put in is taken out."""
+        """Return the user's text of an engine query: strip the owner prefixes."""
         if account.is_operator:
             return text
         prefix = account.qualify("")
@@ -153,7 +153,7 @@ class Resolver:
         return "".join([*pieces, text[last:]])
 
     def stream(self, account: Account, name: str) -> str | None:
-        """Return the engine's name of a stream that a user calls so; None if there is none."""
+        """Return the engine's name for a user's stream name, or None."""
         refuse_reserved(name)
         if not account.is_operator and self._accounts.has_stream(account, name):
             return account.qualify(name)
@@ -183,13 +183,13 @@ class Resolver:
 
 
 def _places(text: str) -> tuple[Place, ...]:
-    """Return where a query names streams; raises QueryError, also for windows without a unit."""
+    """Locate the stream names in a query; raises QueryError, also for windows without a unit."""
     cut = split(text)
     if cut is not None:
         try:
             found = _places_of(cut[0])
         except QueryError:
-            found = None  # told below, with its place in this very text
+            found = None  # raised below with its position in this text
         if found is not None:
             starts = _starts(text, cut[0].pieces)
             return tuple(
@@ -203,7 +203,7 @@ _KNOWN: dict[Shape, tuple[tuple[int, Place], ...]] = {}
 
 
 def _places_of(shape: Shape) -> tuple[tuple[int, Place], ...]:
-    """Return where queries of a shape name streams: in which piece, and where in it."""
+    """Locate the stream names of a query shape by piece and offset in it."""
     known = _KNOWN.get(shape)
     if known is None:
         if len(_KNOWN) >= REMEMBERED:
@@ -246,7 +246,7 @@ def _named(expression: Expression, text: str) -> Iterator[Place]:
 
 
 def _starts(text: str, pieces: Sequence[str]) -> list[int]:
-    """Return the offsets in a text of its pieces; a constant has no character that begins one."""
+    """Return the offsets of pieces in a text; a constant has no character that begins one."""
     starts, end = [], 0
     for piece in pieces:
         start = text.index(piece, end)

@@ -1,4 +1,4 @@
-"""Lists of subscriptions as they are sent: CSV with a heading, or JSON lines."""
+"""Parsing of subscription lists: CSV with a header, or JSON lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xscl.service.subscribing import Wanted
 
 T = TypeVar("T")
 MOST = 200_000
-"""Rows of one list."""
+"""Maximum number of rows of a list."""
 
 
 class Row(BaseModel):
@@ -32,7 +32,7 @@ class Row(BaseModel):
 
 
 async def read_rows(request: Request, use: Callable[[list[Wanted]], T]) -> T:
-    """Return what is made of the rows in the body of a request, in a thread."""
+    """Parse the rows of a request body and pass them to `use`, both in a worker thread."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
     return await run_in_threadpool(lambda: use(list(_rows(body, kind))))

@@ -1,4 +1,4 @@
-"""The server: uvicorn in a thread of its own, on a socket that is bound before anything starts."""
+"""The HTTP server: uvicorn in a thread, on a socket that is bound before the service starts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.installation import Settings
 
 GRACE = 3
-"""Seconds for requests in progress when the service ends."""
+"""Grace period in seconds of requests in progress at shutdown."""
 
 _BACKLOG = 1024
 _UNREAD = 120_000
-"""Milliseconds after which a connection is cut whose other side takes nothing of what was sent."""
+"""Milliseconds after which a connection with unacknowledged data is closed."""
 
 
 class CannotListen(XsclError):
-    """The port is taken, or the address is not one of this machine."""
+    """The port is in use, or the address does not belong to this machine."""
 
     code = "cannot_listen"
 
 
 class Server:
-    """An application that is served until `stop`."""
+    """Serves an application between `start` and `stop`."""
 
     def __init__(self, app: FastAPI, settings: Settings, limit: ConnectionLimit) -> None:
         self._socket = _bound(settings.host, settings.port)
@@ -53,15 +53,15 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where the service is, as browsers call it."""
+        """Return the URL of the service."""
         return address_of(*self._socket.getsockname()[:2])
 
     def start(self) -> None:
-        """Begin to answer; connections that come earlier wait."""
+        """Start serving; earlier connections wait in the backlog."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End: take no more, finish what is in progress within `GRACE`."""
+        """Stop accepting requests; those in progress have `GRACE` seconds."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(GRACE + 1)
@@ -69,7 +69,7 @@ class Server:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the address of a service; of one that listens everywhere, as this machine calls it."""
+    """Return the URL of a service; loopback if it listens on all addresses."""
     number = ip_address(host)
     if number.is_unspecified:
         host = "127.0.0.1" if number.version == 4 else "::1"
@@ -77,7 +77,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; raises CannotListen."""
+    """Return a listening socket; raises CannotListen."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,8 +1,8 @@
-"""A shorter way for what comes most: a query of a known shape is put under a name.
+"""A fast path for the most frequent request: PUT of a subscription with a known query shape.
 
-The way through the routes takes longer than registering such a query.  What is not answered here
-with success goes that way, as if it had just come: it says what is wrong, and the same query again
-changes nothing.
+Routing and validation by FastAPI take longer than the registration itself.  A request that does not
+succeed here is passed on to the routes, which report its error.  That is safe because registering
+the same query again changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = (b"application/json", b"application/json; charset=utf-8")
 
 
 class Shortcut:
-    """The middleware in front of the routes."""
+    """Middleware with the fast path."""
 
     def __init__(self, app: ASGIApp, installation: Installation) -> None:
         self._app = app
@@ -60,7 +60,7 @@ class Shortcut:
     async def _registered(
         self, name: str, account: Account, messages: list[Message], scope: Scope
     ) -> tuple[int, bytes] | None:
-        """Return the status and the body of an answer; None if the routes have to answer."""
+        """Return status and body of a response; None to pass the request on."""
         here = self._here
         if messages[-1]["type"] != "http.request":
             return None
@@ -82,7 +82,7 @@ class Shortcut:
 
 
 def _name(scope: Scope) -> str | None:
-    """Return the name in a request that puts a subscription, None for any other."""
+    """Return the subscription name of a request that the fast path handles, else None."""
     if scope["type"] != "http" or scope["method"] != "PUT":
         return None
     path: str = scope["path"]
@@ -104,7 +104,7 @@ def _account(scope: Scope, here: Installation) -> Account | None:
 
 
 def _again(messages: list[Message], receive: Receive) -> Receive:
-    """Return what receives some messages once more, and then what comes."""
+    """Return an ASGI `receive` that replays messages and then continues."""
     left = iter(messages)
 
     async def received() -> Message:
@@ -116,5 +116,5 @@ def _again(messages: list[Message], receive: Receive) -> Receive:
 
 
 def _route_of_put() -> BaseRoute:
-    """Return the route that would have answered, by which requests are counted."""
+    """Return the route of the same request, by which metrics count it."""
     return next(one for one in router.routes if getattr(one, "endpoint", None) is put)

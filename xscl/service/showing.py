@@ -1,4 +1,4 @@
-"""What users are shown of matches and documents: their own names, without those of the engine."""
+"""Views of matches and documents with users' names in place of engine names."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class MatchShown(BaseModel):
 
 
 def document_name(who: Account, known: str) -> str:
-    """Return how a user calls a document that he may see; ids that are not his are public."""
+    """Return a user's id for a visible document; ids of other owners are public."""
     return who.own(known) or known
 
 
 def match_shown(who: Account, match: Match) -> MatchShown:
-    """Return a match as the owner of its subscription sees it."""
+    """Return a match with its owner's names."""
     return MatchShown(
         id=match.id,
         subscription=who.own(match.subscription) or match.subscription,
@@ -91,7 +91,7 @@ def match_shown(who: Account, match: Match) -> MatchShown:
 
 
 def visible_document(store: Store, who: Account, name: str) -> str | None:
-    """Return the engine's id of a document that a user calls so; None if he may see none."""
+    """Return the engine's id for a user's document id; None if no such document is visible."""
     wanted = [name] if who.is_operator else [who.qualify(name), name]
     if owner(name)[0] != OPERATOR:
         return None

@@ -1,9 +1,9 @@
-"""How a service is doing, in numbers: what `xscl status` shows and status.json holds.
+"""The status figures of a service: `xscl status` and status.json.
 
-Most figures are counted from all that is kept, which takes the longer the more that is.  Whoever
-looks again and again (`Looks`) has what a person waits for as it is now: how far the spool was
-consumed, and what waits.  The rest is counted anew when something has changed and twenty times as
-long has passed as the last count took, a minute at most.
+Most figures are counts over whole tables, whose cost grows with the store.  A repeated reader
+(`Looks`) gets the progress of the consumer and its backlog fresh each time.  The other figures are
+recounted after a change, but not before twenty times the duration of the last count has passed, or
+a minute.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Window:
 
     @property
     def length(self) -> str:
-        """The length for people: in the largest unit of which it is a whole number."""
+        """Return the length in the largest unit of which it is a whole number."""
         if self.ticks is None:
             return "ever"
         for unit, size in _UNITS:
@@ -173,18 +173,18 @@ class Status:
 
     @property
     def sharing(self) -> float:
-        """How many subscriptions there are for each distinct join, 0 without any."""
+        """Return the number of subscriptions for each distinct join, 0 without any."""
         return self.subscriptions / self.joins if self.joins else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as programs are told them: times are text."""
+        """Return the figures for JSON: times are text."""
         told = asdict(self)
         for name in _TIMES:
             told[name] = None if told[name] is None else written(told[name])
         return told
 
     def lines(self) -> Iterator[str]:
-        """Yield the figures for people."""
+        """Yield the figures as readable lines."""
         yield f"consumer       {self.consumer or 'none yet'}"
         yield (
             f"subscriptions  {self.subscriptions} in {self.joins} distinct joins "
@@ -239,14 +239,14 @@ def status(store: Store, home: Home, engine: Engine | None = None) -> Status:
 
 
 RATIO = 20
-"""Counting is at rest for so many times what it took."""
+"""Pause between counts as a multiple of the last count's duration."""
 
 LONGEST = 60.0
-"""Seconds after which what has changed is counted whatever it takes."""
+"""Maximum age in seconds of counts after a change."""
 
 
 class Looks:
-    """Looks at the figures of one store, one after the other; `clock` tells seconds.
+    """Repeated reads of the figures of one store; `clock` returns seconds.
 
     `engine` is the one that runs, if there is one; `now` is the clock of arrivals, in ticks.
     """
@@ -265,15 +265,15 @@ class Looks:
         self._home = home
         self._clock = clock
         self._counted: dict[str, Any] = {}
-        self._until = 0.0  # what was counted is good enough until then
+        self._until = 0.0  # cached counts are valid until then
         self._mark: Seen | None = None
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> Status:
-        """Return the figures; with `whole` all of them are as they are now."""
+        """Return the figures; with `whole` all of them are recounted."""
         began = self._clock()
         if whole or self._is_due(began):
-            # What is committed from here on is counted the next time.
+            # Later commits are counted the next time.
             self._mark = read_mark(self._home.database)
             self._counted = _counted(self._store)
             if self._engine is not None:
@@ -304,7 +304,7 @@ class Looks:
 
 
 def _counted(store: Store) -> dict[str, Any]:
-    """Return what is counted from all that is kept."""
+    """Count the figures that need whole tables."""
     texts = kept(store)
     return {
         **dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True)),
@@ -315,7 +315,7 @@ def _counted(store: Store) -> dict[str, Any]:
 
 
 class _Backlog:
-    """The segments that wait; each is opened once."""
+    """The segments that wait to be consumed; each is opened once."""
 
     def __init__(self) -> None:
         self._segments: deque[Segment] = deque()

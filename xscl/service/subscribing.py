@@ -1,4 +1,4 @@
-"""Subscribing and unsubscribing as a user: names and streams are his, quotas hold."""
+"""Subscribe and unsubscribe on behalf of a user: name resolution, ownership and quotas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to subscribe to; `since` says how far back to begin."""
+    """A requested subscription; `since` is the length of its backfill."""
 
     name: str
     query: str
@@ -35,7 +35,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A registration on its way; `found` is the subscription that was there already."""
+    """A started registration; `found` is the existing subscription of that name."""
 
     wanted: Wanted
     resolved: Resolved
@@ -44,7 +44,7 @@ class Begun:
 
 
 def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscription, bool]:
-    """Return a subscription, and whether it is new: the same again changes nothing."""
+    """Subscribe idempotently; return the subscription and whether it is new."""
     begun = begin(here, who, wanted)
     with ending(here, who, begun):
         if begun.done is not None:
@@ -53,7 +53,7 @@ def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscri
 
 
 def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
-    """Return a registration that waits for its turn; `ending` and `ended` bring it to its end."""
+    """Validate and queue a registration; complete it with `ending` and `ended`."""
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
     known = who.qualify(wanted.name)
@@ -75,9 +75,9 @@ def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
 async def registered(
     here: Installation, who: Account, wanted: Wanted, *, quick: bool = True
 ) -> tuple[Subscription, bool]:
-    """Return a subscription, and whether it is new, on the event loop.
+    """Subscribe on the event loop; return the subscription and whether it is new.
 
-    What is not `quick` begins in a thread: see `Resolver.is_quick`.
+    A request that is not `quick` is validated in a thread: see `Resolver.is_quick`.
     """
     if quick:
         begun = begin(here, who, wanted)
@@ -91,7 +91,7 @@ async def registered(
 
 @contextmanager
 def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
-    """Wait for a registration within the block, and have its errors told as the user may see."""
+    """Guard the wait for a registration: refund quotas and map errors to the user's text."""
     try:
         with begun.resolved.as_written():
             yield
@@ -106,7 +106,7 @@ def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
 
 
 def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription, bool]:
-    """Return the subscription of a registration that has ended, and whether it is new."""
+    """Return the subscription of a completed registration and whether it is new."""
     found = begun.found
     if found is None:
         return _existing(here, who, begun.wanted.name), True
@@ -119,7 +119,7 @@ def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription,
 
 
 def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> tuple[int, int]:
-    """Register all of some queries or none; return how many are new, how many were there."""
+    """Register a list of queries atomically; return the numbers of new and unchanged ones."""
     updates = {one.updates for one in rows}
     if len(updates) > 1:
         raise unprocessable(
@@ -160,7 +160,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
 
 
 def _unknown(here: Installation, who: Account, rows: Sequence[Wanted]) -> int:
-    """Return how many names of a list are new: that takes no time, and reading queries does."""
+    """Count the new names of a list; cheap, so it precedes parsing the queries."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
@@ -170,7 +170,7 @@ def _unknown(here: Installation, who: Account, rows: Sequence[Wanted]) -> int:
 
 
 def refuse_bare(since: str | None) -> None:
-    """Raise Problem for a time back without a unit: 7 what?"""
+    """Raise Problem for a duration without a unit."""
     if since is not None and since.strip().isdecimal():
         number = since.strip()
         raise unprocessable(
@@ -182,7 +182,7 @@ def refuse_bare(since: str | None) -> None:
 
 @contextmanager
 def _in_row(number: int, one: Wanted) -> Iterator[None]:
-    """Say of errors within the block in which row of a list they are."""
+    """Set the row number of errors raised in the block."""
     try:
         yield
     except XsclError as error:
@@ -191,13 +191,13 @@ def _in_row(number: int, one: Wanted) -> Iterator[None]:
 
 
 def _claim(here: Installation, who: Account, resolved: Resolved) -> None:
-    """Make the stream that a query publishes the user's; the operator's are known anyway."""
+    """Make a user the owner of the stream to which a query publishes."""
     if resolved.publishes is not None and not who.is_operator:
         here.accounts.claim(who, resolved.publishes)
 
 
 def unsubscribe(here: Installation, who: Account, name: str, *, cascade: bool) -> tuple[str, ...]:
-    """Remove a user's subscription, and return what was removed as the engine knew it."""
+    """Remove a user's subscription; return the engine names of all that were removed."""
     removed = here.outbox.unsubscribe(_existing(here, who, name).name, cascade=cascade)
     here.usage.removed(removed)
     return removed
@@ -228,10 +228,10 @@ def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
 def _is_same(
     here: Installation, who: Account, found: Subscription, wanted: Wanted, resolved: Resolved
 ) -> bool:
-    """Whether a subscription is what is asked for: the same text.
+    """Return whether a subscription has the requested text.
 
-    Its names stay what they were when it was registered, although the user may have made streams of
-    such names since.
+    Names keep the meaning of the time of registration, even if the user has created streams of such
+    names since.
     """
     if (found.updates, found.language) != (wanted.updates, wanted.language):
         return False

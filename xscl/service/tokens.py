@@ -1,11 +1,11 @@
-"""Tokens: how a program or a browser says who it is.
+"""Bearer tokens of programs and session tokens of browsers.
 
     xscl_3f9a01c2_<43 letters>
          id       secret
 
-The id finds the row; of the secret only a hash is kept, which is compared in constant time.  A
-secret has 256 random bits, so a plain hash of it says nothing.  A token is shown once, when it is
-made.  A *session* is a token of a browser, with an end.
+The id is the key of the row.  Only a hash of the secret is stored and compared in constant time.  A
+secret has 256 random bits, so an unsalted hash is safe.  A token is shown only once, when it is
+created.  A *session* is a token of a browser that expires.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from xscl.service.accounts import Account, Accounts
 from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
-"""What a token looks like, wherever it stands."""
+"""The syntax of a token."""
 
 SESSION = 30 * 86_400 * 1_000_000
-"""Ticks for which a browser stays signed in."""
+"""Lifetime of a session in ticks."""
 
 
 class UnknownToken(XsclError):
@@ -37,9 +37,9 @@ class UnknownToken(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What may be shown of a token; `expires` and `created` in ticks.
+    """The public part of a token; `expires` and `created` in ticks.
 
-    A session ends with its `parent`, the token that it was given for.
+    A session is revoked with its `parent`, the token with which the user signed in.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a store; any thread may ask."""
+    """Repository of tokens; thread-safe."""
 
     def __init__(self, store: Store, accounts: Accounts) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Tokens:
         self.read()
 
     def read(self) -> None:
-        """Know what the store has."""
+        """Load all tokens from the store."""
         rows = self._store.fetch(
             "SELECT id, account, label, created, expires, session, parent, hash FROM state.token"
         )
@@ -77,9 +77,9 @@ class Tokens:
         session: bool = False,
         parent: str | None = None,
     ) -> tuple[Token, str]:
-        """Make a token, and return it with what its user has to keep; it is never shown again.
+        """Create a token; return it with its full text, which is never shown again.
 
-        `parent` is the token, as its user keeps it, for which a session is given.
+        `parent` is the full text of the token with which a session was opened.
         """
         secret = secrets.token_urlsafe(32)
         now = ticks()
@@ -118,7 +118,7 @@ class Tokens:
         return token, f"xscl_{name}_{secret}"
 
     def owner(self, given: str) -> Account | None:
-        """Return whose token this is; None for one that is wrong, revoked or over."""
+        """Return the account of a token; None if it is wrong, revoked or expired."""
         found = FORM.fullmatch(given)
         name, secret = (found[1], found[2]) if found is not None else ("", given)
         token, digest = self._known.get(name, (None, b"\0" * 32))
@@ -130,7 +130,7 @@ class Tokens:
         return self._accounts.numbered(token.account)
 
     def of(self, account: Account | None = None) -> list[Token]:
-        """Return the tokens of a user, or of all; sessions left out."""
+        """Return the tokens of a user, or of all, without sessions."""
         return [
             token
             for token, _ in list(self._known.values())
@@ -138,7 +138,7 @@ class Tokens:
         ]
 
     def revoke(self, name: str, account: Account | None = None) -> Token:
-        """Make a token worth nothing, with its sessions; of one account, or of whichever has it."""
+        """Revoke a token with its sessions; with `account` only if it belongs to that one."""
         with self._mutex:
             token, _ = self._known.get(name, (None, b""))
             if token is None or (account is not None and token.account != account.number):
@@ -153,7 +153,7 @@ class Tokens:
         return token
 
     def end_session(self, given: str) -> None:
-        """Sign a browser out; a token that is no session stays."""
+        """Revoke a session token; other tokens are left."""
         found = FORM.fullmatch(given)
         if found is not None and self.owner(given) is not None:
             token, _ = self._known[found[1]]
@@ -162,7 +162,7 @@ class Tokens:
 
 
 def _id(given: str) -> str | None:
-    """Return the id in a token."""
+    """Return the id of a token, or None."""
     found = FORM.fullmatch(given)
     return None if found is None else found[1]
 

@@ -1,8 +1,8 @@
-"""How much each user has and has done today, against what he may (`accounts.Quota`).
+"""Usage of quotas (`accounts.Quota`): objects that users own, and their counts of today.
 
-What he has is counted from the engine when the service starts and kept up to date.  What he does
-in a day is counted by the days of UTC, in memory: a restart of the service forgives.  For that
-reason `serve --once` counts no matches: it takes no requests that too many of them would refuse.
+Owned objects are counted from the engine at start-up and kept up to date.  Daily counts are by UTC
+day and in memory, so a restart resets them.  `serve --once` therefore counts no matches, as it
+takes no requests that could be refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Done: TypeAlias = Literal["documents", "matches"]
 
 
 class Usage:
-    """Counts by account; any thread may ask."""
+    """Counts by account; thread-safe."""
 
     def __init__(self, subscriptions: Iterable[str], feeds: Iterable[str]) -> None:
         self._mutex = threading.Lock()
@@ -36,21 +36,21 @@ class Usage:
         }
 
     def has(self, account: Account, what: Owned) -> int:
-        """Return how many a user has."""
+        """Return the number of a user's objects of a kind."""
         return self._kept[what][account.number]
 
     def today(self, account: Account, what: Done) -> int:
-        """Return how many of something there were for a user today."""
+        """Return a user's count of today."""
         return self._done[what].used(account.number)
 
     def take(self, account: Account, what: Owned, count: int = 1) -> None:
-        """Count more of something; raises QuotaExceeded."""
+        """Add to a user's objects; raises QuotaExceeded."""
         with self._mutex:
             self._refuse(account, what, count)
             self._kept[what][account.number] += count
 
     def refuse(self, account: Account, what: Owned, count: int) -> None:
-        """Raise QuotaExceeded if so many more would be too many."""
+        """Raise QuotaExceeded if a user may not have `count` more."""
         with self._mutex:
             self._refuse(account, what, count)
 
@@ -62,7 +62,7 @@ class Usage:
 
     @contextmanager
     def taking(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
-        """Count more of something, unless the block fails; raises QuotaExceeded."""
+        """Add to a user's objects, and undo that if the block fails; raises QuotaExceeded."""
         self.take(account, what, count)
         try:
             yield
@@ -71,34 +71,34 @@ class Usage:
             raise
 
     def give_back(self, number: int, what: Owned, count: int = 1) -> None:
-        """Count fewer of something."""
+        """Subtract from a user's objects."""
         with self._mutex:
             self._kept[what][number] -= count
 
     def removed(self, names: Iterable[str]) -> None:
-        """Count fewer subscriptions, by the names that the engine knew."""
+        """Subtract removed subscriptions, given by engine names."""
         for name in names:
             self.give_back(owner(name)[0], "subscriptions")
 
     def do(self, account: Account, count: int) -> None:
-        """Count documents of today; raises QuotaExceeded, and counts nothing, if they are many."""
+        """Count documents against the daily quota; raises QuotaExceeded above it."""
         most = account.quota.documents_a_day
         if self._done["documents"].consume(account.number, most, count) is not None:
             raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
 
     @property
     def has_users(self) -> bool:
-        """Whether anybody but the operator has subscriptions."""
+        """Return whether a user other than the operator has subscriptions."""
         with self._mutex:
             return any(count for number, count in self._kept["subscriptions"].items() if number)
 
     def matched(self, received: Mapping[str, int]) -> None:
-        """Count matches of today, by the names of their subscriptions."""
+        """Count matches of today, given by the engine names of subscriptions."""
         for name, count in received.items():
             self._done["matches"].consume(owner(name)[0], count=count)
 
     def refuse_many_matches(self, account: Account) -> None:
-        """Raise QuotaExceeded if a user has had as many matches today as he may."""
+        """Raise QuotaExceeded if a user's daily quota of matches is used up."""
         most = account.quota.matches_a_day
         if most is not None and self.today(account, "matches") >= most:
             raise QuotaExceeded(

@@ -527,7 +527,7 @@ def test_s4_an_answering_process_has_no_more_than_it_needs(anybody: Asker) -> No
             found = None
             while found is None and not asked.done():
                 time.sleep(0.02)
-                children = (child for one in _nurseries() for child in _children(int(one)))
+                children = (child for one in _fork_servers() for child in _children(int(one)))
                 found = next(filter(None, map(_opened_by, children)), None)
             assert asked.result().status_code == 200
             return found
@@ -535,15 +535,15 @@ def test_s4_an_answering_process_has_no_more_than_it_needs(anybody: Asker) -> No
         found = eventually(seen)  # a busy machine may look at it too late
     kinds = {re.sub(r"[0-9]+", "", name) for name in found if "(deleted)" not in name}
     assert kinds <= {"/dev/null", "socket:[]"}
-    (environment,) = {_said(nursery, "environ") for nursery in _nurseries()}
+    (environment,) = {_said(server, "environ") for server in _fork_servers()}
     assert set(re.findall(r"(\w+)=", environment.decode())) == _VARIABLES
 
 
 _VARIABLES = {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "LC_ALL"}
 
 
-def _nurseries() -> list[str]:
-    """The nurseries of this process."""
+def _fork_servers() -> list[str]:
+    """The fork servers of this process."""
     return [
         p for p in _children(os.getpid()) if b"xscl.service.sql.fork_server" in _said(p, "cmdline")
     ]

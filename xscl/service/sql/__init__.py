@@ -1,12 +1,12 @@
-"""SQL for users: one SELECT over a snapshot of what they may see, in a process that can be killed.
+"""Sandboxed SQL for users: one SELECT over a snapshot of visible rows, in a separate process.
 
-    question ──UserSql──▶ slot, snapshot ──nursery──▶ child: checks, runs, writes ──▶ answer
+    query ──UserSql──▶ slot, snapshot ──fork server──▶ child: checks, runs, writes ──▶ result
 
-DuckDB cannot bound a hostile query within the process that has the store.  So a question is
-answered in a process of its own, which has nothing but a snapshot: Arrow tables with the rows
-that its asker may see (`snapshot`).  `nursery` is a process that has loaded everything and forks
-the children; `child` sets its own limits, asks `check` whether the question is one SELECT over
-public relations, and writes rows as `formats` has them.  `asking` is the service's side.
+DuckDB cannot limit a hostile query within the process that has the store.  Each query therefore
+runs in a process of its own.  That process has only a snapshot: Arrow tables with the rows that the
+user may see (`snapshot`).  `fork_server` has imported everything and forks the children.  A `child`
+sets its own limits, lets `check` verify that the query is one SELECT over public relations, and
+writes rows by `formats`.  `sql_service` is the service's side.
 """
 
 from xscl.service.sql.limits import Answer, Form, Limits

@@ -1,9 +1,9 @@
-"""Whether a question is one SELECT over public relations: its tree, as DuckDB has parsed it.
+"""Static check that a query is one SELECT over public relations.
 
-The tree is that of the very parser which the question is run with (`json_serialize_sql`), so that
-nothing can mean one thing here and another there.  Kinds of nodes that are not known are refused.
-This makes for clear answers; what holds even without it are the child's limits, DuckDB's settings
-and that there is nothing in the snapshot which the asker may not see.
+It walks the parse tree of DuckDB itself (`json_serialize_sql`), so that check and execution cannot
+disagree about a text.  Unknown node types are refused (an allow-list).  The check serves clear
+error messages.  Isolation does not depend on it: the child has process limits and locked settings,
+and its snapshot contains only rows that the user may see.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LIST = "the relation 'relations' lists what there is, with all columns"
 
 
 def check(question: str, tree: str, known: Collection[str]) -> frozenset[str]:
-    """Return the known relations that a question reads, in lower case; raise Refused.
+    """Return the relations that a query reads, in lower case; raises Refused.
 
-    `tree` is what DuckDB's `json_serialize_sql` says of the question, `known` are the public names.
+    `tree` is the result of DuckDB's `json_serialize_sql`, `known` are the public relations.
     """
     try:
         parsed = json.loads(tree)
@@ -137,7 +137,7 @@ def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> Ref
 
 
 def _unparsed(question: str, parsed: dict[str, Any]) -> Refused:
-    """Return why DuckDB could not parse a question, or says that it is no SELECT."""
+    """Return the error of a query that DuckDB cannot parse, or that is no SELECT."""
     message = str(parsed.get("error_message", ""))
     if parsed.get("error_type") == "not implemented":
         return NotSelect(_SELECT, hint=_READ_ONLY)

@@ -1,8 +1,7 @@
-"""A child of the nursery: answers one question and ends.
+"""A child of the fork server: runs one query and exits.
 
-Before it looks at the question it sets its limits: a clock that kills it, CPU time, memory, no
-files, no children.  DuckDB gets settings that cannot be changed any more: nothing outside of its
-own memory can be reached.
+Before it parses the query it sets its limits: a timer that kills it, CPU time, memory, no file
+writes, no network.  DuckDB's settings are locked and give it access to nothing but its own memory.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
 
 BEGUN = b"+"
-"""What an answer begins with: the child has read the question."""
+"""First byte of a response: the child has read the query."""
 
 _BATCH = 256  # rows
-_DESCRIBED = 20  # templates whose relations are listed with their columns
+_DESCRIBED = 20  # templates listed with the columns of their relations
 _NICE = 10
 _NO_MEMORY = "the question needs more memory than there is for one"
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 
 
 def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapshot: int) -> None:
-    """Read a question from a channel, and write the answer to it."""
+    """Read a query from a channel, run it and write the response."""
     began = time.monotonic()
     request = json.loads(_line(channel))
     limits = Limits(**request["limits"])
@@ -55,7 +54,7 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
         head, body = {"error": as_data(error)}, b""
     except MemoryError:
         head, body = {"error": as_data(TooLarge(_NO_MEMORY))}, b""
-    except Exception as error:  # a fault of ours: the service tells its log
+    except Exception as error:  # an internal error, which the service logs
         head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + body)
     channel.shutdown(socket.SHUT_WR)
@@ -67,8 +66,8 @@ def _line(channel: socket.socket) -> bytes:
 
 
 def _limit(limits: Limits) -> None:
-    """Set the limits of this process; after `seconds` and `grace` it is killed."""
-    # The default action of SIGALRM ends the process, whatever it is doing.
+    """Set resource limits; a timer kills the process after `seconds` and `grace`."""
+    # The default action of SIGALRM kills the process, even inside native code.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + limits.grace)
     seconds = int(limits.seconds + limits.grace) + 1
@@ -78,12 +77,12 @@ def _limit(limits: Limits) -> None:
     for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(kind, (0, 0))
     os.nice(_NICE)
-    # No network at all, where the kernel lets everybody ask for that.
+    # A network namespace without interfaces, if the kernel permits unprivileged ones.
     ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
 
 
 def _data() -> int:
-    """Return how many bytes of data this process has."""
+    """Return the size in bytes of this process's data segment (VmData)."""
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
             if line.startswith("VmData:"):
@@ -98,7 +97,7 @@ def _answered(
     snapshot: int,
 ) -> tuple[dict[str, Any], bytes]:
     question, form = str(request["question"]), Form(request["form"])
-    mapped = mmap.mmap(snapshot, 0, access=mmap.ACCESS_READ)  # for as long as the child lives
+    mapped = mmap.mmap(snapshot, 0, access=mmap.ACCESS_READ)  # mapped until the child exits
     tables = {name: _table(part) for name, part in read(memoryview(mapped)).items()}
     connection.execute(f"SET memory_limit = '{3 * limits.memory // 4 >> 20} MiB'")
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
@@ -118,7 +117,7 @@ def _table(part: memoryview) -> pa.Table:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database of its own, which reaches nothing else."""
+    """Return a connection to an in-memory database without external access."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -133,12 +132,13 @@ def connect() -> duckdb.DuckDBPyConnection:
         },
     )
     connection.execute("SET enable_external_access = false; SET TimeZone = 'UTC'")
-    connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()  # loads what it needs
+    # Loads the JSON functions before the limits are set.
+    connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
     return connection
 
 
 def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
-    """Return the names of all relations, and what they are."""
+    """Return the names and descriptions of all relations."""
     found = {**PUBLIC, "relations": "what there is to be asked for: this relation"}
     for number in tables["template"]["id"].to_pylist():
         found[f"R_T_{number}"] = f"the joins of template {number}"
@@ -149,7 +149,7 @@ def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
 def _show(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
 ) -> None:
-    """Make the relations that a question reads."""
+    """Create the relations that a query reads."""
     described = range(1, _DESCRIBED + 1) if "relations" in used else ()
     templates = {
         number: text
@@ -186,7 +186,7 @@ def _templates(tables: Mapping[str, pa.Table]) -> Iterator[tuple[int, str]]:
 
 
 def _needed(asked: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Return the views that some need, in order, and the tables of what is stored."""
+    """Return the views that some views need, in order of dependency, and the stored tables."""
     views: dict[str, None] = {}
     lent: set[str] = set()
 
@@ -211,7 +211,7 @@ _STATEMENTS = {
     for statement in VIEWS.split(";")
     for name in re.findall(r"CREATE OR REPLACE TEMP VIEW (\w+)", statement)
 }
-"""What makes each view, in an order in which each comes after those that it reads."""
+"""CREATE statements of the views in order of dependency."""
 _ALWAYS = ("named_pair",)
 _LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream")
 _NAMES = ("relation", "what")
@@ -261,7 +261,7 @@ def _run(
 
 
 def _told(question: str, error: duckdb.Error | OSError) -> Refused:
-    """Return what the asker is told of an error of DuckDB."""
+    """Map an error of DuckDB to one for the user."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]
     if message.startswith("Out of Memory Error"):
@@ -274,5 +274,5 @@ def _told(question: str, error: duckdb.Error | OSError) -> Refused:
 
 
 def limits_as_data(limits: Limits) -> dict[str, Any]:
-    """Return limits as a request says them."""
+    """Serialize limits for a request."""
     return asdict(limits)

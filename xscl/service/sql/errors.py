@@ -1,14 +1,14 @@
-"""What can be wrong with a question.
+"""Errors of users' SQL.
 
-SqlError              the SQL is no single SELECT, or DuckDB refuses it
-├── NotSelect         it is no single SELECT
-├── NotAllowed        it asks for what is not public: a relation, a function, a setting
-├── UnknownRelation   there is no relation of that name
+Refused               DuckDB refuses the query; the root of this package, an SqlError
+├── NotSelect         it is not a single SELECT
+├── NotAllowed        it uses a relation, function or setting that is not public
+├── UnknownRelation   no relation has that name
 ├── TooLong           its text is too long, or nested too deeply
-├── TooLarge          what it brings is too large: a row, the columns, memory
-├── TooSlow           it took longer than a question may
-├── Busy              others are being answered
-└── Unavailable       no question can be answered now
+├── TooLarge          a row, the columns or its memory exceed the limits
+├── TooSlow           it exceeded its time limit
+├── Busy              too many queries are running
+└── Unavailable       no query can be run now
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.errors import SqlError
 
 
 class Refused(SqlError):
-    """A question without an answer; `line` and `column` count from 1 where there is a place."""
+    """A query failed; `line` and `column` count from 1 if there is a position."""
 
     def __init__(
         self,
@@ -35,26 +35,26 @@ class Refused(SqlError):
 
     @classmethod
     def at(cls, offset: int, question: str, message: str, hint: str | None = None) -> Refused:
-        """Return the error at an offset of the question's bytes, as DuckDB counts."""
+        """Return the error at an offset in bytes, as DuckDB counts."""
         before = question.encode()[:offset].decode("utf-8", "ignore")
         line = before.count("\n") + 1
         return cls(message, hint=hint, line=line, column=len(before) - before.rfind("\n"))
 
 
 class NotSelect(Refused):
-    """The text is no single SELECT."""
+    """The text is not a single SELECT."""
 
     code = "sql_not_select"
 
 
 class NotAllowed(Refused):
-    """The question asks for what is not public."""
+    """The query uses something that is not public."""
 
     code = "sql_not_allowed"
 
 
 class UnknownRelation(Refused):
-    """There is no relation of that name."""
+    """No relation has that name."""
 
     code = "sql_unknown_relation"
 
@@ -66,25 +66,25 @@ class TooLong(Refused):
 
 
 class TooLarge(Refused):
-    """The answer, or what is needed for it, is too large."""
+    """The result, or the memory for it, is too large."""
 
     code = "sql_too_large"
 
 
 class TooSlow(Refused):
-    """The answer takes too long."""
+    """The query exceeded its time limit."""
 
     code = "sql_timeout"
 
 
 class Busy(Refused):
-    """Too many questions at the same time."""
+    """Too many concurrent queries."""
 
     code = "sql_busy"
 
 
 class Unavailable(Refused):
-    """No question can be answered now."""
+    """No query can be run now."""
 
     code = "sql_unavailable"
 
@@ -93,7 +93,7 @@ _KINDS = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
 def as_data(error: Refused) -> dict[str, Any]:
-    """Return an error as another process can be told of it."""
+    """Serialize an error for another process."""
     return {
         "code": error.code,
         "message": error.message,
@@ -104,6 +104,6 @@ def as_data(error: Refused) -> dict[str, Any]:
 
 
 def from_data(data: dict[str, Any]) -> Refused:
-    """Return the error that another process has told of."""
+    """Deserialize an error of another process."""
     kind = _KINDS.get(data["code"], Refused)
     return kind(data["message"], hint=data["hint"], line=data["line"], column=data["column"])

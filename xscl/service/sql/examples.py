@@ -1,4 +1,4 @@
-"""Questions to begin with: for the page, and for who asks what can be asked."""
+"""Example queries for the web UI and the API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question, and what it is good for."""
+    """An example query with a title."""
 
     title: str
     query: str

@@ -1,10 +1,9 @@
-"""The nursery: a process that has loaded everything, and forks a child for each question.
+"""The fork server: a process with all modules imported that forks a child for each query.
 
-`python -m xscl.service.sql.fork_server DESCRIPTOR` reads commands from a socket: each has the
-descriptors
-of a snapshot and of a channel to whoever asks.  One child is always ready: it has a database, and
-waits for these.  The nursery itself opens none, so that it has no threads when it forks.  It ends
-when the socket is closed, however the service has ended.
+`python -m xscl.service.sql.fork_server DESCRIPTOR` reads commands from a socket.  A command passes
+the descriptors of a snapshot and of a channel to the service.  One child is always pre-forked, with
+an open database, and waits for a command.  The fork server itself opens no database, so that it has
+no threads when it forks.  It exits when the socket is closed, however the service has ended.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ ASK = b"a"
 
 
 def run(control: socket.socket) -> None:
-    """Hand each question to the child that is ready, until the socket is closed."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are buried by the kernel
-    for number in (signal.SIGINT, signal.SIGTERM):  # of a whole group; the service ends us
+    """Pass each command to the pre-forked child until the socket is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps children
+    # Signals to the process group are ignored, as the service ends this process.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     control.sendall(READY)
     child = _born(control)
@@ -33,7 +33,7 @@ def run(control: socket.socket) -> None:
             return
         try:
             socket.send_fds(child, [command], descriptors)
-        except OSError:  # it was killed while it waited
+        except OSError:  # it was killed while idle
             child.close()
             child = _born(control)
             socket.send_fds(child, [command], descriptors)
@@ -44,7 +44,7 @@ def run(control: socket.socket) -> None:
 
 
 def _born(control: socket.socket) -> socket.socket:
-    """Return the way to a new child."""
+    """Fork a child; return the socket to it."""
     ours, theirs = socket.socketpair()
     if not os.fork():
         code = 1
@@ -60,7 +60,7 @@ def _born(control: socket.socket) -> socket.socket:
 
 
 def _live(command: socket.socket) -> None:
-    """Be a child: make ready, wait for a question, answer it."""
+    """Run a child: open a database, wait for a command, run its query."""
     connection = connect()
     asked, descriptors, _, _ = socket.recv_fds(command, 1, 2)
     if asked:

@@ -1,12 +1,12 @@
-"""Rows as JSON, CSV or Parquet, as they come and no more of them than may be.
+"""Streaming writers of rows as JSON, CSV or Parquet, up to limits of rows and bytes.
 
-What JSON has no word for is text as DuckDB writes it: times, intervals, bytes (`\\xFF` for what is
-no ASCII), structures with such parts; NaN and infinite numbers are null.  Whole numbers are exact
-whatever their size.
+Values without a JSON type are text as DuckDB formats it: times, intervals, bytes (`\\xFF` for
+non-ASCII bytes) and structures with such parts.  NaN and infinite numbers are null.  Integers are
+exact whatever their size.
 
-CSV is as RFC 4180 has it.  A text that a spreadsheet would take for a formula (it begins with one
-of = + - @, a tab or a carriage return) has an apostrophe before it.  NULL and the empty text are
-both empty.
+CSV follows RFC 4180.  A text that a spreadsheet would read as a formula (it begins with one of
+= + - @, a tab or a carriage return) is prefixed by an apostrophe.  NULL and the empty text are both
+empty.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEPT = re.compile(
 
 
 def expressions(types: Sequence[str], form: Form) -> str:
-    """Return what to select of columns, by place, so that they can be written in a form."""
+    """Return the SELECT expressions that convert columns for a form."""
     return ", ".join(_expression(f"#{at}", kind, form) for at, kind in enumerate(types, 1))
 
 
@@ -58,9 +58,9 @@ def _expression(column: str, kind: str, form: Form) -> str:
 
 
 class Written:
-    """What is being written of an answer: at most so many rows, and so many bytes.
+    """A result under construction, limited to a number of rows and of bytes.
 
-    `take` returns whether more may come.
+    `take` returns whether there is room for more.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Written:
         self._write = _json_writer(types) if form is Form.JSON else _csv_writer(types)
 
     def take(self, batch: pa.RecordBatch) -> bool:
-        """Write the rows of a batch as far as there is room."""
+        """Write the rows of a batch up to the limits."""
         left = self._rows - self.count
         if batch.num_rows > left:
             batch, self.truncated = batch.slice(0, left), True
@@ -101,7 +101,7 @@ class Written:
             self.count += 1
 
     def _fewer(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the first rows of a batch whose values are long, before they become texts."""
+        """Cut a batch with long values before they are converted to text."""
         rows = batch.num_rows
         while rows > 1 and batch.slice(0, rows).get_total_buffer_size() > 20 * self._size:
             rows //= 2
@@ -132,7 +132,7 @@ class Written:
         self._bytes += len(line)
 
     def body(self, schema: pa.Schema) -> bytes:
-        """Return all that was written."""
+        """Return the whole result."""
         match self._form:
             case Form.JSON:
                 return b"[" + b",\n".join(self._parts) + b"]"
@@ -148,7 +148,7 @@ class Written:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of which none comes twice: Parquet would have the first only."""
+    """Make column names unique, as Parquet keeps only the first of equal ones."""
     seen: set[str] = set()
     found = []
     for name in names:
@@ -172,7 +172,7 @@ def _json_writer(types: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
 
 
 def _reader(kind: str) -> Callable[[Any], Any]:
-    """Return what makes a value of JSON of a value that is not NULL."""
+    """Return the converter of a type's non-NULL values to JSON."""
     if _WHOLE.fullmatch(kind):
         return int
     if _NUMBER.fullmatch(kind):

@@ -1,4 +1,4 @@
-"""How much a question may ask for, and what an answer says."""
+"""Limits of a query, and the type of its result."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one question may take.
+    """Resource limits of a query.
 
-    `seconds` begin when the child does; a child lives `grace` longer at most.  `memory` are bytes
-    beyond what the nursery has; DuckDB is told three quarters of it.  `text` are a question's
-    characters.  `together` questions run at the same time, one of each asker, for whom `waiting`
-    more wait.
+    `seconds` is the time limit, counted from the start of the child, which is killed `grace` later.
+    `memory` is in bytes above the fork server's size; DuckDB's own limit is three quarters of it.
+    `text` is the length of a query in characters.  `together` queries run concurrently, one of each
+    user, with `waiting` more in the user's queue.
     """
 
     seconds: float = 2.0

@@ -1,14 +1,13 @@
-"""What somebody may see, at a boundary between two batches, as Arrow tables in a file.
+"""Snapshots: the rows that a user may see at a boundary between two batches, as Arrow tables.
 
-The file has no name: it is there as long as somebody has it open, and nobody can open it by a
-path.  Its readers are children of the nursery, which map it into memory.
+The file is unlinked: it exists as long as a descriptor is open, and no path leads to it.  Children
+of the fork server map it into memory.
 
     directory (JSON: name -> offset, size; padded)   table   table ...   (Arrow IPC streams)
 
-The tables are those that the views of `xscl.inspection.relations` are over.  A user's have the
-documents on
-streams that he may see, his own subscriptions, and of everything else what belongs to these; his
-templates and joins are numbered from 1, since the engine's numbers tell of others' work.
+The tables are those that the views of `xscl.inspection.relations` read.  A user's tables contain
+the documents on visible streams, the own subscriptions, and the rows that belong to these.
+Templates and joins are renumbered from 1, because the engine's numbers reveal others' activity.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from xscl.service.sql.viewer import Viewer
 from xscl.store.store import Store
 
 _ALIGNED = 64
-_HEAD = 16  # digits of the directory's size
+_HEAD = 16  # digits of the directory's length
 
 Tables = dict[str, pa.Table]
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """A published snapshot: the descriptor of its file, open for reading, and what it shows."""
+    """A published snapshot: the read-only descriptor of its file, and its date."""
 
     descriptor: int
     as_of: AsOf
@@ -53,17 +52,17 @@ class Snapshot:
         os.close(self.descriptor)
 
     def dated(self, now: int) -> AsOf:
-        """Return what it shows, with its age."""
+        """Return the date of the snapshot with its age at a time in ticks."""
         return replace(self.as_of, age=max(0.0, (now - self.as_of.taken) / 1e6))
 
 
 def publish(
     engine: Engine, store: Store, viewer: Viewer, directory: Path | None, now: int
 ) -> Snapshot:
-    """Return a snapshot of what there is now, in ticks.
+    """Publish a snapshot of the current state; `now` is in ticks.
 
-    `store` is a connection of the engine's that nobody else uses meanwhile.  The file is in a
-    directory, or in memory without one.
+    `store` is a connection that only this call uses.  The file is in a directory, or in memory
+    without one.
     """
     began = time.monotonic()
     with read_snapshot(engine.host.transactions, store) as look:
@@ -103,11 +102,11 @@ def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
 
 
 _NOBODYS = "coalesce(stream, '_0.')"
-"""The stream of a rejected document; of one that named none, a name that no user may see."""
+"""The stream of a rejected document; without one, a name that no user can see."""
 
 
 def _stored(store: Store, viewer: Viewer) -> Tables:
-    """Return documents and what refers to them, subscriptions and their results."""
+    """Return the visible documents with their dependent rows, subscriptions and results."""
     of_streams = f"len(list_filter(streams, lambda s: {viewer.visible('s')})) > 0"
     streams = f"list_transform(list_filter(streams, lambda s: {viewer.visible('s')}), lambda s: "
     where = "" if viewer.everything else f" WHERE {of_streams}"
@@ -209,7 +208,7 @@ def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) 
 
 
 def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
-    """Return some rows of R_T with their templates, and what these rows put out last."""
+    """Return rows of R_T with their templates and their R_out of the last push."""
     numbers = {row.template for row in rows.values()}
     r_t = pa.table(
         {
@@ -233,7 +232,7 @@ def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table)
 
 
 def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Viewer) -> Tables:
-    """Return who reads which stream, and what is known of streams."""
+    """Return the readers of streams, and the known streams."""
     readings, streams = look.readings, look.streams
     if not viewer.everything:
         readings = readings.filter(pc.is_in(readings["subscription"], pa.array(names, pa.string())))
@@ -245,7 +244,7 @@ def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Viewer) -> Tables
 
 
 def _own_names(table: pa.Table, viewer: Viewer, *columns: str) -> pa.Table:
-    """Return a table in which some names are as their owner has written them."""
+    """Replace engine names in columns of a table by the owner's."""
     for name in columns:
         at = table.column_names.index(name)
         pattern = f"^{viewer.prefix.replace('.', '[.]')}"
@@ -255,20 +254,20 @@ def _own_names(table: pa.Table, viewer: Viewer, *columns: str) -> pa.Table:
 
 
 def _renamed(table: pa.Table, viewer: Viewer) -> pa.Table:
-    """Return subscriptions under their owner's names, with their texts as he has written them."""
+    """Return subscriptions with the owner's names and texts."""
     table = _own_names(table, viewer, "name", "publish")
     at = table.column_names.index("query")
     return table.set_column(at, "query", _as_written(table["query"], viewer))
 
 
 def _as_written(texts: pa.ChunkedArray, viewer: Viewer) -> pa.ChunkedArray:
-    """Return texts with their owner's names as he has written them."""
+    """Return texts with the owner's names."""
     pattern = rf"(^|[^\w.]){viewer.prefix.replace('.', '[.]')}"
     return pc.replace_substring_regex(texts, pattern, r"\1")
 
 
 def _numbered(tables: Tables) -> Tables:
-    """Return tables in which templates and joins are numbered from 1, in order of subscribing."""
+    """Renumber templates and joins from 1 in order of subscription."""
     subscriptions = tables["subscription"]
     templates = _in_order(tables["template"]["id"].to_pylist())
     qids = _in_order([*subscriptions["qid"].to_pylist(), *tables["r_t"]["qid"].to_pylist()])
@@ -288,7 +287,7 @@ def _in_order(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Table:
-    """Return a table in which a column's numbers are others; 0 stays."""
+    """Map the numbers of a column; 0 stays."""
     known = pa.array(numbers, table.schema.field(column).type)
     places = pc.index_in(table[column], value_set=known)
     shown = pc.fill_null(pc.add(places, 1), 0)
@@ -310,7 +309,7 @@ def _strings(column: pa.ChunkedArray) -> list[str]:
 
 
 def _anonymous(directory: Path | None) -> int:
-    """Return the descriptor of a new file without a name."""
+    """Return the descriptor of a new unlinked file."""
     if directory is None:
         return os.memfd_create("snapshot", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:

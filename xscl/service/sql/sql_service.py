@@ -1,9 +1,9 @@
-"""Asking: the service's side of a question.
+"""The service's side of users' SQL: limits, snapshots and child processes.
 
-A question takes a slot, a snapshot and a child.  Slots bound what all questions together take of
-the machine; each asker has one, so that his questions delay only his own.  A snapshot is published
-when somebody asks and something has changed, at most every second, or every ten times as long as
-publishing took: that, and ten seconds at most, is how stale an answer may be, and it says so.
+A query needs a slot, a snapshot and a child.  Slots limit concurrent queries; each user has one, so
+that queries delay only those of the same user.  A snapshot is published on demand after a change.
+The interval is a second, or ten times the duration of publishing, and ten seconds at most.  It
+bounds the age of a result, which is returned with it.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from xscl.service.sql.viewer import OPERATOR, Viewer
 _log = logging.getLogger(__name__)
 
 KEPT = 8
-"""Askers whose snapshots are kept."""
+"""Maximum number of users with a cached snapshot."""
 SOONEST, LATEST = 1.0, 10.0
-"""Seconds after which a snapshot is published anew if something has changed."""
-_START = 60.0  # seconds that the nursery may take to load everything, on a busy machine
+"""Minimum and maximum age in seconds at which a changed snapshot is published again."""
+_START = 60.0  # seconds for the imports of the fork server on a busy machine
 _PIECE = 1 << 16
-_CHILDREN = 3  # that are asked one after the other, if each dies before it begins
+_CHILDREN = 3  # attempts if a child dies before it has read the query
 
 
 class UserSql:
-    """Answers questions about an engine; any thread may ask.
+    """Runs queries over snapshots of an engine; thread-safe.
 
-    Snapshots are files without names in a directory, or in memory.  `close` it before the engine.
+    Snapshots are unlinked files in a directory, or in memory.  Close it before the engine.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class UserSql:
     ) -> None:
         self.limits = limits or Limits()
         self._engine = engine
-        self._root = engine.host.connect()  # others are made from it without the engine's lock
+        # The root of further connections, which are made without the engine's lock.
+        self._root = engine.host.connect()
         self._directory = directory
         self._mutex = threading.Lock()
         # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
@@ -71,7 +72,7 @@ class UserSql:
             self.limits.together, self.limits.waiting, patience, own_timeout=None
         )
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
-        self._nursery: _Nursery | None = None
+        self._fork_server: _ForkServer | None = None
         self._closed = False
 
     def __enter__(self) -> UserSql:
@@ -81,23 +82,23 @@ class UserSql:
         self.close()
 
     def start(self) -> None:
-        """Have the nursery load everything already, so that the first question need not wait."""
+        """Start the fork server, so that the first query need not wait for its imports."""
         with self._mutex:
-            if self._nursery is not None and not self._nursery.alive:
-                self._nursery.close()
-                self._nursery = None
-            if self._nursery is None and not self._closed:
-                self._nursery = _Nursery()
+            if self._fork_server is not None and not self._fork_server.alive:
+                self._fork_server.close()
+                self._fork_server = None
+            if self._fork_server is None and not self._closed:
+                self._fork_server = _ForkServer()
 
     def close(self) -> None:
-        """End the nursery, and forget all snapshots."""
+        """Kill the fork server and close all snapshots."""
         with self._mutex:
             if not self._closed:
                 self._root.close()
             self._closed = True
-            nursery, self._nursery = self._nursery, None
-            if nursery is not None:
-                nursery.close()
+            server, self._fork_server = self._fork_server, None
+            if server is not None:
+                server.close()
             while self._snapshots:
                 self._snapshots.popitem()[1].close()
 
@@ -109,10 +110,7 @@ class UserSql:
         form: Form = Form.JSON,
         rows: int | None = None,
     ) -> Answer:
-        """Return the answer to a question; raises Refused, of a kind that says why there is none.
-
-        At most `rows` rows are in it.
-        """
+        """Run a query and return at most `rows` rows; raises a subclass of Refused."""
         limits = self.limits
         _check_text(question, limits)
         rows = limits.rows if rows is None else rows
@@ -138,7 +136,7 @@ class UserSql:
         )
 
     def _answered(self, snapshot: int, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return what a child says; of one that was killed before it began, what another says."""
+        """Return the response of a child; retry if it died before it had read the query."""
         request = {**request, "limits": limits_as_data(self.limits)}
         for _ in range(_CHILDREN):
             with closing(self._child(snapshot)) as channel:
@@ -163,14 +161,16 @@ class UserSql:
 
     @contextmanager
     def _published(self, viewer: Viewer) -> Iterator[tuple[int, AsOf]]:
-        """Yield the descriptor of a snapshot for an asker, whose turn it is, and what it shows."""
+        """Yield the descriptor of a snapshot for a user who holds a slot, and its date."""
         snapshot = self._snapshots.get(viewer.number)
         if snapshot is None or self._is_stale(snapshot):
             snapshot = self._renewed(viewer, snapshot)
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
-            if self._snapshots.get(viewer.number) is not snapshot:  # others have crowded it out
+            if (
+                self._snapshots.get(viewer.number) is not snapshot
+            ):  # evicted by other users' snapshots
                 raise Busy("too many are asking", hint="ask again soon")
             self._snapshots.move_to_end(viewer.number)
             descriptor = os.dup(snapshot.descriptor)
@@ -186,7 +186,7 @@ class UserSql:
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
     def _renewed(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
-        """Publish a snapshot in place of the one before."""
+        """Publish a new snapshot of a user; keep the old one if the disk is full."""
         try:
             with self._mutex:
                 if self._closed:
@@ -214,15 +214,15 @@ class UserSql:
     # -- Children --------------------------------------------------------------------------
 
     def _child(self, snapshot: int) -> socket.socket:
-        """Return a channel to a new child."""
+        """Return a socket to a new child."""
         self.start()
         ours, theirs = socket.socketpair()
         with theirs, self._mutex:
-            nursery = self._nursery
-            if nursery is None or self._closed:
+            server = self._fork_server
+            if server is None or self._closed:
                 ours.close()
                 raise Unavailable("the service is ending")
-            nursery.ask(snapshot, theirs.fileno())
+            server.ask(snapshot, theirs.fileno())
         return ours
 
 
@@ -231,8 +231,8 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
-class _Nursery:
-    """The process that forks children."""
+class _ForkServer:
+    """The process that forks children, one for each query."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
@@ -244,7 +244,7 @@ class _Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # nothing of what the service was told: no addresses, no faults
+                # no variable of the service, as these may be secrets
                 env={"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
             )
         self._is_ready = False
@@ -258,7 +258,7 @@ class _Nursery:
         return self._process.poll() is None
 
     def ask(self, snapshot: int, channel: int) -> None:
-        """Have a child made that answers what comes through a channel."""
+        """Hand a snapshot and a channel to a new child."""
         try:
             if not self._is_ready:
                 self._control.settimeout(_START)
@@ -268,7 +268,7 @@ class _Nursery:
             raise Unavailable("no question can be answered now", hint="ask again soon") from error
 
     def close(self) -> None:
-        """End it at once, even while it loads: it keeps nothing, and its children see it go."""
+        """Kill the process; its children end with it."""
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -292,7 +292,7 @@ def _check_text(question: str, limits: Limits) -> None:
 def _exchange(
     channel: socket.socket, request: Mapping[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], bytes] | None:
-    """Return what a child answers: a head, and the rows; None if it has not begun."""
+    """Send a request to a child; return header and rows, or None if it had not read the request."""
     until = time.monotonic() + limits.seconds + 1.0
     parts: list[bytes] = []
     size = 0
@@ -307,7 +307,7 @@ def _exchange(
     except TimeoutError:
         raise _too_slow(limits) from None
     except ConnectionError:
-        pass  # what came before says what to make of it
+        pass  # the bytes received so far decide
     answer = b"".join(parts)
     if not answer.startswith(BEGUN):
         return None

@@ -1,8 +1,8 @@
-"""Who asks, and what of all that is kept he may see.
+"""Visibility rules of users' SQL, as SQL conditions.
 
-What belongs to a user has his number before its name: streams and subscriptions are `_7.name` in
-the engine and `name` for him.  A name without a number is public.  The operator, number 0, sees
-everything under the names of the engine.
+A user's streams and subscriptions are `_7.name` in the engine and `name` for the user with number
+7.  A name without an owner prefix is public.  The operator, number 0, sees everything under engine
+names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PRIVATE = r"^_[0-9]+\."
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """An account, as far as seeing goes."""
+    """The account whose visibility applies."""
 
     number: int = 0
 
@@ -24,13 +24,13 @@ class Viewer:
 
     @property
     def prefix(self) -> str:
-        """What the names of one's own things begin with."""
+        """Return the owner prefix of the viewer's names."""
         return f"_{int(self.number)}."
 
     # -- In SQL ----------------------------------------------------------------------------
 
     def visible(self, stream: str) -> str:
-        """Return the condition that a stream may be seen, given an expression for its name."""
+        """Return the SQL condition that a stream is visible, for an expression of its name."""
         if self.everything:
             return "true"
         return (
@@ -39,11 +39,11 @@ class Viewer:
         )
 
     def own(self, name: str) -> str:
-        """Return the condition that something is one's own, given an expression for its name."""
+        """Return the SQL condition that an object is the viewer's, by its name's expression."""
         return "true" if self.everything else f"starts_with({name}, '{self.prefix}')"
 
     def shown(self, name: str) -> str:
-        """Return an expression for a name as its owner has written it."""
+        """Return the SQL expression of the owner's name."""
         if self.everything:
             return name
         return (

@@ -41,7 +41,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[tuple[Engine, UserSql]]:
-    """One engine and one nursery for all tests that only add to them."""
+    """One engine and one fork server for all tests that only add to them."""
     with Engine() as engine, UserSql(engine) as sql:
         engine.subscribe("echo", ECHO)
         yield engine, sql
@@ -192,18 +192,18 @@ def test_a_user_sees_no_results_of_before_he_subscribed(
 
 
 def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
-    """The child that is ready, and the nursery with it."""
+    """The pre-forked child, and the fork server."""
     _, sql = shared
     assert sql.ask("SELECT 1").rows() == [[1]]
-    nursery = sql._nursery
-    assert nursery is not None
-    for pid in _children(nursery.pid):
+    server = sql._fork_server
+    assert server is not None
+    for pid in _children(server.pid):
         os.kill(pid, signal.SIGKILL)
     assert sql.ask("SELECT 2").rows() == [[2]]
-    os.kill(nursery.pid, signal.SIGKILL)
-    assert _within_a_minute(lambda: not nursery.alive)
+    os.kill(server.pid, signal.SIGKILL)
+    assert _within_a_minute(lambda: not server.alive)
     assert sql.ask("SELECT 3").rows() == [[3]]
-    assert sql._nursery is not nursery
+    assert sql._fork_server is not server
 
 
 def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
@@ -217,12 +217,12 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
             codes.append(error.code)
 
     assert sql.ask("SELECT 1").rows() == [[1]]
-    nursery = sql._nursery
-    assert nursery is not None
+    server = sql._fork_server
+    assert server is not None
     asked = threading.Thread(target=ask)
     asked.start()
     while asked.is_alive():  # the child of the question before may still be ending
-        for pid in _busy(nursery.pid):
+        for pid in _busy(server.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSEGV)
         time.sleep(0.01)
