@@ -5,9 +5,12 @@
 
 The theory is chapters 3 to 5 of Mingsheng Hong's dissertation, *Expressive and Scalable Event
 Stream Processing* (2009).  `cep_core.algebra.edges` states what the operators of all languages
-mean at the
-edges of time.  The package stands alone: it imports neither XML, DuckDB nor Spark.  Everything that
-is not named here, in `cep_core.algebra` or in the extension interface is internal.
+mean at the ends of their windows.  The package stands alone: it imports neither XML, DuckDB nor
+Spark.  Everything that is not named here, in `cep_core.algebra` or in `cep_core.extension` is
+internal.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
 
 from cep_core.algebra.edges import EDGE_RULES, EdgeRule

@@ -5,6 +5,9 @@
 
 Import what you need from the modules; the few names that nearly everyone needs
 are here.  Importing this package loads neither Spark nor feedparser.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
 
 from feeds.documents import Document

@@ -6,6 +6,9 @@
 >>> first, second = (xscl.Document("S", f"d{t}", t, b"<a>hi</a>") for t in (1, 2))
 >>> [match.documents for match in engine.push([first, second])]
 [('d1', 'd2')]
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Every command is a function in a module of this package, listed in `commands`; here they become one
 program.  Exit codes: 0 done, 1 failed, 2 called wrongly (a query that cannot
 be parsed included).  A user's mistake never shows a traceback.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
 
 from __future__ import annotations

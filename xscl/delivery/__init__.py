@@ -6,4 +6,7 @@ the cursor was delivered or is among the endpoint's refused letters.
 
 A match keeps its id when it is sent again.  After a crash only matches that were sent since the
 cursors were last saved are sent twice.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """

@@ -7,6 +7,9 @@
 
 A picture on a page has the page's colours: its elements have classes, and the
 page's style says what they look like.  One in a file brings a style of its own.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
 
 from xscl.drawing.charts import Chart, chart_of, draw_chart

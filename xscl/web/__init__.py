@@ -7,4 +7,7 @@
 
 Reading and all forms work without JavaScript; with it matches come live.  What feeds and users
 have written is text everywhere: templates escape it, and no template marks anything as safe.
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
 """
