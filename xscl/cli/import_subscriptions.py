@@ -13,9 +13,9 @@ from xscl.cli.http_client import Refused
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, progress
 from xscl.cli.service import Service, opened
-from xscl.cli.subscription_list import ImportRow, read_rows
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.service.names import BadName, refuse_unaddressable
+from xscl.subscriptions.import_rows import ImportRow, RowError, read_import_rows
 
 PART = 2_000
 """Rows that are registered together, all or none."""
@@ -40,7 +40,7 @@ def import_(
     Example:
       xscl import subscriptions.csv
     """
-    rows = read_rows(file)
+    rows = _read(file)
     _refuse_names(rows)
     with opened("import", data, url, token, create=True) as service:
         new = _register(service, rows)
@@ -65,20 +65,31 @@ def _register(service: Service, rows: Sequence[ImportRow]) -> int:
     return new
 
 
+def _read(file: Path) -> list[ImportRow]:
+    """Return the rows of a file, or of standard input for `-`."""
+    try:
+        given = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        text = given.decode("utf-8-sig")
+        is_csv = file.suffix == ".csv" if file.suffix else not text.lstrip().startswith("{")
+        return list(read_import_rows(text, is_csv=is_csv))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text: byte {error.start + 1} is wrong") from None
+    except RowError as error:
+        raise UsageError(f"row {error.row}: {error.message}", hint=error.hint) from None
+
+
 def _refuse_names(rows: Sequence[ImportRow]) -> None:
     seen: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
-        _refuse_name(number, row.name)
+        try:
+            refuse_unaddressable(row.name)
+        except BadName as error:
+            raise UsageError(f"row {number}: {error.message}", hint=error.hint) from None
         if row.name in seen:
             raise UsageError(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")
         seen[row.name] = number
-
-
-def _refuse_name(number: int, name: str) -> None:
-    try:
-        refuse_unaddressable(name)
-    except BadName as error:
-        raise UsageError(f"row {number}: {error.message}", hint=error.hint) from None
 
 
 def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:

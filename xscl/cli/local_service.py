@@ -20,7 +20,6 @@ from feeds.spool import Spool
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport, report_sink
 from xscl.cli.output import warn
-from xscl.cli.subscription_list import ImportRow, refuse_bare
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.documents.document_validation import Refusal
@@ -30,6 +29,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import NameTaken, XsclError
 from xscl.ingestion.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.inspection.why import Why
+from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed import EVERY, Feed, Headers
@@ -52,6 +52,7 @@ from xscl.service.status import Status, status
 from xscl.service.tokens import Tokens
 from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import Home
+from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
 from xscl.time_format import written
 
@@ -153,7 +154,7 @@ class LocalService:
 
     def _is_fresh(self, row: ImportRow) -> bool:
         """Tell a new row from a registered one; raise NameTaken if its name has another query."""
-        refuse_bare(row.query)
+        refuse_bare_windows(row.query)
         found = self.engine.subscription(row.name)
         if found is not None and (found.query, found.updates) != (row.query, row.updates):
             raise NameTaken(

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,7 +24,6 @@ from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, progress, warn
-from xscl.cli.subscription_list import ImportRow
 from xscl.documents.document_validation import Refusal, check
 from xscl.errors import DocumentError, NameTaken
 from xscl.inspection.why import Edge, Why
@@ -34,6 +33,7 @@ from xscl.polling.feed_poller import FeedChange, Fetching
 from xscl.service.document_bindings import Row as WitnessRow
 from xscl.service.document_bindings import Witness
 from xscl.store.backup import Backup, receive, refuse_other
+from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Node
 
 LONGEST_NAME = 500
@@ -133,7 +133,7 @@ class RemoteService:
 
     def import_rows(self, rows: Sequence[ImportRow]) -> int:
         """Register all rows or none, and return how many are new; errors carry their row."""
-        body = "".join(json.dumps(asdict(row)) + "\n" for row in rows).encode()
+        body = "".join(json.dumps(row._asdict()) + "\n" for row in rows).encode()
         headers = {"Content-Type": "application/jsonl"}
         path = "/v1/subscriptions:import"
         return int(self.http.ask("POST", path, content=body, headers=headers).json()["new"])

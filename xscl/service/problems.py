@@ -47,6 +47,7 @@ from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
 from xscl.service.tokens import UnknownToken
 from xscl.store.disk_guard import DiskFull
+from xscl.subscriptions.import_rows import RowError
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (StreamInUse, HTTPStatus.CONFLICT),
     (UnknownSubscription, HTTPStatus.NOT_FOUND),
     (UnknownToken, HTTPStatus.NOT_FOUND),
+    (RowError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (TooLong, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (QuotaExceeded, HTTPStatus.FORBIDDEN),

@@ -1,0 +1,79 @@
+"""Lists of subscriptions: CSV with a heading, or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from xscl.errors import XsclError
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off", ""), False),
+}
+
+
+class ImportRow(NamedTuple):
+    """A query to register under a name."""
+
+    name: str
+    query: str
+    updates: bool = False
+
+
+class RowError(XsclError):
+    """A row of a list that cannot be read; `row` is its number, from 1."""
+
+    code = "wrong_row"
+
+    def __init__(self, row: int, message: str) -> None:
+        hint = 'a row is {"name": "...", "query": "..."}, or name,query under a heading as CSV'
+        super().__init__(message, hint=hint)
+        self.row = row
+
+
+def read_import_rows(text: str, *, is_csv: bool) -> Iterator[ImportRow]:
+    """Yield the rows of a list; raises RowError at the first one that cannot be read."""
+    return _csv(text) if is_csv else _json_lines(text)
+
+
+def _csv(text: str) -> Iterator[ImportRow]:
+    csv.field_size_limit(1_000_000)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    number = 0
+    try:
+        if not {"name", "query"} <= set(reader.fieldnames or ()):
+            raise RowError(1, "the first line of the list does not name the columns name and query")
+        for number, row in enumerate(reader, 1):
+            if None in row:
+                raise RowError(number, "it has more cells than the heading")
+            updates = _BOOLEANS.get((row.get("updates") or "").lower())
+            given = {name: value for name, value in row.items() if value}
+            yield _row(number, {**given, "updates": updates})
+    except csv.Error as error:
+        raise RowError(number + 1, f"it is no CSV: {error}") from None
+
+
+def _json_lines(text: str) -> Iterator[ImportRow]:
+    for number, line in enumerate(filter(str.strip, text.split("\n")), 1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise RowError(number, "it is no JSON") from None
+        if not isinstance(value, dict):
+            raise RowError(number, "it is no object with name, query and updates")
+        yield _row(number, value)
+
+
+def _row(number: int, fields: Mapping[str, Any]) -> ImportRow:
+    if unknown := set(fields) - set(ImportRow._fields):
+        raise RowError(number, f"it has the unknown field {min(unknown)!r}")
+    name, query, updates = fields.get("name"), fields.get("query"), fields.get("updates", False)
+    if not isinstance(name, str) or not name or not isinstance(query, str) or not query:
+        raise RowError(number, "it has no name or no query")
+    if not isinstance(updates, bool):
+        raise RowError(number, "updates is neither true nor false")
+    return ImportRow(name, query, updates)
