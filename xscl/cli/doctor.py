@@ -8,20 +8,13 @@ from typing import Annotated
 import typer
 
 from xscl.cli.diagnostics import checkup
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.options import DATA, Data, Json, home, setting
 from xscl.cli.output import echo, echo_json
 
 
 def doctor(
-    host: Annotated[
-        str, typer.Option("--host", envvar="XSCL_HOST", help="Where 'serve' would listen.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", envvar="XSCL_PORT", min=0, max=65535, help="The port it would take."
-        ),
-    ] = 8425,
+    host: Annotated[str, setting("--host", "Where 'serve' would listen.")] = "127.0.0.1",
+    port: Annotated[int, setting("--port", "The port it would take.", min=0, max=65535)] = 8425,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -13,28 +13,40 @@ from xscl.errors import QueryError
 from xscl.service.client_address import network_of
 from xscl.store.data_directory import Home
 
-Data: TypeAlias = Annotated[
-    Path,
-    typer.Option(
-        "--data",
-        envvar="XSCL_DATA",
-        metavar="DIR",
-        help="The data directory.",
-        show_default=True,
-    ),
-]
+
+def setting(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return an option whose value may also come from the environment, as `XSCL_` and its name."""
+    variable = "XSCL_" + flag.removeprefix("--").replace("-", "_").upper()
+    return typer.Option(flag, envvar=variable, help=help, metavar=metavar, **more)
+
+
+Data: TypeAlias = Annotated[Path, setting("--data", "The data directory.", "DIR")]
 DATA = Path("xscl-data")
 """The data directory unless --data or XSCL_DATA says otherwise."""
 
 Url: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        envvar="XSCL_URL",
-        metavar="URL",
-        help="A running service; that of the data directory is found.",
-    ),
+    str | None, setting("--url", "A running service; that of the data directory is found.", "URL")
 ]
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+
+At: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
+]
+
+Native: TypeAlias = Annotated[
+    bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
+]
+
+NotifyHistory: TypeAlias = Annotated[
+    bool, typer.Option("--notify-history", help="Print matches between items of first polls too.")
+]
+
+
+def home(data: Path) -> Home:
+    """Return the data directory of `--data`."""
+    return Home(data.expanduser().absolute())
 
 
 def _token(context: typer.Context, text: str | None) -> str | None:
@@ -51,37 +63,13 @@ def _token(context: typer.Context, text: str | None) -> str | None:
 
 Token: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    setting(
         "--token",
-        envvar="XSCL_TOKEN",
-        metavar="@FILE",
+        "Who asks the service: a file with a token. A token itself is visible to others.",
+        "@FILE",
         callback=_token,
         show_default=False,
-        help="Who asks the service: a file with a token. A token itself is visible to others.",
     ),
-]
-
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
-
-
-At: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
-]
-
-Native: TypeAlias = Annotated[
-    bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
-]
-
-
-def home(data: Path) -> Home:
-    """Return the data directory of `--data`."""
-    return Home(data.expanduser().absolute())
-
-
-NotifyHistory: TypeAlias = Annotated[
-    bool,
-    typer.Option("--notify-history", help="Print matches between items of first polls too."),
 ]
 
 
@@ -95,13 +83,12 @@ def _host_and_port(addresses: list[str] | None) -> list[str] | None:
 
 AllowAddress: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    setting(
         "--allow-address",
-        envvar="XSCL_ALLOW_ADDRESS",
-        metavar="HOST:PORT",
-        callback=_host_and_port,
-        help="A private address that feeds may be fetched from and webhooks posted to, for every"
+        "A private address that feeds may be fetched from and webhooks posted to, for every"
         " user of a service; repeatable.",
+        "HOST:PORT",
+        callback=_host_and_port,
     ),
 ]
 
@@ -120,13 +107,12 @@ def _networks(texts: list[str] | None) -> list[str] | None:
 
 TrustedProxy: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    setting(
         "--trusted-proxy",
-        envvar="XSCL_TRUSTED_PROXY",
-        metavar="CIDR",
-        callback=_networks,
-        help="A proxy whose X-Forwarded-For names the client; requests through it need a token;"
+        "A proxy whose X-Forwarded-For names the client; requests through it need a token;"
         " repeatable.",
+        "CIDR",
+        callback=_networks,
     ),
 ]
 
@@ -140,13 +126,12 @@ def _contact(text: str) -> str:
 
 Contact: TypeAlias = Annotated[
     str,
-    typer.Option(
+    setting(
         "--contact",
-        envvar="XSCL_CONTACT",
-        metavar="URL",
-        callback=_contact,
-        help="Where publishers of feeds and receivers of webhooks reach you: it is in the"
+        "Where publishers of feeds and receivers of webhooks reach you: it is in the"
         " User-Agent of every request, as https://... or mailto:...",
+        "URL",
+        callback=_contact,
     ),
 ]
 
@@ -169,23 +154,20 @@ def _age(text: str | None) -> str | None:
 
 History: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    setting(
         "--history",
-        envvar="XSCL_HISTORY",
-        metavar="DURATION",
+        "How long to keep the texts of all documents: 30d (at first), 0s, inf. It is remembered.",
+        "DURATION",
         callback=_age,
-        help="How long to keep the texts of all documents: 30d (at first), 0s, inf. It is "
-        "remembered.",
     ),
 ]
 
 KeepMatches: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    setting(
         "--keep-matches",
-        envvar="XSCL_KEEP_MATCHES",
-        metavar="DURATION",
+        "How long to keep matches: 90d (at first), inf. It is remembered.",
+        "DURATION",
         callback=_age,
-        help="How long to keep matches: 90d (at first), inf. It is remembered.",
     ),
 ]

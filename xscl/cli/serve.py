@@ -24,6 +24,7 @@ from xscl.cli.options import (
     NotifyHistory,
     TrustedProxy,
     home,
+    setting,
 )
 from xscl.cli.output import echo, echo_json, warn
 from xscl.delivery.channels.mail import mail_server
@@ -41,12 +42,7 @@ if TYPE_CHECKING:
 MASTER = "local[*]"
 """The Spark master unless another one is named: this machine, with all its cores."""
 
-NoSpark = Annotated[
-    bool,
-    typer.Option(
-        "--no-spark", envvar="XSCL_NO_SPARK", help="Take documents from the spool in this process."
-    ),
-]
+NoSpark = Annotated[bool, setting("--no-spark", "Take documents from the spool in this process.")]
 
 
 def serve(
@@ -59,19 +55,11 @@ def serve(
     ] = False,
     no_spark: NoSpark = False,
     master: Annotated[
-        str | None,
-        typer.Option(
-            "--master", envvar="XSCL_MASTER", help="The Spark master to run on (local[*])."
-        ),
+        str | None, setting("--master", "The Spark master to run on (local[*]).")
     ] = None,
-    host: Annotated[
-        str, typer.Option("--host", envvar="XSCL_HOST", help="The address to listen on.")
-    ] = "127.0.0.1",
+    host: Annotated[str, setting("--host", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(
-            "--port", envvar="XSCL_PORT", min=0, max=65535, help="The port; 0 is any free one."
-        ),
+        int, setting("--port", "The port; 0 is any free one.", min=0, max=65535)
     ] = 8425,
     name: Annotated[
         list[str] | None,
@@ -80,18 +68,14 @@ def serve(
     trusted_proxy: TrustedProxy = None,
     connections: Annotated[
         int,
-        typer.Option(
+        setting(
             "--connections",
-            envvar="XSCL_CONNECTIONS",
+            "Connections of one address at the same time, streams of events not counted.",
             min=1,
             max=2_000,
-            help="Connections of one address at the same time, streams of events not counted.",
         ),
     ] = CONNECTIONS,
-    workers: Annotated[
-        str | None,
-        typer.Option("--workers", envvar="XSCL_WORKERS", hidden=True, help="Has no effect."),
-    ] = None,
+    workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
@@ -99,19 +83,16 @@ def serve(
     keep_matches: KeepMatches = None,
     smtp: Annotated[
         str | None,
-        typer.Option(
+        setting(
             "--smtp",
-            metavar="URL",
-            envvar="XSCL_SMTP",
-            help="The mail server: smtp+starttls://user:password@host:587/from@address.",
+            "The mail server: smtp+starttls://user:password@host:587/from@address.",
+            "URL",
         ),
     ] = None,
     log_format: Annotated[
         LogFormat | None,
-        typer.Option(
-            "--log-format",
-            envvar="XSCL_LOG_FORMAT",
-            help="Write every event as one line to standard error, not only warnings.",
+        setting(
+            "--log-format", "Write every event as one line to standard error, not only warnings."
         ),
     ] = None,
     as_json: Json = False,
