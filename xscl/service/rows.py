@@ -1,4 +1,4 @@
-"""The list of subscriptions in the body of a request."""
+"""Subscription lists in the bodies of requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from xscl.subscriptions.import_rows import read_import_rows
 
 T = TypeVar("T")
 MOST = 200_000
-"""Rows of one list."""
+"""Maximum number of rows of a list."""
 
 
 async def read_rows(request: Request, use: Callable[[list[Wanted]], T]) -> T:
-    """Call a function on the rows in the body of a request, in a thread; return its result."""
+    """Parse the rows of a request body and pass them to `use`, both in a worker thread."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
     return await run_in_threadpool(lambda: use(list(_rows(body, kind))))
