@@ -5,9 +5,11 @@
 
 The theory is chapters 3 to 5 of Mingsheng Hong's dissertation, *Expressive and Scalable Event
 Stream Processing* (2009).  `cep_core.algebra.edges` states what the operators of all languages
-mean at the ends of their windows.  The package stands alone: it imports neither XML, DuckDB nor
-Spark.  Everything that is not named here, in `cep_core.algebra` or in `cep_core.extension` is
-internal.
+mean at the ends of their windows.  The package stands alone: it imports neither DuckDB, Spark nor
+lxml.
+
+Public are the names of this package, `cep_core.algebra`, and `cep_core.plan`, the interface for
+m-ops, m-rules and builders of other packages.  Everything else is internal.
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.
@@ -24,6 +26,7 @@ from cep_core.languages.definitions import Definition, definitions
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.queries import Query
 from cep_core.state.snapshot import AttributeType
+from cep_core.state.state_log import Entry, StateLog
 
 __all__ = [
     "ALL_RULES",
@@ -34,6 +37,7 @@ __all__ = [
     "Definition",
     "EdgeRule",
     "Engine",
+    "Entry",
     "Event",
     "Function",
     "Late",
@@ -45,6 +49,7 @@ __all__ = [
     "Rejected",
     "Rule",
     "Schema",
+    "StateLog",
     "StreamInUse",
     "UnknownStream",
     "definitions",

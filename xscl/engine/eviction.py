@@ -24,7 +24,7 @@ from itertools import accumulate, compress
 
 import pyarrow as pa
 
-from cep_core.extension import VALUES, Plan, Row
+from cep_core.plan import VALUES, Plan, Row
 from templates.model.relations import INFINITE
 from xscl.documents.composite_events import Composite, Composites
 from xscl.documents.document_log import Documents

@@ -18,11 +18,10 @@ import pyarrow as pa
 
 import cep_core
 from cep_core import AttributeType, Query, Schema
-from cep_core.extension import (
+from cep_core.plan import (
     Awaited,
     Builder,
     Channel,
-    Entry,
     Members,
     MOp,
     Operator,
@@ -459,11 +458,11 @@ class Network:
         """Whether there is any operator over time."""
         return bool(self._ordered or self.relational.qids)
 
-    def take_changes(self) -> tuple[list[Entry], list[int]]:
+    def take_changes(self) -> tuple[list[cep_core.Entry], list[int]]:
         """Return the new entries of what operators over time keep, and the numbers of the gone."""
         return self._log.take()
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore(self, entries: Iterable[cep_core.Entry]) -> None:
         """Take back what the operators of the same subscriptions kept."""
         self._log.restore(entries)
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import cep_core
 from cep_core import CepError, Query, Schema
-from cep_core.extension import VALUES, Operator, Row, Wanted
+from cep_core.plan import VALUES, Operator, Row, Wanted
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import EARLIEST
 from xscl.documents.results import Subscription

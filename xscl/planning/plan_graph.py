@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from cep_core.extension import MOp, Operator, Plan
+from cep_core.plan import MOp, Operator, Plan
 from templates.model.join_graph import JoinGraph
 from templates.registry.registry import Registry
 from xscl.planning.operators.joins import JoinDefinition

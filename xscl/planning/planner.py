@@ -19,7 +19,7 @@ from typing import assert_never
 
 from cep_core import CepError
 from cep_core.algebra import Node
-from cep_core.extension import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
+from cep_core.plan import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
 from xscl.language.normalform import Folded
 from xscl.language.scope import with_leaves, with_operands

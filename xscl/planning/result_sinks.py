@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from cep_core.extension import VALUES, Batch, Members, Operator, Port, Row
+from cep_core.plan import VALUES, Batch, Members, Operator, Port, Row
 from xscl.documents.composite_events import Composite
 from xscl.documents.results import Subscription
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from cep_core import ALL_RULES, Rule
-from cep_core.extension import Wanted
+from cep_core.plan import Wanted
 from xscl.planning.operators.joins import JoinDefinition
 
 

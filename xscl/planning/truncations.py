@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from cep_core.extension import Operator
+from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
 from xscl.documents.document_log import LEVELS, Stored
 from xscl.store.store import Store

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from cep_core.extension import (
+from cep_core.plan import (
     VALUES,
     Batch,
     Clock,

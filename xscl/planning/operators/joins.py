@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_core.extension import VALUES as VALUES_AT
-from cep_core.extension import (
+from cep_core.plan import VALUES as VALUES_AT
+from cep_core.plan import (
     Batch,
     Channel,
     Clock,

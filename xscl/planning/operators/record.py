@@ -19,7 +19,7 @@ from typing import Any, cast
 from lxml import etree
 
 from cep_core import Schema
-from cep_core.extension import VALUES, Clock, Members, Row, SlotWise, Wanted
+from cep_core.plan import VALUES, Clock, Members, Row, SlotWise, Wanted
 from xscl.documents.document_log import LEVELS
 from xscl.language.functions import number
 from xscl.shredding.arrivals import Arrival

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
-from cep_core.extension import (
+from cep_core.plan import (
     VALUES,
     Batch,
     Channel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from cep_core.extension import (
+from cep_core.plan import (
     VALUES,
     Batch,
     Channel,
