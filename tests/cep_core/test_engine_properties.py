@@ -314,7 +314,7 @@ def holding(cases: int, shrink: bool = True) -> settings:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize(
     ("latenesses", "late", "cases"),
-    [((0,), 0, 70), ((0, 0, 1, 3), 2, 70)],
+    [((0,), 0, 40), ((0, 0, 1, 3), 2, 40)],
     ids=["in order", "late"],
 )
 def test_the_engine_agrees_with_the_definitions(

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -224,17 +225,23 @@ def test_times_are_iso_8601_or_ticks() -> None:
 # -- Subscriptions, explain, sql, witness, status ------------------------------------------
 
 
-@pytest.fixture
-def place() -> Home:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with two subscriptions and two documents that match."""
-    home = Home(Path("xscl-data").absolute())
-    answered("subscribe", "pair", PAIR)
-    answered("subscribe", "books", "S//book->b")
+    home = Home(tmp_path_factory.mktemp("made") / "xscl-data")
+    answered("subscribe", "pair", PAIR, "--data", str(home.path))
+    answered("subscribe", "books", "S//book->b", "--data", str(home.path))
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         batch = [Document("S", "d1", 1, BOOK.encode()), Document("S", "d2", 2, BLOG.encode())]
         number = spool.append([*batch, Document("T", "d3", 3, b"<other x='1'>text</other>")], 3)
         engine.push(spool.read(number), source=("direct", number))
-    return home
+    return home.path
+
+
+@pytest.fixture
+def place(made: Path, folder: Path) -> Home:
+    """A copy of it, as the data directory of the commands."""
+    return Home(shutil.copytree(made, folder / "xscl-data"))
 
 
 def test_subscribe_list_unsubscribe(place: Home) -> None:

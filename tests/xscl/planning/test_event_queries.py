@@ -164,7 +164,7 @@ def test_what_is_published_does_not_depend_on_batch_cuts() -> None:
     """Each link of the chain matches in some case, the first in a third of them."""
     cases, matched = 0, Counter[str]()
 
-    @examples(6, counted=True)
+    @examples(3, counted=True)
     @given(streams(), CUTS)
     def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
         nonlocal cases

@@ -374,7 +374,7 @@ def test_xscl_finds_what_cel_finds(kind: Kind) -> None:
         seen["cases"] += 1
         seen["with matches"] += bool(by_cel(case)[0])
 
-    examples(4)(given(cases(kind))(same))()
+    examples(2)(given(cases(kind))(same))()
     examples(2)(given(cases(kind).filter(lambda case: bool(by_cel(case)[0])))(same))()
     assert 3 * seen["with matches"] >= seen["cases"], seen
 
@@ -441,8 +441,7 @@ FAULTS: tuple[tuple[Kind, Callable[[Query], Query]], ...] = (
 
 
 USUAL_FAULTS = (
-    *(("JOIN", _narrower), ("FOLLOWED BY", _sides), ("FOLLOWED BY", _joined)),
-    *(("NOT FOLLOWED BY", _narrower), ("NEXT", _dropped), ("NEXT", _edge)),
+    *(("JOIN", _narrower), ("NOT FOLLOWED BY", _narrower)),
     *(("NEXT NEXT", _inner_first), ("FOLD", _on_and_on)),
 )
 
