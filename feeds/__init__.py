@@ -1,4 +1,4 @@
-"""Where documents come from: HTTP feeds, files, the spool and its Spark source.
+"""Sources of documents: HTTP feeds, files, and the spool.
 
     fetch ─▶ parse ─┐
     files ──────────┴▶ documents ─▶ spool ─▶ source

@@ -27,7 +27,7 @@ class Daemons:
         self._started = 0
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Return what some work will return; it is done as soon as a thread is free."""
+        """Return a future of the result; the work starts as soon as a thread is free."""
         future: Future[T] = Future()
 
         def done() -> None:

@@ -35,7 +35,7 @@ class MalformedDocument(FeedError):
         self.column = column
 
     def __reduce__(self) -> tuple[type[MalformedDocument], tuple[str, str, int, int]]:
-        """How to pickle it: documents are also parsed in worker processes."""
+        """Support pickling: worker processes parse documents, too."""
         return MalformedDocument, (self.reason_code, self.message, self.line, self.column)
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ _FAULT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is to go wrong: at which passage of which point, how many seconds after it, and how."""
+    """A configured fault: the point, the count of passages, the delay in seconds, the action."""
 
     point: str
     passage: int = 1
@@ -58,7 +58,7 @@ def read(text: str) -> Fault:
 
 
 def armed(fault: Fault) -> Callable[[str], None]:
-    """Return what is called at points if there is a fault; from any thread."""
+    """Return the function that fault points call when a fault is configured; thread-safe."""
     passages = itertools.count(1)
 
     def reached(point: str) -> None:
@@ -86,7 +86,7 @@ def _strike(action: Action) -> None:
 
 
 def _unharmed(point: str) -> None:
-    """What is called at points otherwise."""
+    """The function at fault points when no fault is configured: nothing."""
 
 
 reached: Callable[[str], None] = (

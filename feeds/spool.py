@@ -96,7 +96,7 @@ class SegmentGone(SpoolError):
         self.path = path
 
     def __reduce__(self) -> tuple[type[SegmentGone], tuple[Path]]:
-        """How to pickle it: segments are also read in worker processes."""
+        """Support pickling: worker processes read segments, too."""
         return SegmentGone, (self.path,)
 
 
@@ -116,7 +116,7 @@ class SegmentsMissing(SpoolError):
         self.last = last
 
     def __reduce__(self) -> tuple[type[SegmentsMissing], tuple[Path, int, int]]:
-        """How to pickle it: segments are also read in worker processes."""
+        """Support pickling: worker processes read segments, too."""
         return SegmentsMissing, (self.path, self.first, self.last)
 
 
@@ -134,7 +134,7 @@ class SegmentDamaged(SpoolError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[SegmentDamaged], tuple[Path, str]]:
-        """How to pickle it: segments are also read in worker processes."""
+        """Support pickling: worker processes read segments, too."""
         return SegmentDamaged, (self.path, self.detail)
 
 
@@ -247,7 +247,7 @@ class Spool:
                 self._path(number).unlink(missing_ok=True)
 
     def wait(self, after: int, seconds: float) -> bool:
-        """Whether a segment above `after` is appended within some seconds, through this `Spool`."""
+        """Wait for a segment above `after`, appended through this `Spool`; False on a timeout."""
         with self._grown:
             return self._grown.wait_for(lambda: self._written > after, seconds)
 
@@ -362,7 +362,7 @@ class Spool:
         return found
 
     def segment(self, number: int) -> Segment:
-        """What the footer of the segment says, without reading its documents."""
+        """Return the metadata of a segment's footer without reading its documents."""
         path = self._path(number)
         with _opened(path) as (_, _, footer):
             return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
@@ -466,7 +466,7 @@ class Spool:
             raise SpoolError(f"the spool {self.directory} is {how}: nothing can be {what}")
 
     def _delete(self, number: int) -> bool:
-        """Whether there was such a segment."""
+        """Test if the segment existed."""
         try:
             self._path(number).unlink()
         except FileNotFoundError:

@@ -155,7 +155,7 @@ def _bounded(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _is_tar(file: Path, head: bytes) -> bool:
-    """Whether it is a tar archive, compressed or not, by the first header's mark."""
+    """Test by the magic of the first header for a tar archive, compressed or not."""
     opened = next((open_ for mark, open_ in _OPEN.items() if head.startswith(mark)), None)
     if opened is None:
         return head[257:262] == b"ustar"

@@ -1,4 +1,4 @@
-"""Documents from files, directories and archives; what they are is told by their content.
+"""Documents from files, directories and archives; the content decides the format.
 
 | content              | documents                                                      |
 |----------------------|----------------------------------------------------------------|
@@ -66,7 +66,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What the caller asked for, with the time that applies to the file at hand."""
+    """Options of the caller, with the default time of the current file."""
 
     streams: Streams
     at: int
@@ -111,7 +111,7 @@ def _below(directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_below(link: Path, directory: Path) -> bool:
-    """Return whether a link leads to something below a directory."""
+    """Test if a link resolves to a path below a directory."""
     return link.resolve().is_relative_to(directory.resolve())
 
 
@@ -190,7 +190,7 @@ def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rej
 
 
 def _is_json_lines(body: bytes) -> bool:
-    """Whether the first line that is not blank is an object of its own with XML in it."""
+    """Test if the first line that is not blank is a JSON object with XML in it."""
     first = next((line for line in body[: 1 << 24].splitlines() if line.strip()), b"")
     if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return False
@@ -233,7 +233,7 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
 
 
 def _problem(value: Any) -> str | None:
-    """What is wrong with the object of a line, in words; None if nothing is."""
+    """Return the error message for the object of a line, or None."""
     if not isinstance(value, dict) or not isinstance(value.get("xml"), str):
         return 'a line is an object with a string "xml"'
     stream, time = value.get("stream"), value.get("timestamp")
@@ -258,7 +258,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) //
 
 
 def _is_time(value: Any) -> bool:
-    """Whether the value is an integer that stands for a time up to the year 9999."""
+    """Test if the value is an integer timestamp up to the year 9999."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LAST
 
 

@@ -1,4 +1,4 @@
-"""What the readers of the formats hand on: a feed's header and its entries, as written.
+"""The output of the format readers: a feed's header and its entries, as published.
 
 Texts are XPath string values, untouched; HTML in them is text.  Links are
 absolute where the feed or its address says to what they are relative, and a
@@ -127,7 +127,7 @@ def link(reference: str | None, base: str) -> str | None:
 
 
 def base_of(element: etree._Element, url: str) -> str:
-    """What relative links in the element are relative to: `xml:base`, else the feed's address."""
+    """Return the base of relative links in the element: `xml:base`, else the feed's address."""
     base = element.base
     return (link(base, url) or url) if base else url
 

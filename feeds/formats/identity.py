@@ -40,7 +40,7 @@ LONGEST_IDENTITY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What an entry may be called, each name once, the best first and the hash last.
+    """Return the candidate names of an entry, distinct, the best first and the hash last.
 
     `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash.
     """
@@ -52,7 +52,7 @@ class Names:
 
 
 class Known(Protocol):
-    """What is remembered of an item; the two numbers are those of its latest entry, if known."""
+    """A remembered item; the two numbers are those of its latest entry, if known."""
 
     @property
     def rule(self) -> str: ...
@@ -63,7 +63,7 @@ class Known(Protocol):
 
 
 def names_of(entry: Entry) -> Names:
-    """What the entry may be called."""
+    """Return the candidate names of the entry."""
     guid, link = _clean(entry.guid), _clean(entry.link)
     file = _clean(entry.enclosures[0].url) if entry.enclosures else ""
     content = content_hash(entry)
@@ -125,7 +125,7 @@ class _Answer:
                     break
 
     def by_all_names(self) -> _Find:
-        """How to find the only item that has all names of the only entry that has them."""
+        """Return a finder of the only item that has all names of the only entry that has them."""
         items = Counter(item.all_names for item in self.known.values())
         only = {
             item.all_names: name
@@ -141,7 +141,7 @@ class _Answer:
         return candidates
 
     def by_one_name(self) -> _Find:
-        """How to find the item that is called by a name which nothing else may mean."""
+        """Return a finder by a name that is unique among items and entries."""
         entries = Counter(name for _, names in self._open() for name in names.called)
         shared = self._firsts()
 
@@ -167,7 +167,7 @@ class _Answer:
             self.found[at] = free[0] if free else last
 
     def is_open(self) -> bool:
-        """Whether some entry has no identity yet."""
+        """Test if an entry has no identity yet."""
         return len(self.found) < len(self.entries)
 
     def _open(self) -> list[tuple[int, Names]]:
@@ -175,7 +175,7 @@ class _Answer:
         return [(at, names) for at, names in self.entries.items() if at not in self.found]
 
     def _firsts(self) -> Counter[int | None]:
-        """How many known items have the same first name."""
+        """Return the number of known items with the same first name."""
         return Counter(item.first_name for item in self.known.values())
 
 

@@ -60,7 +60,7 @@ class Item:
 
     @property
     def written(self) -> str | None:
-        """What the publisher wrote as its time, if it was clipped or could not be read."""
+        """The time as published, if it was clipped or could not be parsed."""
         if self.clipped:
             raw = self.published_raw if self.time_from == "published" else self.updated_raw
         else:

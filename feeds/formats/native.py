@@ -23,7 +23,7 @@ _PLACE = "the entry"
 
 
 def frame(root: etree._Element, holder: etree._Element, entry: str) -> Frame | None:
-    """What stands before and after an entry; `entry` is the tag of the entries in `holder`.
+    """Markup before and after an entry; `entry` is the tag of the entries in `holder`.
 
     None if the namespaces alone are so many that repeating them would be an attack,
     or if one of them is no URI, which lxml reads but does not write.

@@ -104,7 +104,7 @@ def _read(body: bytes, url: str, charset: str | None) -> tuple[Channel, str]:
 
 
 def _name(channel: Channel, url: str) -> str:
-    """What the feed is called; the site is not enough, as one site has several feeds."""
+    """Return the identity of the feed; a site alone is ambiguous, as it may have many feeds."""
     site = f"{channel.site_url} {' '.join(channel.title.split())}".strip()
     name = channel.self_url or channel.id or (site if channel.site_url else "") or url
     name = FORBIDDEN.sub("", name)

@@ -160,7 +160,7 @@ def _parse(url: str) -> httpx.URL | Refused:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public, by `refused_networks`."""
+    """Test if an IP address is public, by `refused_networks`."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who answers for a host: its registrable domain, by the public suffix list.
+"""The registrable domain of a host, by the public suffix list.
 
 `blog.example.co.uk` belongs to `example.co.uk`; `someone.github.io` stands for itself,
 as the list says that anybody may have a name below `github.io`.  The list comes with

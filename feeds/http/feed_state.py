@@ -1,4 +1,4 @@
-"""What the next poll of a feed must know: validators, and what only its own origin is told."""
+"""State between two polls of a feed: validators, and credentials for its own origin only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """What a poll must know of a feed; secrets are never shown.
+    """State of a feed that a poll needs; `repr` hides the credentials.
 
     `etag` and `last_modified` hold the bytes of the headers as Latin-1;
     `validated_by` is the address that sent them.  `headers`, and user name and

@@ -1,8 +1,7 @@
 """One polite poll of one feed.
 
-`fetch` asks once for a feed and says what came of it: `Fetched`, `NotModified`,
-`Gone` or `Failed`.  It keeps nothing; what the next request must know is in
-the `FeedState` that an answer carries.
+`fetch` sends one request for a feed and returns the outcome: `Fetched`, `NotModified`,
+`Gone` or `Failed`.  It is stateless; the `FeedState` in an outcome is the input of the next poll.
 
 - Requests are conditional with both validators of the last 200, byte for byte,
   and only at the address that gave them.  After `UNCONDITIONAL` answers "not
@@ -10,9 +9,9 @@ the `FeedState` that an answer carries.
 - Redirects are followed here, at most `REDIRECTS`, each hop checked anew
   (`addresses`); the feed's own headers and credentials go to the origin for which
   they were given, and to the same host by https, and nowhere else.
-- Each hop waits for the turn of its domain (`Settings.turn`) and ends it before the next begins, so
-  that whoever gives the turns may let one request at a time go to a domain.
-- One deadline by the monotonic clock covers everything but the waiting for turns.  The body is read
+- Each hop acquires the slot of its domain (`Settings.turn`) and releases it before the next hop, so
+  that a limiter can bound the concurrent requests to a domain.
+- One deadline by the monotonic clock covers everything but the waiting for slots.  The body is read
   raw and unpacked with a limit; the only encoding is gzip, once.  A body that ends early is an
   error, never a shorter feed.
 - A connection serves one request: it is made to an IP address, and a second
@@ -46,7 +45,7 @@ from feeds.http.feed_state import FeedState, basic
 
 REDIRECTS = 5
 UNCONDITIONAL = 48
-"""So many answers "not modified" in a row are believed."""
+"""The number of consecutive answers "not modified" that are trusted."""
 
 ACCEPT = (
     "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
@@ -55,7 +54,7 @@ ACCEPT = (
 
 
 Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
-"""From a registrable domain to the turn to ask it; raises `Later` if it is not to be asked now."""
+"""Acquires the slot of a registrable domain; raises `Later` if it must not be polled now."""
 
 
 class Later(Exception):
@@ -76,7 +75,7 @@ CONTACT = "https://example.org/xscl"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to fetch; `allow_addresses` lists exact `host:port` that need not be public.
+    """Options of fetching; `allow_addresses` lists exact `host:port` that need not be public.
 
     `contact` is where publishers reach whoever asks them.
     """
@@ -94,7 +93,7 @@ DEFAULT = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What the answer says about its age: `max_age` in seconds, `expires` in microseconds UTC."""
+    """Cache headers of an answer: `max_age` in seconds, `expires` in microseconds UTC."""
 
     max_age: int | None = None
     expires: int | None = None
@@ -153,7 +152,7 @@ Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | PutOff
 
 
 async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
-    """What one poll of the feed brought; `now` in microseconds UTC, for `Retry-After` dates."""
+    """Poll the feed once; `now` in microseconds UTC, for `Retry-After` dates."""
     try:
         async with asyncio.timeout(settings.seconds) as deadline:
             return await _follow(state, now, settings, deadline)
@@ -191,7 +190,7 @@ async def _follow(
 
 @asynccontextmanager
 async def _turn(domain: str, turn: Turn, deadline: asyncio.Timeout) -> AsyncIterator[None]:
-    """Have the turn of a domain; the deadline stands still while it is waited for."""
+    """Acquire the slot of a domain; the deadline is suspended while waiting."""
     now = asyncio.get_running_loop().time
     left = (deadline.when() or 0) - now()
     deadline.reschedule(None)
@@ -229,7 +228,7 @@ async def _request(
 
 @functools.cache
 def user_agent(contact: str = CONTACT) -> str:
-    """How we introduce ourselves."""
+    """Return the User-Agent."""
     try:
         version = importlib.metadata.version("xscl")
     except importlib.metadata.PackageNotFoundError:
@@ -272,7 +271,7 @@ def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]
 
 
 def _is_at_home(url: httpx.URL, state: FeedState) -> bool:
-    """Whether an address is of the origin that may know the secrets, or that one by https."""
+    """Test if an address has the origin that may see the credentials, or is its https form."""
     home = httpx.URL(state.given_for or state.url)
     if _origin(url) == _origin(home):
         return True
@@ -285,7 +284,7 @@ def _origin(url: httpx.URL) -> tuple[str, bytes, int | None]:
 
 
 def _is_conditional(state: FeedState, url: str) -> bool:
-    """Whether the validators are sent to this address, and are due to be believed."""
+    """Test if the validators belong to this address and are still trusted."""
     return url == (state.validated_by or state.url) and state.unchanged < UNCONDITIONAL
 
 
@@ -300,7 +299,7 @@ async def _outcome(
     now: int,
     settings: Settings,
 ) -> Outcome:
-    """What the last answer of a chain means."""
+    """Classify the last answer of a chain of redirects."""
     if answer.status_code == 410:
         return Gone()
     if answer.status_code == 304:

@@ -34,7 +34,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What is known of a feed after a poll.
+    """The state of a feed after a poll.
 
     `ttl`, `max_age` and `retry_after` in seconds, `expires` in microseconds UTC,
     `errors` the number of failures since the last success.

@@ -1,7 +1,7 @@
 """Safe and strict parsing of XML from strangers.
 
-`parse` gives a tree or raises `MalformedDocument`; nothing in between.  What
-it takes is XML 1.0 with namespaces, less entities:
+`parse` returns a tree or raises `MalformedDocument`.  It accepts XML 1.0 with
+namespaces, without entities:
 
 - A document with an entity declaration is refused, used or not, general or
   parameter: that ends entity bombs and external entities alike.
@@ -15,7 +15,7 @@ it takes is XML 1.0 with namespaces, less entities:
   repeat.  Comments and processing instructions stay and do nothing.
 - At most 10 MB, 200,000 elements and attributes, 1,000 attributes of one element, 256 levels;
   names of 50,000 characters.  These are also libxml2's limits for depth and names.
-- At most 2,000,000 pairs of an element and one that it is in: `//a//b` can find so many.
+- At most 2,000,000 pairs of an element and an ancestor: `//a//b` can find so many.
 
 Cost: a document that is too small to reach a limit takes one call of the
 parser.  A larger one is first measured with `bytes.count`; only if it has so
@@ -193,7 +193,7 @@ def _cut_doctype(xml: bytes) -> bytes:
 
 
 def _skip_prolog(xml: bytes, position: int) -> int:
-    """Where declarations, comments, processing instructions and blanks end."""
+    """Return the offset after the XML declaration, comments, instructions and white space."""
     while match := _BEFORE_DOCTYPE.match(xml, position):
         position = match.end()
     return position
@@ -218,7 +218,7 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 
 
 def _may_exceed(xml: bytes, limits: Limits) -> bool:
-    """Whether the document is large enough to break a limit that the parser does not know."""
+    """Test by size and tag counts if a document may exceed a limit unknown to the parser."""
     size = len(xml)
     if limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL:
         return True
