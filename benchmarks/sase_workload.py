@@ -19,7 +19,7 @@ from benchmarks.harness import Stages, require_equal, timed_stages
 from cep_core import Engine, Event, Match, Options
 from cep_core.dataflow.clock import Lane
 from cep_core.operators.sase.runtimestack import RuntimeStack
-from cep_core.operators.sase.scan import SequenceScan
+from cep_core.operators.sase.scan import SequenceScanMOp
 from cep_core.operators.sase.stacks import ActiveStacks
 from cep_core.operators.sase.tasks import Task
 from cep_core.runtime.intake import Intake
@@ -129,9 +129,9 @@ class Side:
         return self.engine.rows()
 
     @property
-    def scan(self) -> SequenceScan:
+    def scan(self) -> SequenceScanMOp:
         """The operator that scans."""
-        return next(mop for mop in self.engine.plan.mops if isinstance(mop, SequenceScan))
+        return next(mop for mop in self.engine.plan.mops if isinstance(mop, SequenceScanMOp))
 
 
 def seen(match: Match) -> tuple[Any, ...]:

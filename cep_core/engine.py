@@ -34,8 +34,8 @@ from cep_core.errors import (
 )
 from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema, shown
 from cep_core.languages import require_name
-from cep_core.operators.cayuga.state import State
-from cep_core.plan.fanout import Found
+from cep_core.operators.cayuga.state import StateMOp
+from cep_core.plan.fanout import FoundRows
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.delivery import matches
@@ -59,7 +59,7 @@ class Engine:
     share.  ``functions`` are callable in expressions, beside the built-in ones.  ``types`` are
     attribute types of your own, which snapshots serialise.  ``builders`` make m-ops of further
     kinds.  ``exact`` is for rows that arrive in another order than that of time: it limits what is
-    shared, see `planning.wanted`.
+    shared, see `plan.planning.wanted`.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Engine:
         query = self._queries.query(name)
         states = []
         for operator in dict.fromkeys(query.held):
-            if isinstance(operator.mop, State):
+            if isinstance(operator.mop, StateMOp):
                 rows = [
                     row
                     for row, members in operator.mop.kept()
@@ -412,7 +412,7 @@ class Engine:
     def _matches(self) -> list[Match]:
         return matches(self._fetched(), self._queries.by_number)
 
-    def _fetched(self) -> list[Found]:
+    def _fetched(self) -> list[FoundRows]:
         """Pop the rows found since the last call, and count them."""
         found = self._queries.found[:]
         self._queries.found.clear()

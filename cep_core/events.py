@@ -5,7 +5,7 @@ Events with the same t1 are simultaneous: they form one epoch (Hong 2009, sectio
 Inside the engine a row is the plain tuple (t0, t1, first, *values), `first` being the smallest
 arrival number of its parts.
 
-Times are at most as far from the origin as the year 9999 is from 1970 (`runtime.farthest`). An
+Times are at most as far from the origin as the year 9999 is from 1970 (`clock.farthest`). An
 event beyond is rejected: it would be of another unit, and make all later events late.
 """
 

@@ -14,7 +14,7 @@ from cep_core.dataflow.channels import Channel, Port, without_slot
 from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.events import Row
 
-State: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
+Saved: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
 Number: TypeAlias = Callable[["Operator"], int]
 
 
@@ -130,7 +130,7 @@ class MOp(ABC):
         """Return the row of a thing that is kept, the numbers of its operators, and its side."""
         raise AssertionError(f"{self.label} keeps nothing")
 
-    def dump(self, number: Number) -> State:
+    def dump(self, number: Number) -> Saved:
         """Return all that the m-op keeps, as it is saved."""
         return [self.saved(one, number) for one in self.kept()]
 

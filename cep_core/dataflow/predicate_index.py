@@ -12,7 +12,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from cep_core.dataflow.predicates import Definition, Disjunct, Part, Range, is_proper, values_of
+from cep_core.dataflow.predicates import (
+    BoundPredicate,
+    Disjunct,
+    EntryLayout,
+    Range,
+    is_proper,
+    values_of,
+)
 from cep_core.events import TYPES, VALUES, Row
 
 Target = TypeVar("Target")
@@ -23,7 +30,7 @@ _NOTHING: frozenset[int] = frozenset()
 class _Place(NamedTuple):
     """The position of a disjunct's entry in the index."""
 
-    part: Part
+    part: EntryLayout
     entry: tuple[Any, ...]
     columns: tuple[int, ...] = ()
     key: Any = None
@@ -43,17 +50,17 @@ class PredicateIndex(Generic[Target]):
     __slots__ = ("_few", "_ranges", "_rest", "_several", "_tables", "definitions")
 
     def __init__(self) -> None:
-        self.definitions: dict[Target, Definition] = {}
-        self._few: dict[Part, list[tuple[Any, ...]]] | None = {}
+        self.definitions: dict[Target, BoundPredicate] = {}
+        self._few: dict[EntryLayout, list[tuple[Any, ...]]] | None = {}
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
-        self._ranges: dict[tuple[int, str, Part], _Sorted] = {}
-        self._rest: dict[Part, list[tuple[Any, ...]]] = {}
+        self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
+        self._rest: dict[EntryLayout, list[tuple[Any, ...]]] = {}
         self._several = 0  # predicates of more than one disjunct: their target may come twice
 
     def __len__(self) -> int:
         return len(self.definitions)
 
-    def add(self, definition: Definition, target: Target) -> None:
+    def add(self, definition: BoundPredicate, target: Target) -> None:
         """Enter a target; amortised constant time, but for a sorted list's insertion.
 
         If it fails the index is as it was.
@@ -153,7 +160,7 @@ class PredicateIndex(Generic[Target]):
             if not table:
                 del self._tables[place.columns]
 
-    def _places(self, definition: Definition, target: Target, few: bool) -> list[_Place]:
+    def _places(self, definition: BoundPredicate, target: Target, few: bool) -> list[_Place]:
         """Return where each disjunct belongs; nothing for one that can never hold.
 
         Whatever has to be compiled is compiled here: what follows only changes tables.
@@ -161,7 +168,7 @@ class PredicateIndex(Generic[Target]):
         return list(_placed(definition, target, few))
 
 
-def _placed(definition: Definition, target: object, few: bool) -> Iterator[_Place]:
+def _placed(definition: BoundPredicate, target: object, few: bool) -> Iterator[_Place]:
     """Yield where each disjunct belongs."""
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
@@ -179,7 +186,7 @@ def _placed(definition: Definition, target: object, few: bool) -> Iterator[_Plac
 
 
 def _hashed(
-    definition: Definition, number: int, disjunct: Disjunct, target: object
+    definition: BoundPredicate, number: int, disjunct: Disjunct, target: object
 ) -> Iterator[_Place]:
     """Yield the place of a disjunct with equalities."""
     shape, constants = definition
@@ -191,7 +198,7 @@ def _hashed(
         yield _Place(part, _entry(part, constants, target), columns, key)
 
 
-def _entry(part: Part, constants: tuple[Any, ...], target: object) -> tuple[Any, ...]:
+def _entry(part: EntryLayout, constants: tuple[Any, ...], target: object) -> tuple[Any, ...]:
     return (*[constants[slot] for slot in part.slots], target)
 
 

@@ -48,7 +48,7 @@ _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
 _MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class Definition(NamedTuple):
+class BoundPredicate(NamedTuple):
     """A predicate: equal definitions mean the same."""
 
     shape: Shape
@@ -58,7 +58,7 @@ class Definition(NamedTuple):
         return tuple.__hash__(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Definition) and are_same(self, other)
+        return isinstance(other, BoundPredicate) and are_same(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -216,7 +216,7 @@ class Disjunct:
         return tuple(lit for number, lit in enumerate(self.literals) if number not in left_out)
 
 
-class Part(NamedTuple):
+class EntryLayout(NamedTuple):
     """The layout of index entries: the slots of their constants, and the scan over them.
 
     Parts are compared by identity; one exists for each disjunct and set of literals left out.
@@ -236,7 +236,7 @@ class Shape:
         self.disjuncts = tuple(
             Disjunct(literals, binary, functions) for literals in normal_form(node)
         )
-        self._parts: dict[tuple[int, frozenset[int]], Part] = {}
+        self._parts: dict[tuple[int, frozenset[int]], EntryLayout] = {}
         self._scans: dict[frozenset[int], InstanceScan] = {}
         self._some: dict[frozenset[int], Condition] = {}
 
@@ -270,14 +270,14 @@ class Shape:
             self._some[literals] = code.condition(And(chosen), self.functions, self.binary)
         return self._some[literals]
 
-    def part(self, disjunct: int, without: frozenset[int]) -> Part:
+    def part(self, disjunct: int, without: frozenset[int]) -> EntryLayout:
         """Return the entries of a disjunct, some of its literals being answered by an index."""
         key = (disjunct, without)
         if key not in self._parts:
             chosen = self.disjuncts[disjunct]
             slots = chosen.slots(without)
             scan = code.entry_scan(chosen.rest(without), self.functions, self.binary, slots)
-            self._parts[key] = Part(slots, scan)
+            self._parts[key] = EntryLayout(slots, scan)
         return self._parts[key]
 
 

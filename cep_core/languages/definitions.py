@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from cep_core.errors import QueryError, Span, TypeFault, near_miss
 from cep_core.events import TYPES, Schema
-from cep_core.languages.formula import Reader
+from cep_core.languages.formula import TokenReader
 from cep_core.languages.tokens import Token, lexis, tokens
 
 _LEXIS = lexis(comment=r"--[^\n]*")
@@ -40,7 +40,7 @@ class Definition:
 
 def definitions(text: str, ticks_per_second: int) -> tuple[Definition, ...]:
     """Parse the definitions of a text; raises QueryError with line, column and caret."""
-    reader = Reader(text, tokens(text, ticks_per_second, _LEXIS))
+    reader = TokenReader(text, tokens(text, ticks_per_second, _LEXIS))
     found: dict[str, Definition] = {}
     while reader.token.kind != "end":
         token = reader.token
@@ -52,7 +52,7 @@ def definitions(text: str, ticks_per_second: int) -> tuple[Definition, ...]:
     return tuple(found.values())
 
 
-def _definition(reader: Reader) -> Definition:
+def _definition(reader: TokenReader) -> Definition:
     if not reader.is_word("SOURCE", "SINK"):
         raise reader.expected("SOURCE or SINK")
     kind: Kind = "source" if reader.next().word == "SOURCE" else "sink"
@@ -72,7 +72,7 @@ def _definition(reader: Reader) -> Definition:
     return Definition(kind, name, schema, time, lateness, rate)
 
 
-def _schema(reader: Reader) -> Schema:
+def _schema(reader: TokenReader) -> Schema:
     reader.expect_sign("(", " and the attributes")
     names: dict[str, type] = {}
     while True:
@@ -87,7 +87,7 @@ def _schema(reader: Reader) -> Schema:
     return Schema(tuple(names), tuple(names.values()))
 
 
-def _type(reader: Reader) -> type:
+def _type(reader: TokenReader) -> type:
     token = reader.token
     if token.text not in _TYPES:
         if token.kind != "name":
@@ -99,14 +99,14 @@ def _type(reader: Reader) -> type:
     return _TYPES[token.text]
 
 
-def _lateness(reader: Reader) -> int:
+def _lateness(reader: TokenReader) -> int:
     token = reader.token
     if token.kind != "literal" or type(token.value) is not int or token.text.isdigit():
         raise reader.expected("a duration, such as 5 min,")
     return int(reader.next().value)
 
 
-def _rate(reader: Reader) -> float:
+def _rate(reader: TokenReader) -> float:
     token = reader.token
     number = token.value
     if token.kind != "literal" or not isinstance(number, int | float) or number <= 0:
@@ -118,7 +118,7 @@ def _rate(reader: Reader) -> float:
     return float(number)
 
 
-def _name(reader: Reader, what: str) -> Token:
+def _name(reader: TokenReader, what: str) -> Token:
     if reader.token.kind != "name":
         raise reader.expected(what)
     return reader.next()

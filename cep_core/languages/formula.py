@@ -60,7 +60,7 @@ class Aggregates(Protocol):
         """Return the expression of the call; ``arguments`` is None for COUNT(*)."""
 
 
-class Reader:
+class TokenReader:
     """A position in a sequence of tokens; the last token stands for what comes after."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
@@ -139,19 +139,19 @@ class Reader:
 
 
 def formula(
-    reader: Reader, scope: Scope, aggregates: Aggregates | None = None, own: Own | None = None
+    reader: TokenReader, scope: Scope, aggregates: Aggregates | None = None, own: Own | None = None
 ) -> Expression:
     """Read an expression."""
     return _Formula(reader, scope, aggregates, own).disjunction()
 
 
-Own: TypeAlias = Callable[[Reader], Expression | None]  # reads what only one language has
+Own: TypeAlias = Callable[[TokenReader], Expression | None]  # reads what only one language has
 
 
 class _Formula:
     def __init__(
         self,
-        reader: Reader,
+        reader: TokenReader,
         scope: Scope,
         aggregates: Aggregates | None,
         own: Own | None = None,

@@ -9,7 +9,7 @@ from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import Row
 
 
-class SlotWise(MOp):
+class SlotWiseMOp(MOp):
     """One change for the streams of one channel: an operator has the slot of its input."""
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:

@@ -1,6 +1,6 @@
 """The plan of all queries, and the extension interface: m-ops, m-rules and builders from outside.
 
-    class Double(SlotWise):
+    class Double(SlotWiseMOp):
         def receive(self, row: Row, members: Members) -> None:
             self._output.emit((*row[:VALUES], *[2 * value for value in row[VALUES:]]), members)
 
@@ -16,8 +16,8 @@ from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots
 from cep_core.dataflow.clock import Batch, Clock
 from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import VALUES, Row
-from cep_core.operators.cayuga.state import State
-from cep_core.operators.slotwise import SlotWise
+from cep_core.operators.cayuga.state import StateMOp
+from cep_core.operators.slotwise import SlotWiseMOp
 from cep_core.plan.pending_work import Awaited
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.planning import wanted
@@ -37,8 +37,8 @@ __all__ = [
     "Port",
     "Reference",
     "Row",
-    "SlotWise",
-    "State",
+    "SlotWiseMOp",
+    "StateMOp",
     "Step",
     "Wanted",
     "Wire",

@@ -14,14 +14,14 @@ from cep_core.dataflow.clock import Clock
 from cep_core.events import Row
 
 
-class Reader(NamedTuple):
+class QueryReader(NamedTuple):
     """A query at the end of a stream: its number, and the arrival from which it sees rows."""
 
     number: int
     since: int
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """Rows of a query's output that end together."""
 
     time: int
@@ -34,23 +34,23 @@ class Fanout:
 
     label = "output"
 
-    def __init__(self, clock: Clock, found: list[Found]) -> None:
+    def __init__(self, clock: Clock, found: list[FoundRows]) -> None:
         self.port = Port(self, self.receive, together=self.receive_all)
         self._clock = clock
         self._found = found
-        self._readers: dict[int, list[Reader]] = {}
+        self._readers: dict[int, list[QueryReader]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._readers.values()))
 
-    def add(self, channel: Channel, slot: int, reader: Reader) -> None:
+    def add(self, channel: Channel, slot: int, reader: QueryReader) -> None:
         """Add a query to the readers of a stream."""
         if slot not in self._readers:
             self._readers[slot] = []
             channel.connect(self.port, slot)
         self._readers[slot].append(reader)
 
-    def remove(self, channel: Channel, slot: int, reader: Reader) -> None:
+    def remove(self, channel: Channel, slot: int, reader: QueryReader) -> None:
         """Remove a query from the readers of a stream."""
         self._readers[slot].remove(reader)
         if not self._readers[slot]:
@@ -65,7 +65,7 @@ class Fanout:
         for slot in slots_of(members):
             for number, since in self._readers[slot]:
                 if first >= since:
-                    self._found.append(Found(row[1], number, (row,)))
+                    self._found.append(FoundRows(row[1], number, (row,)))
 
     def receive_all(self, rows: Sequence[Row], members: Members) -> None:
         """Collect rows that end together for the queries that see them."""
@@ -75,4 +75,4 @@ class Fanout:
             for number, since in self._readers[slot]:
                 seen = [row for row in rows if row[2] >= since]
                 if seen:
-                    self._found.append(Found(seen[0][1], number, seen))
+                    self._found.append(FoundRows(seen[0][1], number, seen))

@@ -14,20 +14,20 @@ from cep_core.dataflow.clock import Batch, Clock, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.dataflow.options import Options
-from cep_core.dataflow.predicates import Definition, Shapes
+from cep_core.dataflow.predicates import BoundPredicate, Shapes
 from cep_core.errors import AlgebraError
 from cep_core.events import Row
-from cep_core.operators.cayuga.absence import Absence
+from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.cayuga.aggregate import Aggregate
-from cep_core.operators.cayuga.iterate import Iterate
-from cep_core.operators.cayuga.join import WindowJoin
-from cep_core.operators.cayuga.project import Project, Union
-from cep_core.operators.cayuga.select import Select
-from cep_core.operators.cayuga.sequence import Sequence as SequenceMOp
-from cep_core.operators.eql.succession import Repeat, Successor
-from cep_core.operators.eql.unless import Unless
-from cep_core.operators.sase.negation import Negation
+from cep_core.operators.cayuga.aggregate import AggregateMOp
+from cep_core.operators.cayuga.iterate import IterateMOp
+from cep_core.operators.cayuga.join import WindowJoinMOp
+from cep_core.operators.cayuga.project import ProjectMOp, UnionMOp
+from cep_core.operators.cayuga.select import SelectMOp
+from cep_core.operators.cayuga.sequence import SequenceMOp
+from cep_core.operators.eql.succession import RepeatMOp, SuccessorMOp
+from cep_core.operators.eql.unless import UnlessMOp
+from cep_core.operators.sase.negation import NegationMOp
 from cep_core.operators.sase.scans import scan_for
 from cep_core.plan.rules import Rule
 from cep_core.views.graph import graph
@@ -157,9 +157,9 @@ class Plan:
         """Yield the AN-indexes."""
         yield from self._active.values()
 
-    def over_pairs(self, definition: Definition, width: int) -> Definition:
+    def over_pairs(self, definition: BoundPredicate, width: int) -> BoundPredicate:
         """Return a predicate over concatenated rows as one over pairs."""
-        return Definition(self.shapes.over_pairs(definition.shape, width), definition.constants)
+        return BoundPredicate(self.shapes.over_pairs(definition.shape, width), definition.constants)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data: sources, m-ops with their operators, who reads whom."""
@@ -208,7 +208,7 @@ class Plan:
 
 
 def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return Select(wanted, number, plan.shares_channels, plan.over_pairs)
+    return SelectMOp(wanted, number, plan.shares_channels, plan.over_pairs)
 
 
 def _sequence(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -218,15 +218,15 @@ def _sequence(plan: Plan, wanted: Wanted, number: int) -> MOp:
 
 
 def _iterate(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return Iterate(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
+    return IterateMOp(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
 
 def _absence(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return Absence(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
+    return AbsenceMOp(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
 
 def _successor(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return Successor(wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted))
+    return SuccessorMOp(wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted))
 
 
 def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
@@ -240,27 +240,27 @@ def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
 
 
 def _negation(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return Negation(wanted, number, indexed=plan.options.negation_index)
+    return NegationMOp(wanted, number, indexed=plan.options.negation_index)
 
 
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
     lateness = max(source.lateness for source in wanted.inputs)
-    return WindowJoin(wanted, number, plan.clock, lateness, plan.journal)
+    return WindowJoinMOp(wanted, number, plan.clock, lateness, plan.journal)
 
 
 BUILDERS: Mapping[str, Builder] = {
     "select": _select,
-    "project": lambda plan, wanted, number: Project(wanted, number),
-    "union": lambda plan, wanted, number: Union(wanted, number),
+    "project": lambda plan, wanted, number: ProjectMOp(wanted, number),
+    "union": lambda plan, wanted, number: UnionMOp(wanted, number),
     "sequence": _sequence,
     "iterate": _iterate,
-    "instance_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
-    "window_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
+    "instance_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
+    "window_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_join": _join,
     "absence": _absence,
     "successor": _successor,
-    "repeat": lambda plan, wanted, number: Repeat(wanted, number, _rights(plan, wanted)),
-    "unless": lambda plan, wanted, number: Unless(wanted, number, *_rights(plan, wanted)),
+    "repeat": lambda plan, wanted, number: RepeatMOp(wanted, number, _rights(plan, wanted)),
+    "unless": lambda plan, wanted, number: UnlessMOp(wanted, number, *_rights(plan, wanted)),
     "sequence_scan": _scan,
     "negation": _negation,
 }

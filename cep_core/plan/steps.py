@@ -15,7 +15,7 @@ from cep_core.algebra import Node, sources_of
 from cep_core.algebra.expressions import Column, Constant, Expression
 from cep_core.algebra.patterns import conjuncts_of
 from cep_core.dataflow.clock import END
-from cep_core.dataflow.predicates import Columns, Definition, Shapes, without_constants
+from cep_core.dataflow.predicates import BoundPredicate, Columns, Shapes, without_constants
 from cep_core.errors import CepError
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
@@ -135,9 +135,9 @@ class _Writer:
         self.nodes.append(node)
         return len(self.steps) - 1
 
-    def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], Definition]:
+    def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], BoundPredicate]:
         shape, constants = self._shapes.of(node, binary)
-        return lambda p: Definition(shape, constants(p))
+        return lambda p: BoundPredicate(shape, constants(p))
 
     def _columns(self, nodes: Sequence[Expression], binary: bool) -> Callable[[Literals], Columns]:
         shape, constants = self._shapes.columns(nodes, binary)
@@ -176,7 +176,7 @@ class _Writer:
 
     def _guards(
         self, guards: Sequence[algebra.Guard]
-    ) -> Callable[[Literals], tuple[Definition, ...]]:
+    ) -> Callable[[Literals], tuple[BoundPredicate, ...]]:
         found = [self._predicate(guard.predicate, True) for guard in guards]
         return lambda p: tuple([one(p) for one in found])
 

@@ -13,7 +13,7 @@ from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
-from cep_core.plan.fanout import Found
+from cep_core.plan.fanout import FoundRows
 from cep_core.runtime.queries import Query
 
 _ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
@@ -24,7 +24,7 @@ _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
 Pairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
-def matches(found: list[Found], by_number: Mapping[int, Query]) -> list[Match]:
+def matches(found: list[FoundRows], by_number: Mapping[int, Query]) -> list[Match]:
     """Return found rows as ordered matches."""
     found.sort(key=_WHEN)
     made: list[Match] = []

@@ -28,7 +28,7 @@ Types: TypeAlias = tuple[type, ...]
 _NO_EVENT: Any = (None, (), 0, 0, None)
 
 
-class Columns(NamedTuple):
+class EventColumns(NamedTuple):
     """Events that are all usual: a value for each of them in every column."""
 
     names: Sequence[str]
@@ -64,7 +64,7 @@ class Intake:
         finally:
             self._counts["events"] += self._clock.arrivals - begun
 
-    def _take_all(self, columns: Columns) -> None:
+    def _take_all(self, columns: EventColumns) -> None:
         """Consume regular events by columns, stopping at those with listeners or due epochs."""
         names, values, begins, ends = columns
         streams, clock, size = self._streams, self._clock, len(names)
@@ -203,7 +203,9 @@ class Intake:
             self.close_epochs()
 
 
-def _columns(events: Sequence[Event], plain: Mapping[str, Types], farthest: int) -> Columns | None:
+def _columns(
+    events: Sequence[Event], plain: Mapping[str, Types], farthest: int
+) -> EventColumns | None:
     """Return events as columns, or None if one of them has to be looked at closely."""
     if set(map(type, events)) != {Event}:
         return None
@@ -217,7 +219,7 @@ def _columns(events: Sequence[Event], plain: Mapping[str, Types], farthest: int)
         return None
     if min(begins) < -farthest or max(ends) > farthest or not _fit(names, values, plain):
         return None
-    return Columns(names, values, begins, ends)
+    return EventColumns(names, values, begins, ends)
 
 
 def _end(begin: int, end: int | None) -> int | None:

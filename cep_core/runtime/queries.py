@@ -31,7 +31,7 @@ from cep_core.errors import (
 )
 from cep_core.events import Schema, shown
 from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
-from cep_core.plan.fanout import Fanout, Found, Reader
+from cep_core.plan.fanout import Fanout, FoundRows, QueryReader
 from cep_core.plan.plan import Plan
 from cep_core.plan.planning import wanted
 from cep_core.plan.predicate_pushdown import push_down
@@ -108,7 +108,7 @@ class Queries:
         self.by_name: dict[str, Query] = {}
         self.by_number: dict[int, Query] = {}
         self.publishers: dict[str, Query] = {}
-        self.found: list[Found] = []  # rows of outputs that nobody has fetched
+        self.found: list[FoundRows] = []  # rows of outputs that nobody has fetched
         self.next_number = 0
         self._plan = plan
         self._streams = streams
@@ -376,7 +376,7 @@ class Queries:
         fanout = self._fanouts.get(root.channel)
         if fanout is None:
             fanout = self._fanouts[root.channel] = Fanout(self._plan.clock, self.found)
-        fanout.add(root.channel, root.slot, Reader(query.number, query.since))
+        fanout.add(root.channel, root.slot, QueryReader(query.number, query.since))
         if connected and lane.lateness and self._streams.recent:
             self._replay(lane, set(connected))
 
@@ -424,7 +424,7 @@ class Queries:
         root = query.root
         assert root is not None
         fanout = self._fanouts[root.channel]
-        fanout.remove(root.channel, root.slot, Reader(query.number, query.since))
+        fanout.remove(root.channel, root.slot, QueryReader(query.number, query.since))
         if not len(fanout):
             del self._fanouts[root.channel]
         self._plan.release(root)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow.mop import MOp, Operator
-from cep_core.dataflow.predicates import Definition, Shape
+from cep_core.dataflow.predicates import BoundPredicate, Shape
 
 
 def graph(sources: Mapping[str, Operator], mops: Iterable[MOp]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def indexed(operator: Operator) -> str:
     if mop is None:
         return ""
     definition = operator.wanted.definition
-    if isinstance(definition, Definition) and mop.kind == "select":
+    if isinstance(definition, BoundPredicate) and mop.kind == "select":
         return _static(definition.shape)
     return mop.indexes()
 

@@ -32,10 +32,10 @@ from cep_core.algebra.expressions import (
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Wanted
 from cep_core.events import Row
-from cep_core.operators.cayuga.absence import Absence
+from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.cayuga.state import Instance
-from cep_core.operators.eql.succession import Successor
+from cep_core.operators.eql.succession import SuccessorMOp
 from cep_core.plan.plan import Builder, Plan
 from tests.cep_core.reference import Input, evaluate, results, sources
 from tests.cep_core.strategies import (
@@ -605,14 +605,14 @@ def without_unions(node: Node) -> Node:
             return node
 
 
-class Impatient(Absence):
+class Impatient(AbsenceMOp):
     """A row at exactly the deadline comes too late."""
 
     def _meet(self, row: Row) -> list[Instance]:
         return [one for one in super()._meet(row) if row[1] < one[0][1] + self._window]
 
 
-class Hasty(Absence):
+class Hasty(AbsenceMOp):
     """The deadline is a tick too early."""
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
@@ -620,7 +620,7 @@ class Hasty(Absence):
         self._window = max(1, self._window - 1)
 
 
-class Simultaneous(Absence):
+class Simultaneous(AbsenceMOp):
     """A right row answers what ends when it does."""
 
     def match(self, row: Row) -> None:
@@ -628,14 +628,14 @@ class Simultaneous(Absence):
         self._pending.clear()
 
 
-class Touching(Absence):
+class Touching(AbsenceMOp):
     """A right row answers what ends when it begins."""
 
     def match(self, row: Row) -> None:
         super().match((row[0] + 1, *row[1:]))
 
 
-class Once(Absence):
+class Once(AbsenceMOp):
     """An instance goes with its first answers."""
 
     def _answer(self, instance: Instance) -> None:
@@ -644,29 +644,29 @@ class Once(Absence):
 
 
 @pytest.mark.parametrize("wrong", [Impatient, Hasty, Simultaneous, Touching, Once])
-def test_a_wrong_absence_is_caught(wrong: type[Absence]) -> None:
-    def build(plan: Plan, wanted: Wanted, number: int) -> Absence:
+def test_a_wrong_absence_is_caught(wrong: type[AbsenceMOp]) -> None:
+    def build(plan: Plan, wanted: Wanted, number: int) -> AbsenceMOp:
         return wrong(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
     setting = Setting(builders={"absence": build})
     caught(lambda program: outputs(program, setting), "absence")
 
 
-class Unranked(Successor):
+class Unranked(SuccessorMOp):
     """All simultaneous rows are successors."""
 
     def _rank_of(self, row: Row) -> tuple[bool, Any]:
         return (False, None)
 
 
-class Unconsumed(Successor):
+class Unconsumed(SuccessorMOp):
     """An instance goes on after its match."""
 
     def _note(self, key: Any, found: list[Instance]) -> None:
         return
 
 
-class Unguarded(Successor):
+class Unguarded(SuccessorMOp):
     """A guard that is simultaneous with the successor comes too late."""
 
     def flush(self, now: int) -> None:
@@ -674,7 +674,7 @@ class Unguarded(Successor):
         super().flush(now)
 
 
-class Early(Successor):
+class Early(SuccessorMOp):
     """A right row may begin when the instance ends."""
 
     def match(self, row: Row) -> None:
@@ -682,8 +682,8 @@ class Early(Successor):
 
 
 @pytest.mark.parametrize("wrong", [Unranked, Unconsumed, Unguarded, Early])
-def test_a_wrong_succession_is_caught(wrong: type[Successor]) -> None:
-    def build(plan: Plan, wanted: Wanted, number: int) -> Successor:
+def test_a_wrong_succession_is_caught(wrong: type[SuccessorMOp]) -> None:
+    def build(plan: Plan, wanted: Wanted, number: int) -> SuccessorMOp:
         rights = [plan.active(source, cast(Lane, wanted.lane)) for source in wanted.inputs[1:]]
         return wrong(wanted, number, wanted.inputs[0].wanted.width, rights)
 

@@ -21,7 +21,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import MOST_DISJUNCTS, Definition, Shapes, normal_form
+from cep_core.dataflow.predicates import MOST_DISJUNCTS, BoundPredicate, Shapes, normal_form
 from tests.examples import MORE
 
 NAN = float("nan")
@@ -64,9 +64,9 @@ def predicates(binary: bool) -> st.SearchStrategy[Expression]:
 ROWS = st.tuples(VALUES, VALUES).map(lambda values: (0, 0, 0, *values))
 
 
-def defined(shapes: Shapes, node: Expression, binary: bool) -> Definition:
+def defined(shapes: Shapes, node: Expression, binary: bool) -> BoundPredicate:
     shape, constants = shapes.of(node, binary)
-    return Definition(shape, constants(()))
+    return BoundPredicate(shape, constants(()))
 
 
 @settings(max_examples=40 * MORE)

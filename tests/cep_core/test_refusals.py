@@ -24,7 +24,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow.clock import Batch, Clock
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import Definition, Shapes
+from cep_core.dataflow.predicates import BoundPredicate, Shapes
 from cep_core.errors import AlgebraError, CepError
 from cep_core.events import Event, Schema
 
@@ -118,9 +118,9 @@ def test_an_index_is_as_it_was_if_an_entry_fails(
 ) -> None:
     shapes = Shapes(FUNCTIONS)
 
-    def defined(node: Expression) -> Definition:
+    def defined(node: Expression) -> BoundPredicate:
         shape, constants = shapes.of(node, False)
-        return Definition(shape, constants(()))
+        return BoundPredicate(shape, constants(()))
 
     index: PredicateIndex[int] = PredicateIndex()
     for number in range(present):

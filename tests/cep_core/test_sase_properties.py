@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from cep_core import ALL_RULES, Engine, Event, Match, Options
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.events import Row
-from cep_core.operators.sase.negation import Cancelling, Negation
+from cep_core.operators.sase.negation import Cancelling, NegationMOp
 from cep_core.operators.sase.runs import Run, Runs
-from cep_core.operators.sase.scan import SequenceScan
+from cep_core.operators.sase.scan import SequenceScanMOp
 from cep_core.operators.sase.stacks import ActiveStacks
 from cep_core.operators.sase.transitions import Cells
 from cep_core.plan.plan import Builder
@@ -235,7 +235,7 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
 
 
 def _way(mop: MOp) -> str:
-    return mop.indexes() if isinstance(mop, SequenceScan) else ""
+    return mop.indexes() if isinstance(mop, SequenceScanMOp) else ""
 
 
 class Longer(ActiveStacks):
@@ -249,7 +249,7 @@ class Longer(ActiveStacks):
         raise AssertionError("nothing is removed")
 
 
-class Forgetful(Negation):
+class Forgetful(NegationMOp):
     """A planted fault: what is negated is not looked for in the last epoch of its interval."""
 
     def _happened(self, one: Cancelling, row: Row, now: int) -> bool:

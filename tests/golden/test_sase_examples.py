@@ -17,7 +17,7 @@ import pytest
 from cep_core import Engine, Event, Options
 from cep_core.dataflow.mop import MOp
 from cep_core.operators.sase.multistacks import MultiStacks
-from cep_core.operators.sase.negation import Negation
+from cep_core.operators.sase.negation import NegationMOp
 from cep_core.operators.sase.runtimestack import RuntimeStack
 from cep_core.operators.sase.stacks import ActiveStacks
 
@@ -280,7 +280,7 @@ def test_figure_6_the_optimised_plan(scan: Any) -> None:
         "negation",
         "project",
     ]
-    assert the(core, Negation).indexes().endswith("1 of 1 hashed on equalities")
+    assert the(core, NegationMOp).indexes().endswith("1 of 1 hashed on equalities")
 
 
 # -- Figure 5 ----------------------------------------------------------------------------------

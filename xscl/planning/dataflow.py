@@ -27,7 +27,7 @@ from cep_core.plan import (
     Operator,
     Plan,
     Row,
-    State,
+    StateMOp,
     Wanted,
     members_of,
 )
@@ -438,7 +438,7 @@ class Network:
         """
         mops = self.core.plan.mops if operators is None else {one.mop for one in operators}
         for mop in mops:
-            if isinstance(mop, State):
+            if isinstance(mop, StateMOp):
                 for row, _ in mop.kept():
                     yield mop.keeps, row[1]
 
@@ -446,7 +446,7 @@ class Network:
         plan = self.core.plan
         rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
         for mop in plan.mops:
-            if isinstance(mop, State):
+            if isinstance(mop, StateMOp):
                 rows.extend(row for row, _ in mop.kept())
         for row in rows:
             yield from (value for value in row if isinstance(value, Composite))

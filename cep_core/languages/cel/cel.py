@@ -22,7 +22,7 @@ from cep_core.algebra.expressions import TRUE, Column, Expression, Function, Par
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream, near_miss
 from cep_core.events import Schema
 from cep_core.languages.aggregates import Calls, Refused
-from cep_core.languages.formula import Reader, Scope, formula
+from cep_core.languages.formula import Scope, TokenReader, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated
 from cep_core.languages.tokens import Token, tokens
 from cep_core.rewrite.pattern import Pattern
@@ -80,7 +80,7 @@ def prepare(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    reader = Reader(text, tokens(text, ticks_per_second))
+    reader = TokenReader(text, tokens(text, ticks_per_second))
     parser = _Parser(reader, catalog, functions)
     try:
         return parser.whole()
@@ -90,7 +90,7 @@ def prepare(
 
 @dataclass(slots=True)
 class _Parser:
-    reader: Reader
+    reader: TokenReader
     catalog: Catalog
     functions: Mapping[str, Function]
     inner: list[tuple[str, Node]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class _Parser:
     def _query(self) -> tuple[Node, str | None]:
         """Read a query; the items of SELECT once the stream is known."""
         reader = self.reader
-        items: list[Reader] = []
+        items: list[TokenReader] = []
         start = reader.token.span
         if reader.take_word("SELECT"):
             items = list(self._parts("FROM"))
@@ -147,7 +147,7 @@ class _Parser:
         return names
 
     def _selected(
-        self, source: Node, items: list[Reader], groups: list[Token] | None, span: Span
+        self, source: Node, items: list[TokenReader], groups: list[Token] | None, span: Span
     ) -> Node:
         reader = self.reader
         window: Expression | None = None
@@ -168,7 +168,7 @@ class _Parser:
             raise reader.expected("WINDOW or AT INSTANT (GROUP BY needs one)")
         return self._projected(source, items)
 
-    def _projected(self, source: Node, items: list[Reader]) -> Node:
+    def _projected(self, source: Node, items: list[TokenReader]) -> Node:
         if not items:
             return source
         scope = OneStream(source.schema, decorated=False)
@@ -193,7 +193,7 @@ class _Parser:
             return source
         return algebra.project(source, columns, self.functions, repeated)
 
-    def _item(self, item: Reader, scope: Scope) -> tuple[str, Expression]:
+    def _item(self, item: TokenReader, scope: Scope) -> tuple[str, Expression]:
         """Read `expression [AS name]`."""
         first = item.token
         expression = formula(item, scope, Refused(self.functions))
@@ -210,7 +210,7 @@ class _Parser:
     def _aggregated(
         self,
         source: Node,
-        items: list[Reader],
+        items: list[TokenReader],
         groups: list[Token],
         window: Expression | None,
         span: Span,
@@ -250,7 +250,7 @@ class _Parser:
         return replace(node, schema=Schema(names, node.schema.types))
 
     def _aggregate_item(
-        self, item: Reader, grouped: Grouped, calls: Calls
+        self, item: TokenReader, grouped: Grouped, calls: Calls
     ) -> tuple[str, Expression]:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
@@ -324,14 +324,14 @@ class _Parser:
         predicate = self._predicate(part, OneStream(source.schema))
         return algebra.select(source, predicate, self.functions)
 
-    def _next(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+    def _next(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
         predicate: Expression = TRUE
         if braces:
             (part,) = self._exactly(braces, 1, "NEXT{predicate}")
             predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
         return algebra.sequence(left, right, predicate, self.functions, operator.span)
 
-    def _join(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+    def _join(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
         part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
         predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
         token = window.token
@@ -342,7 +342,7 @@ class _Parser:
         span = Parameter(token.literal, int, span=token.span)
         return algebra.window_join(left, right, predicate, span, self.functions, operator.span)
 
-    def _fold(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+    def _fold(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
         if len(braces) < 2:
             form = "FOLD{which event is next, how long it goes on, aggregates}"
             raise self.reader.fault("FOLD has at least two parts", operator.span, hint=form)
@@ -370,7 +370,7 @@ class _Parser:
         left: Schema,
         right: Schema,
         names: tuple[Token, ...],
-        parts: list[Reader],
+        parts: list[TokenReader],
         span: Span,
     ) -> tuple[Iterations, list[Expression]]:
         """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
@@ -394,7 +394,7 @@ class _Parser:
         layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in kinds], span)
         return replace(scope, layout=layout), expressions
 
-    def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
+    def _aggregate_of(self, part: TokenReader, scope: Iterations) -> Expression:
         expression = formula(part, scope, Refused(self.functions, _NOT_HERE))
         if not part.take_word("AS"):
             raise part.expected("AS name")
@@ -404,21 +404,21 @@ class _Parser:
 
     # -- pieces ----------------------------------------------------------------------------
 
-    def _predicate(self, part: Reader, scope: Scope) -> Expression:
+    def _predicate(self, part: TokenReader, scope: Scope) -> Expression:
         if part.token.kind == "end":
             return TRUE
         predicate = formula(part, scope, Refused(self.functions, _NOT_HERE))
         self._ended(part, "AND, OR, a comma or '}'")
         return predicate
 
-    def _braces(self) -> list[Reader]:
+    def _braces(self) -> list[TokenReader]:
         """Skip braces; return their parts, to be parsed later."""
         self.reader.expect_sign("{")
         parts = list(self._parts("}"))
         self.reader.expect_sign("}")
         return parts
 
-    def _parts(self, last: str) -> Iterator[Reader]:
+    def _parts(self, last: str) -> Iterator[TokenReader]:
         """Yield what commas separate up to FROM or a brace, which is not taken."""
         reader = self.reader
         all_tokens = reader.tokens
@@ -438,7 +438,7 @@ class _Parser:
                 or token.kind == "end"
             ):
                 ended = token._replace(kind="end", word="")
-                yield Reader(reader.text, [*all_tokens[start:at], ended])
+                yield TokenReader(reader.text, [*all_tokens[start:at], ended])
                 parts += 1
                 if text != ",":
                     reader.at = at
@@ -448,7 +448,7 @@ class _Parser:
                 reader.require_few(parts + 1)
             at += 1
 
-    def _exactly(self, parts: list[Reader], count: int, form: str) -> list[Reader]:
+    def _exactly(self, parts: list[TokenReader], count: int, form: str) -> list[TokenReader]:
         if len(parts) != count:
             token = parts[min(len(parts), count + 1) - 1].tokens[-1]
             raise self.reader.fault(
@@ -456,11 +456,11 @@ class _Parser:
             )
         return parts
 
-    def _ended(self, part: Reader, what: str) -> None:
+    def _ended(self, part: TokenReader, what: str) -> None:
         if part.token.kind != "end":
             raise part.expected(what)
 
-    def _name(self, what: str, reader: Reader | None = None) -> Token:
+    def _name(self, what: str, reader: TokenReader | None = None) -> Token:
         reader = reader or self.reader
         if reader.token.kind != "name" or reader.token.word in KEYWORDS:
             raise reader.expected(what)
@@ -471,7 +471,7 @@ def _repeated(columns: Iterable[tuple[str, Expression]], places: Iterable[Span])
     return repeated((name, place) for (name, _), place in zip(columns, places, strict=True))
 
 
-def _given_name(part: Reader, text: str) -> Token:
+def _given_name(part: TokenReader, text: str) -> Token:
     """Return the name at the end of `expression AS name`."""
     if len(part.tokens) < 4 or part.tokens[-3].word != "AS":
         last = part.tokens[-1]

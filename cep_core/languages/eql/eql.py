@@ -50,10 +50,10 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import AlgebraError, QueryError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
-from cep_core.languages.eql.lowering import Above, Lowering
+from cep_core.languages.eql.lowering import Above, PatternLowering
 from cep_core.languages.eql.parser import LEXIS, EventQuery, Parser, Selected
-from cep_core.languages.eql.parts import Part, read_before
-from cep_core.languages.formula import Reader
+from cep_core.languages.eql.parts import LoweredPart, read_before
+from cep_core.languages.formula import TokenReader
 from cep_core.languages.names import repeated
 from cep_core.languages.tokens import split as split_text
 from cep_core.languages.tokens import tokens as tokens_of
@@ -86,14 +86,14 @@ def parse(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> EventQuery:
     """Parse a query; raises QueryError or AlgebraError."""
-    reader = Reader(text, tokens_of(text, ticks_per_second, LEXIS))
+    reader = TokenReader(text, tokens_of(text, ticks_per_second, LEXIS))
     return Parser(reader, catalog, functions).whole()
 
 
 def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) -> Prepared:
     """Return a query as algebra, its pattern rewritten by the rates."""
     pattern = rewritten(query.pattern, rates) if rates else query.pattern
-    lowering = Lowering(query.schemas, functions)
+    lowering = PatternLowering(query.schemas, functions)
     selection = query.selection if query.selection is not None else _everything(query)
     reads = frozenset().union(*(one.condition.read for one in selection))
     part = lowering.part(pattern, Above(reads))
@@ -107,7 +107,7 @@ def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) 
     return Prepared(made, query.publishes, (), query.reads, notes, pattern)
 
 
-def _selected(condition: Condition, part: Part) -> Expression:
+def _selected(condition: Condition, part: LoweredPart) -> Expression:
     """Return an item over the columns of a part; of many events ALL is a tuple of values."""
 
     def value(node: Expression) -> Expression:

@@ -44,7 +44,7 @@ from cep_core.events import Schema
 from cep_core.languages.eql.parts import (
     OWN_BEGIN,
     OWN_END,
-    Part,
+    LoweredPart,
     Piece,
     across,
     all_stored,
@@ -111,7 +111,7 @@ class Above:
         return Above(self.reads.union(reads), self.history if history is None else history)
 
 
-class Lowering:
+class PatternLowering:
     """Turns a pattern over known streams into algebra."""
 
     def __init__(self, schemas: Mapping[str, Schema], functions: Mapping[str, Function]) -> None:
@@ -119,7 +119,7 @@ class Lowering:
         self._functions = functions
         self._hidden = count()
 
-    def part(self, pattern: Pattern, above: Above) -> Part:
+    def part(self, pattern: Pattern, above: Above) -> LoweredPart:
         """Return a pattern as algebra, with what is read above it."""
         match pattern:
             case Source():
@@ -139,7 +139,7 @@ class Lowering:
 
     # -- one event, one moment -------------------------------------------------------------
 
-    def _source(self, pattern: Source) -> Part:
+    def _source(self, pattern: Source) -> LoweredPart:
         schema = self._schemas[pattern.stream]
         alias = pattern.alias
         node: Node = algebra.stream(pattern.stream, schema)
@@ -150,17 +150,17 @@ class Lowering:
         values |= {Ref("begin", alias): OWN_BEGIN, Ref("end", alias): OWN_END}
         labels = tuple(f"{alias}.{name}" for name in schema.names)
         history = (Piece(OWN_END), Piece(OWN_BEGIN))
-        part = Part(node, values, history, labels, frozenset((alias,)))
+        part = LoweredPart(node, values, history, labels, frozenset((alias,)))
         return self._tested(part, pattern.filters)
 
-    def _tested(self, part: Part, conditions: Sequence[Condition]) -> Part:
+    def _tested(self, part: LoweredPart, conditions: Sequence[Condition]) -> LoweredPart:
         """Return the rows of a part that satisfy conditions over its own events."""
         found = conjunction(bound(tuple(conditions), now(part)))
         if found == TRUE:
             return part
         return replace(part, node=algebra.select(part.node, found, self._functions))
 
-    def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> Part:
+    def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         """Return the moment so long after a pattern; a guard keeps it from coming."""
         reads = [_reads(other.tests) for other in others]
         part = self.part(pattern.inner, above.also(frozenset().union(*reads), False))
@@ -175,7 +175,7 @@ class Lowering:
         node = algebra.timer(part.node, *ends, pattern.time, self._functions)
         return replace(part, node=node, history=(Piece(OWN_END), Piece(OWN_BEGIN)))
 
-    def _with_times(self, part: Part, above: Above) -> Part:
+    def _with_times(self, part: LoweredPart, above: Above) -> LoweredPart:
         """Return a part whose own times are columns if they are read, for a row of other times."""
         read = {part.values[ref] for ref in all_stored(above.reads, part) if ref in part.values}
         times = [own for own in (OWN_BEGIN, OWN_END) if own in read]
@@ -220,7 +220,7 @@ class Lowering:
 
     # -- union -----------------------------------------------------------------------------
 
-    def _either(self, pattern: Either, above: Above) -> Part:
+    def _either(self, pattern: Either, above: Above) -> LoweredPart:
         """Return a union: its alternatives are projected to one schema, once each."""
         leaves = list(_leaves(pattern))
         single = is_single(pattern)
@@ -240,7 +240,7 @@ class Lowering:
         nodes = [self._aligned(part, layout, labels, history) for part in parts]
         pieces = (Piece(OWN_END), Piece(OWN_BEGIN))
         values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
-        made = Part(
+        made = LoweredPart(
             *(nodes[0], values, pieces, tuple(labels), aliases),
             iterated=frozenset().union(*(one.iterated for one in parts)),
             optional=optional_of(parts),
@@ -251,7 +251,9 @@ class Lowering:
         by_leaf = dict(zip(map(id, leaves), nodes, strict=True))
         return self._united(pattern, by_leaf, made)
 
-    def _united(self, pattern: Pattern, nodes: Mapping[int, Node], part: Part) -> Part:
+    def _united(
+        self, pattern: Pattern, nodes: Mapping[int, Node], part: LoweredPart
+    ) -> LoweredPart:
         """Return the unions of a tree, each with its tests."""
         if not isinstance(pattern, Either):
             return replace(part, node=nodes[id(pattern)])
@@ -260,7 +262,9 @@ class Lowering:
         node = algebra.union(left.node, right.node, pattern.span)
         return self._tested(replace(part, node=node), pattern.tests)
 
-    def _aligned(self, part: Part, layout: list[Ref], labels: list[str], history: bool) -> Node:
+    def _aligned(
+        self, part: LoweredPart, layout: list[Ref], labels: list[str], history: bool
+    ) -> Node:
         """Return an alternative under the schema of all."""
         values = [value_of(ref, part) for ref in layout]
         kinds: list[type] = [kind_of(ref) for ref in layout]
@@ -272,7 +276,7 @@ class Lowering:
 
     # -- next ------------------------------------------------------------------------------
 
-    def _next(self, pattern: Next, above: Above, others: tuple[Except, ...]) -> Part:
+    def _next(self, pattern: Next, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         own, filters, tests = limits_of(pattern)
         limits = (*own, *above.limits)
         reads = _reads((*filters, *tests)).union(*(_reads(other.tests) for other in others))
@@ -300,8 +304,8 @@ class Lowering:
         return replace(made, node=node)
 
     def _paired(
-        self, left: Part, right: Part, above: Above
-    ) -> tuple[Part, list[tuple[str, Expression]]]:
+        self, left: LoweredPart, right: LoweredPart, above: Above
+    ) -> tuple[LoweredPart, list[tuple[str, Expression]]]:
         """Return where values stand in pairs, and the times that have to be kept for that."""
         ends = _needs(left, above, OWN_END, "end")
         begins = _needs(right, above, OWN_BEGIN, "begin")
@@ -334,7 +338,7 @@ class Lowering:
                     assert found is not None
                     history.append(piece._replace(expression=found))
         labels = (*left.labels, *right.labels, *(label for label, _ in kept))
-        made = Part(
+        made = LoweredPart(
             *(left.node, values, tuple(history), labels, left.aliases | right.aliases),
             iterated=left.iterated | right.iterated,
             optional=left.optional | right.optional,
@@ -344,7 +348,7 @@ class Lowering:
 
     # -- exception -------------------------------------------------------------------------
 
-    def _except(self, pattern: Except, above: Above, others: tuple[Except, ...]) -> Part:
+    def _except(self, pattern: Except, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         others = (pattern, *others)
         inner = pattern.inner
         match inner:
@@ -367,7 +371,7 @@ class Lowering:
             case _:
                 assert_never(inner)
 
-    def _unless(self, part: Part, others: Sequence[Except]) -> Part:
+    def _unless(self, part: LoweredPart, others: Sequence[Except]) -> LoweredPart:
         """Return the rows that no row of an exception ends together with."""
         for other in others:
             guard = self._guard(part, other)
@@ -375,7 +379,7 @@ class Lowering:
             part = replace(part, node=node)
         return part
 
-    def _guard(self, part: Part, other: Except) -> Guard:
+    def _guard(self, part: LoweredPart, other: Except) -> Guard:
         """Return the guard that ends the detection of a waiting part."""
         ending = self.part(other.other, Above(_reads(other.tests)))
         predicate = conjunction(bound(other.tests, across(part, ending)))
@@ -383,7 +387,7 @@ class Lowering:
 
     # -- iteration -------------------------------------------------------------------------
 
-    def _plus(self, pattern: Plus, above: Above, others: tuple[Except, ...]) -> Part:
+    def _plus(self, pattern: Plus, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         inner = pattern.inner
         conditions = (*pattern.filters, *pattern.tests)
         reads = _reads(conditions).union(*(_reads(other.tests) for other in others))
@@ -485,7 +489,7 @@ def _require_past(other: Except, left: Pattern, inner: Next) -> None:
             )
 
 
-def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
+def _needs(part: LoweredPart, above: Above, own: Expression, kind: str) -> bool:
     """Return True if a part's own time has to be kept when it is joined."""
     stored = all_stored(above.reads, part)
     if any(ref.kind == kind and part.values.get(ref) == own for ref in stored):
@@ -493,11 +497,11 @@ def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
     return above.history and any(piece.expression == own for piece in part.history)
 
 
-def _is_known(limit: Limit, part: Part) -> bool:
+def _is_known(limit: Limit, part: LoweredPart) -> bool:
     return limit.alias is None or limit.alias in part.aliases
 
 
-def _lasting(part: Part, limit: Limit) -> Expression:
+def _lasting(part: LoweredPart, limit: Limit) -> Expression:
     """Return the condition that what waits as a part has not waited too long."""
     passed: Expression = Duration()
     if limit.alias is not None:

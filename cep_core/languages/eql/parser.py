@@ -27,7 +27,7 @@ from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
 from cep_core.events import Schema
 from cep_core.languages.cel.cel import Catalog, known_schema
 from cep_core.languages.eql.placement import lifted, placed
-from cep_core.languages.formula import Reader, formula
+from cep_core.languages.formula import TokenReader, formula
 from cep_core.languages.tokens import Token, lexis
 from cep_core.rewrite.pattern import (
     After,
@@ -73,7 +73,7 @@ class EventQuery:
 
 @dataclass(slots=True)
 class Parser:
-    reader: Reader
+    reader: TokenReader
     catalog: Catalog
     functions: Mapping[str, Function]
     schemas: dict[str, Schema] = field(default_factory=dict)
@@ -113,10 +113,10 @@ class Parser:
 
     # -- SELECT ----------------------------------------------------------------------------
 
-    def _items(self) -> list[Reader]:
+    def _items(self) -> list[TokenReader]:
         """Skip the items up to FROM; they are parsed when the pattern is known."""
         reader = self.reader
-        found: list[Reader] = []
+        found: list[TokenReader] = []
         start, inside = reader.at, 0
         while True:
             token = reader.token
@@ -124,7 +124,7 @@ class Parser:
             ends = token.word == "FROM" or token.kind == "end"
             if ends or (token.text == "," and not inside):
                 last = token._replace(kind="end", word="")
-                found.append(Reader(reader.text, [*reader.tokens[start : reader.at], last]))
+                found.append(TokenReader(reader.text, [*reader.tokens[start : reader.at], last]))
                 start = reader.at + 1
                 reader.require_few(len(found))
             if ends:
@@ -134,14 +134,14 @@ class Parser:
             raise reader.expected("FROM")
         return found
 
-    def _selection(self, items: list[Reader], pattern: Pattern) -> tuple[Selected, ...] | None:
+    def _selection(self, items: list[TokenReader], pattern: Pattern) -> tuple[Selected, ...] | None:
         if len(items) == 1 and items[0].take_sign("*"):
             self._ended(items[0], "FROM")
             return None
         known = aliases_of(pattern)
         return tuple(self._item(item, known) for item in items)
 
-    def _item(self, item: Reader, known: frozenset[str]) -> Selected:
+    def _item(self, item: TokenReader, known: frozenset[str]) -> Selected:
         start = item.token
         if item.is_sign("*"):
             raise item.expected("an attribute (* stands alone)")
@@ -279,10 +279,10 @@ class Parser:
         require_condition(found, self._types(), self.functions)
         return found
 
-    def _formula(self, reader: Reader) -> Expression:
+    def _formula(self, reader: TokenReader) -> Expression:
         return formula(reader, self, None, lambda reader: self._own(reader, None))
 
-    def _own(self, reader: Reader, pattern: Pattern | None) -> Expression | None:
+    def _own(self, reader: TokenReader, pattern: Pattern | None) -> Expression | None:
         """Read what only EQL has: fields of an id, aggregate fields, time constraints."""
         token, *after = reader.tokens[reader.at : reader.at + 6]
         signs = [one.text for one in after]
@@ -298,7 +298,7 @@ class Parser:
             return self._contains(reader, self.resolve(None, token.text, token.span))
         return None
 
-    def _aggregate(self, reader: Reader) -> Expression:
+    def _aggregate(self, reader: TokenReader) -> Expression:
         """Read PREV(id.f) or ALL(id.f)."""
         word = reader.next()
         reader.expect_sign("(")
@@ -307,7 +307,7 @@ class Parser:
         ref = self._ref(place)._replace(kind="prev" if word.word == "PREV" else "all")
         return self._column(ref, Span(word.start, end.end))
 
-    def _field(self, reader: Reader) -> Column:
+    def _field(self, reader: TokenReader) -> Column:
         """Read id.f."""
         name = reader.token
         if name.kind != "name" or name.word in KEYWORDS:
@@ -357,7 +357,7 @@ class Parser:
             near = near_miss(name, sorted(names))
         raise AlgebraError(f"there is no attribute {name}", hint=near, span=span, kind=UnknownName)
 
-    def _contains(self, reader: Reader, place: Expression) -> Expression:
+    def _contains(self, reader: TokenReader, place: Expression) -> Expression:
         """Read CONTAINS string, if it follows a field."""
         if not reader.take_word("CONTAINS"):
             return place
@@ -369,7 +369,7 @@ class Parser:
         start = place.span.start if place.span else token.start
         return Call("contains", (place, part), span=Span(start, token.end))
 
-    def _time_constraint(self, reader: Reader, pattern: Pattern | None) -> Expression:
+    def _time_constraint(self, reader: TokenReader, pattern: Pattern | None) -> Expression:
         """Read (id, id) OCCURS WITHIN duration."""
         start = reader.next()
         first = self._id(reader)
@@ -390,7 +390,7 @@ class Parser:
         parts = [self._apart(begin, end, time, span) for begin, end in pairs]
         return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
 
-    def _duration(self, reader: Reader) -> Parameter:
+    def _duration(self, reader: TokenReader) -> Parameter:
         token = reader.token
         if token.kind != "literal" or type(token.value) is not int or token.text.isdigit():
             raise reader.expected("a duration, such as 5 min,")
@@ -402,7 +402,7 @@ class Parser:
         times = (self._column(Ref("end", end), span), self._column(Ref("begin", begin), span))
         return Compare("<=", Arithmetic("-", *times, span=span), time, span=span)
 
-    def _id(self, reader: Reader) -> str:
+    def _id(self, reader: TokenReader) -> str:
         token = reader.token
         if token.text not in self.streams:
             raise AlgebraError(
@@ -427,18 +427,18 @@ class Parser:
     def _types(self) -> dict[int, tuple[type, ...]]:
         return {2: tuple(ref.of for ref in self.refs)}
 
-    def _ended(self, part: Reader, what: str) -> None:
+    def _ended(self, part: TokenReader, what: str) -> None:
         if part.token.kind != "end":
             raise part.expected(what)
 
-    def _name(self, what: str, reader: Reader | None = None) -> Token:
+    def _name(self, what: str, reader: TokenReader | None = None) -> Token:
         reader = reader or self.reader
         if reader.token.kind != "name" or reader.token.word in KEYWORDS:
             raise reader.expected(what)
         return reader.next()
 
 
-def _alias_hint(reader: Reader) -> str | None:
+def _alias_hint(reader: TokenReader) -> str | None:
     return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
 
 

@@ -1,6 +1,6 @@
 """Patterns of EQL while they become algebra: where each value stands, and when an event was.
 
-A `Part` is a pattern's expression with the place of everything that conditions above it may read.
+A `LoweredPart` is a pattern's expression with the place of every value that is read above it.
 A row's own t0 and t1 are times that need no column; what would get lost when rows are joined is
 kept as a column.  The *history* of a row is its vector of timestamps from the last to the first
 (Schultz-Møller, Migliavacca and Pietzuch 2009, section 3.2): by it the first of several
@@ -40,7 +40,7 @@ from cep_core.errors import AlgebraError, Span
 from cep_core.rewrite.pattern import Condition, Conditions, Kind, Ref
 
 OWN_BEGIN, OWN_END = Time(2, "begin"), Time(2, "end")
-Place: TypeAlias = Callable[[Ref], "Found | None"]
+Place: TypeAlias = Callable[[Ref], "Resolved | None"]
 
 
 class Piece(NamedTuple):
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LoweredPart:
     """A pattern as algebra; ``values`` and ``history`` are over side 2.
 
     ``labels`` are names for the columns.  Events of the ``iterated`` aliases are many; those of the
@@ -68,7 +68,7 @@ class Part:
     mixed: frozenset[str] = frozenset()
 
 
-class Found(NamedTuple):
+class Resolved(NamedTuple):
     """A resolved reference: a value, or each item of a tuple; void unless it is ``present``.
 
     Without what is to be present, a comparison is vacuously true.
@@ -134,7 +134,7 @@ def joined(history: tuple[Piece, ...]) -> Expression:
     return Items(()) if made is None else made
 
 
-def stored(ref: Ref, part: Part) -> frozenset[Ref]:
+def stored(ref: Ref, part: LoweredPart) -> frozenset[Ref]:
     """Return the references that a part has to keep so that one can be read above it."""
     match ref.kind:
         case "prev" | "field" if ref.alias in part.mixed:
@@ -149,50 +149,50 @@ def stored(ref: Ref, part: Part) -> frozenset[Ref]:
             return frozenset((ref,))
 
 
-def all_stored(refs: Iterable[Ref], part: Part) -> frozenset[Ref]:
+def all_stored(refs: Iterable[Ref], part: LoweredPart) -> frozenset[Ref]:
     """Return the references that a part has to keep so that some can be read above it."""
     own = [ref for ref in refs if ref.alias in part.aliases]
     return frozenset().union(*(stored(ref, part) for ref in own))
 
 
-def read_before(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found:
+def read_before(ref: Ref, part: LoweredPart, get: Callable[[Ref], Expression]) -> Resolved:
     """Resolve a reference to events that were detected before; ``get`` finds their values."""
     match ref.kind:
         case "prev" if ref.alias in part.mixed:
             run = get(_as(ref, "all"))
-            return Found(Latest(run, ref.of), False, run)
+            return Resolved(Latest(run, ref.of), False, run)
         case "field" if ref.alias in part.mixed:
-            return Found(Latest(get(_as(ref, "all")), ref.of))
+            return Resolved(Latest(get(_as(ref, "all")), ref.of))
         case "all" if ref.alias in part.iterated:
-            return Found(get(_as(ref, "all")), True)
+            return Resolved(get(_as(ref, "all")), True)
         case "prev" | "all":
             optional = ref.alias in part.optional
             present = get(Ref("begin", ref.alias)) if optional else None
-            return Found(get(_as(ref, "field")), False, present)
+            return Resolved(get(_as(ref, "field")), False, present)
         case _:
-            return Found(get(ref))
+            return Resolved(get(ref))
 
 
-def read_now(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found | None:
+def read_now(ref: Ref, part: LoweredPart, get: Callable[[Ref], Expression]) -> Resolved | None:
     """Resolve a reference to the current event; None if it reads earlier events."""
     if ref.kind in ("prev", "all") and ref.alias not in part.iterated:
         return None
     return read_before(ref, part, get)
 
 
-def now(part: Part) -> Place:
+def now(part: LoweredPart) -> Place:
     """Resolve references where the events of one part occur."""
 
-    def place(ref: Ref) -> Found | None:
+    def place(ref: Ref) -> Resolved | None:
         return read_now(_known(ref, part.aliases), part, part.values.__getitem__)
 
     return place
 
 
-def across(left: Part, right: Part) -> Place:
+def across(left: LoweredPart, right: LoweredPart) -> Place:
     """Resolve references in a pair: the left part is side 1, the right part side 2."""
 
-    def place(ref: Ref) -> Found | None:
+    def place(ref: Ref) -> Resolved | None:
         if ref.alias in left.aliases:
             return read_before(ref, left, lambda one: older(left.values[one]))
         return read_now(_known(ref, right.aliases), right, right.values.__getitem__)
@@ -200,10 +200,10 @@ def across(left: Part, right: Part) -> Place:
     return place
 
 
-def within(left: Part, right: Part, made: Part) -> Place:
+def within(left: LoweredPart, right: LoweredPart, made: LoweredPart) -> Place:
     """Resolve references in the row that was made of a pair."""
 
-    def place(ref: Ref) -> Found | None:
+    def place(ref: Ref) -> Resolved | None:
         if ref.alias in left.aliases:
             return read_before(ref, left, made.values.__getitem__)
         return read_now(_known(ref, right.aliases), right, made.values.__getitem__)
@@ -251,7 +251,7 @@ class _Binding:
 
     def _atom(self, node: Expression) -> Expression:
         """Return an atom over columns; over tuples it holds for every item."""
-        found: dict[int, Found] = {}
+        found: dict[int, Resolved] = {}
         for part in walk(node):
             if isinstance(part, Column) and part.index not in found:
                 place = self._place_of(part)
@@ -274,7 +274,7 @@ class _Binding:
         absent = [_is_absent(one, next(self._names)) for one in found.values() if one.present]
         return Or((*absent, made), span=node.span) if absent else made
 
-    def _place_of(self, part: Column) -> Found | None:
+    def _place_of(self, part: Column) -> Resolved | None:
         try:
             return self._place(self._refs[part.index])
         except KeyError:
@@ -297,7 +297,7 @@ def _put(part: Expression, put: Mapping[int, Expression]) -> Expression:
     return replace(found, span=part.span) if isinstance(found, Leaf) else found
 
 
-def _is_absent(found: Found, name: int) -> Expression:
+def _is_absent(found: Resolved, name: int) -> Expression:
     """Return the condition that there is nothing to compare."""
     assert found.present is not None
     if isinstance(found.expression, Latest):

@@ -13,10 +13,10 @@ from cep_core.algebra.expressions import Arithmetic, Column, Expression, Items, 
 from cep_core.languages.eql.parts import (
     OWN_BEGIN,
     OWN_END,
-    Found,
-    Part,
+    LoweredPart,
     Piece,
     Place,
+    Resolved,
     all_stored,
     joined,
     now,
@@ -27,14 +27,14 @@ from cep_core.languages.eql.unions import history_label, item_of, items_of, labe
 from cep_core.rewrite.pattern import Ref
 
 
-def layout_of_run(reads: Iterable[Ref], part: Part) -> list[Ref]:
+def layout_of_run(reads: Iterable[Ref], part: LoweredPart) -> list[Ref]:
     """Return the references that a run has to hold."""
     run = replace(part, iterated=part.aliases, mixed=part.optional)
     found = {ref for ref in all_stored(reads, run) if ref.kind != "items"}
     return sorted(found, key=lambda ref: ref[:3])
 
 
-def own_time(ref: Ref, part: Part) -> Expression | None:
+def own_time(ref: Ref, part: LoweredPart) -> Expression | None:
     """Return the time of a run that needs no column: its own begin or end."""
     own = {"begin": OWN_BEGIN, "end": OWN_END}.get(ref.kind)
     if ref.alias in part.optional:
@@ -42,7 +42,7 @@ def own_time(ref: Ref, part: Part) -> Expression | None:
     return own if own is not None and part.values[ref] == own else None
 
 
-def run_of(part: Part, layout: list[Ref], history: bool) -> Part:
+def run_of(part: LoweredPart, layout: list[Ref], history: bool) -> LoweredPart:
     """Return where values stand in a run.
 
     Times of an alias that is iterated among others are tuples whose last item is what counts.
@@ -59,7 +59,7 @@ def run_of(part: Part, layout: list[Ref], history: bool) -> Part:
     pieces = (Piece(Column(2, len(layout)), True),) if history else ()
     if history:
         labels.append(history_label(part.aliases))
-    return Part(
+    return LoweredPart(
         *(part.node, values, pieces, tuple(labels), part.aliases),
         iterated=part.aliases,
         optional=part.optional,
@@ -67,12 +67,12 @@ def run_of(part: Part, layout: list[Ref], history: bool) -> Part:
     )
 
 
-def is_collected(ref: Ref, part: Part) -> bool:
+def is_collected(ref: Ref, part: LoweredPart) -> bool:
     """Return True if a run holds a tuple of its events' values."""
     return ref.kind == "all" or (ref.kind in ("begin", "end") and ref.alias in part.optional)
 
 
-def _items(ref: Ref, part: Part) -> Expression:
+def _items(ref: Ref, part: LoweredPart) -> Expression:
     """Return the tuple of what one event adds to a run."""
     items = items_of(ref)
     return (
@@ -80,13 +80,13 @@ def _items(ref: Ref, part: Part) -> Expression:
     )
 
 
-def beginning(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
+def beginning(part: LoweredPart, layout: list[Ref], history: bool) -> list[Expression]:
     """Return the columns of a run of one event, over the event."""
     found = [_items(ref, part) if is_collected(ref, part) else part.values[ref] for ref in layout]
     return [*found, *([joined(part.history)] if history else [])]
 
 
-def following(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
+def following(part: LoweredPart, layout: list[Ref], history: bool) -> list[Expression]:
     """Return the columns of a run with one event more: the run is side 1, the event side 2."""
     found: list[Expression] = []
     for place, ref in enumerate(layout):
@@ -105,21 +105,21 @@ def following(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
     return found
 
 
-def at_first(part: Part) -> Place:
+def at_first(part: LoweredPart) -> Place:
     """Resolve references at the first event of a run, which has no predecessor."""
     return lambda ref: None if ref.kind in ("prev", "all") else now(part)(ref)
 
 
-def at_step(run: Part, part: Part) -> Place:
+def at_step(run: LoweredPart, part: LoweredPart) -> Place:
     """Resolve references where a run meets its next event."""
 
-    def place(ref: Ref) -> Found | None:
+    def place(ref: Ref) -> Resolved | None:
         if ref.kind in ("begin", "end") and ref.alias in part.optional:
             own = run.values[ref]
             assert isinstance(own, Latest)
             past, added = older(own.operand), part.values[items_of(ref)]
             both = (added, past) if ref.kind == "begin" else (past, added)
-            return Found(Latest(Arithmetic("+", *both), int))
+            return Resolved(Latest(Arithmetic("+", *both), int))
         if ref.kind in ("prev", "all", "begin"):
             return read_before(ref, run, lambda one: older(run.values[one]))
         return now(part)(ref)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cep_core.algebra.expressions import Constant, Expression, Items
-from cep_core.languages.eql.parts import Part, all_stored
+from cep_core.languages.eql.parts import LoweredPart, all_stored
 from cep_core.rewrite.pattern import Kind, Ref
 
 
-def layout_of(reads: Iterable[Ref], parts: Sequence[Part]) -> list[Ref]:
+def layout_of(reads: Iterable[Ref], parts: Sequence[LoweredPart]) -> list[Ref]:
     """Return the references that the rows of a union hold, in canonical order."""
     wanted: set[Ref] = set()
     partly = partly_iterated((part.aliases, part.iterated) for part in parts)
@@ -51,14 +51,14 @@ def collected(reads: Iterable[Ref], aliases: frozenset[str]) -> frozenset[Ref]:
     return frozenset((*values, *map(items_of, values)))
 
 
-def optional_of(parts: Sequence[Part]) -> frozenset[str]:
+def optional_of(parts: Sequence[LoweredPart]) -> frozenset[str]:
     """Return the aliases that a row of a union need not have: not all alternatives have them."""
     every = frozenset.intersection(*(part.aliases for part in parts))
     own: frozenset[str] = frozenset().union(*(part.aliases | part.optional for part in parts))
     return own - every | frozenset().union(*(part.optional for part in parts))
 
 
-def are_alike(parts: Sequence[Part], reads: Iterable[Ref]) -> bool:
+def are_alike(parts: Sequence[LoweredPart], reads: Iterable[Ref]) -> bool:
     """Return True if all alternatives have the same rows, with all references that are read."""
     first = parts[0]
     read = {ref for ref in reads if ref.alias in first.aliases}
@@ -68,7 +68,7 @@ def are_alike(parts: Sequence[Part], reads: Iterable[Ref]) -> bool:
     )
 
 
-def value_of(ref: Ref, part: Part) -> Expression:
+def value_of(ref: Ref, part: LoweredPart) -> Expression:
     """Return the value of a reference in an alternative; null or () if it lacks the alias."""
     if ref.alias not in part.aliases:
         return Items(()) if kind_of(ref) is tuple else Constant(None)

@@ -23,7 +23,7 @@ Item: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where i
 
 
 @dataclass(slots=True)
-class Lowering:
+class SequenceLowering:
     """From variables and conditions to algebra."""
 
     variables: Variables

@@ -50,8 +50,8 @@ from cep_core.errors import (
     near_miss,
 )
 from cep_core.languages.cel.cel import Catalog, Prepared, known_schema
-from cep_core.languages.formula import Reader, formula
-from cep_core.languages.sase.lowering import Item, Lowering
+from cep_core.languages.formula import TokenReader, formula
+from cep_core.languages.sase.lowering import Item, SequenceLowering
 from cep_core.languages.sase.scope import (
     INDEXES,
     TAG,
@@ -83,7 +83,7 @@ def prepare(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    reader = Reader(text, tokens(text, ticks_per_second, _LEXIS))
+    reader = TokenReader(text, tokens(text, ticks_per_second, _LEXIS))
     try:
         return _Parser(reader, catalog, functions).whole()
     except AlgebraError as error:
@@ -92,7 +92,7 @@ def prepare(
 
 @dataclass(slots=True)
 class _Parser:
-    reader: Reader
+    reader: TokenReader
     catalog: Catalog
     functions: Mapping[str, Function]
     reads: dict[str, None] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Parser:
         self.variables = Variables(self._pattern())
         strategy, condition = self._where()
         window = self._within()
-        lowering = Lowering(self.variables, self.functions, window, strategy, pattern)
+        lowering = SequenceLowering(self.variables, self.functions, window, strategy, pattern)
         lowering.partition = self._partition(strategy, condition)
         items = self._return()
         publishes = self._publish()
@@ -295,7 +295,7 @@ class _Parser:
         found = formula(self.reader, self.variables, None, self._own)
         return self.variables.lenient(found)
 
-    def _own(self, reader: Reader) -> Expression | None:
+    def _own(self, reader: TokenReader) -> Expression | None:
         """Read what only SASE has: attributes of variables, equivalence tests, aggregates."""
         token = reader.token
         if token.kind == "verbatim":  # [i] and [last] are attributes, too

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import members_of, slots_of, without_slot
 from cep_core.dataflow.mop import Number, Operator, Wanted
-from cep_core.dataflow.predicates import Definition
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.cayuga.state import Instance, State
+from cep_core.operators.cayuga.state import Instance, StateMOp
 
 
 class Expectation(NamedTuple):
@@ -39,7 +39,7 @@ class Expectation(NamedTuple):
     Of a ``moment`` what is put out begins at the deadline.
     """
 
-    filter: Definition
+    filter: BoundPredicate
     window: int
     otherwise: bool
     moment: bool = False
@@ -52,7 +52,7 @@ class Due(NamedTuple):
     answered: dict[int, Instance]  # kept for further pairs
 
 
-class Absence(State):
+class AbsenceMOp(StateMOp):
     """Absences of one definition, over streams of one left channel and one right stream.
 
     With `otherwise` it puts out pairs; that of an instance without answer has a right row of nulls.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import Lane
 from cep_core.dataflow.mop import Operator, Wire
-from cep_core.dataflow.predicates import Definition, is_proper, values_of
+from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import Row
 
 
@@ -50,7 +50,7 @@ class ActiveIndex:
         """The name for messages: that of the states."""
         return ", ".join(state.label for state in list(self.states)[:3])
 
-    def place(self, filter: Definition) -> Place | None:
+    def place(self, filter: BoundPredicate) -> Place | None:
         """Return where a state with a filter predicate lies; None: it is concerned by each row."""
         shape, constants = filter
         if not self.indexed or len(shape.disjuncts) != 1:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.journal import Unwritten
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, State, Wanted, Wire
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
 from cep_core.dataflow.predicates import Columns
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.accumulators import Accumulator, Best, Total, accumulator, result
@@ -171,7 +171,7 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
     return parts
 
 
-class Aggregate(OrderedMOp):
+class AggregateMOp(OrderedMOp):
     """Aggregates of all definitions that share one key; each definition has a channel."""
 
     kind = "aggregate"
@@ -270,8 +270,8 @@ class Aggregate(OrderedMOp):
     def entries(self) -> int:
         return sum(len(share.groups) for share in self._shares.values())
 
-    def dump(self, number: Number) -> State:
-        kept: State = []
+    def dump(self, number: Number) -> Saved:
+        kept: Saved = []
         for share in self._shares.values():
             for group in share.groups.values():
                 for fragment in group.fragments.values():

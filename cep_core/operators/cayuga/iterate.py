@@ -11,22 +11,22 @@ from typing import NamedTuple, cast
 
 from cep_core.dataflow.channels import Members
 from cep_core.dataflow.mop import Wanted
-from cep_core.dataflow.predicates import Columns, Definition
+from cep_core.dataflow.predicates import BoundPredicate, Columns
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.cayuga.state import State
+from cep_core.operators.cayuga.state import StateMOp
 
 
 class Iteration(NamedTuple):
     """The definition of μ: θ, the rebind predicate, the first and every later instance."""
 
-    filter: Definition
-    rebind: Definition
+    filter: BoundPredicate
+    rebind: BoundPredicate
     first: Columns
     next: Columns
 
 
-class Iterate(State):
+class IterateMOp(StateMOp):
     """Iterations of the same definition, over streams of one left channel and one right stream."""
 
     kind = "iterate"

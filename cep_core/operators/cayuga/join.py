@@ -16,7 +16,7 @@ from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import MOp, Number, Operator, Wanted, Wire
-from cep_core.dataflow.predicates import Definition, is_proper, values_of
+from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import VALUES, Row
 
 _LEFT, _RIGHT = 0, 1
@@ -30,7 +30,7 @@ class KeptRow(NamedTuple):
     side: int
 
 
-class WindowJoin(MOp):
+class WindowJoinMOp(MOp):
     """Joins of one predicate over streams of two channels, each with its window."""
 
     kind = "window_join"
@@ -42,7 +42,7 @@ class WindowJoin(MOp):
     ) -> None:
         super().__init__(first, number)
         self._journal = journal
-        definition = cast(Definition, first.definition)
+        definition = cast(BoundPredicate, first.definition)
         self._clock = clock
         self._lateness = lateness
         self._constants = definition.constants

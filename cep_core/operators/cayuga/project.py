@@ -11,10 +11,10 @@ from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.mop import SoleMOp, Wanted, Wire
 from cep_core.dataflow.predicates import Columns
 from cep_core.events import Row
-from cep_core.operators.slotwise import SlotWise
+from cep_core.operators.slotwise import SlotWiseMOp
 
 
-class Project(SlotWise):
+class ProjectMOp(SlotWiseMOp):
     """One projection of the streams of a channel."""
 
     kind = "project"
@@ -29,7 +29,7 @@ class Project(SlotWise):
         self._output.emit(self._columns.shape.make(None, row, self._columns.constants), members)
 
 
-class Union(SoleMOp):
+class UnionMOp(SoleMOp):
     """The bag union of two streams: a row that belongs to both comes twice."""
 
     kind = "union"

@@ -15,14 +15,14 @@ from typing import Any, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, paired, slots_of
 from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import Definition
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
 
 _MOST_COUNTED = 1024  # beyond so many streams definitions are not watched for becoming broad
 _LEAST_BROAD = 4
 
 
-class Select(MOp):
+class SelectMOp(MOp):
     """Selections that read one channel.  ``shared``: their streams share the output channel."""
 
     kind = "select"
@@ -33,7 +33,7 @@ class Select(MOp):
         first: Wanted,
         number: int,
         shared: bool,
-        over_pairs: Callable[[Definition, int], Definition],
+        over_pairs: Callable[[BoundPredicate, int], BoundPredicate],
     ) -> None:
         super().__init__(first, number)
         self._input = first.inputs[0].channel
@@ -42,8 +42,8 @@ class Select(MOp):
         self._wire = Wire(Port(self, self.receive, self.receive_pair), None)
         self._output = Channel(self, self._input.ordered)
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
-        self._broad: PredicateIndex[Definition] = PredicateIndex()
-        self._streams: dict[Definition, dict[int, int]] = {}  # output slots by input slot
+        self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
+        self._streams: dict[BoundPredicate, dict[int, int]] = {}  # output slots by input slot
         self._readers: dict[int, int] = {}  # operators by input slot
 
     def add(self, wanted: Wanted) -> Operator:
@@ -127,13 +127,13 @@ class Select(MOp):
             index = self._by_slot[slot] = PredicateIndex()
         return index
 
-    def _definition(self, operator: Operator) -> Definition:
-        definition = cast(Definition, operator.wanted.definition)
+    def _definition(self, operator: Operator) -> BoundPredicate:
+        definition = cast(BoundPredicate, operator.wanted.definition)
         if self._input.width is None:
             return definition
         return self._over_pairs(definition, self._input.width)
 
-    def _enter(self, operator: Operator, definition: Definition, source: int) -> None:
+    def _enter(self, operator: Operator, definition: BoundPredicate, source: int) -> None:
         """Add a selection to an index; if it cannot be compiled nothing has changed."""
         try:
             if not self._shared:
@@ -150,7 +150,7 @@ class Select(MOp):
                 del self._by_slot[source]
             raise
 
-    def _is_broad(self, definition: Definition, source: int, target: int) -> bool:
+    def _is_broad(self, definition: BoundPredicate, source: int, target: int) -> bool:
         """Count a stream of a definition; return True if the definition is broad now."""
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
             return False
@@ -168,7 +168,7 @@ class Select(MOp):
                 self._drop(slot, out)
         return True
 
-    def _forget(self, operator: Operator, definition: Definition, source: int) -> None:
+    def _forget(self, operator: Operator, definition: BoundPredicate, source: int) -> None:
         if not self._shared:
             self._drop(source, operator.channel)
             return

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import cast
 
 from cep_core.dataflow.mop import Wanted
-from cep_core.dataflow.predicates import Definition
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.cayuga.state import State
+from cep_core.operators.cayuga.state import StateMOp
 
 
-class Sequence(State):
+class SequenceMOp(StateMOp):
     """Sequences of the same predicate, over streams of one left channel and one right stream.
 
     Puts out pairs: who needs the concatenation builds it.
@@ -24,7 +24,7 @@ class Sequence(State):
     kind = "sequence"
 
     def __init__(self, first: Wanted, number: int, width: int, index: ActiveIndex) -> None:
-        super().__init__(first, number, cast(Definition, first.definition), width, index)
+        super().__init__(first, number, cast(BoundPredicate, first.definition), width, index)
 
     def match(self, row: Row) -> None:
         for older, members in self._meet(row):

@@ -19,20 +19,25 @@ from cep_core.dataflow import code
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
-from cep_core.dataflow.predicates import Definition, Disjunct, is_proper, values_of
+from cep_core.dataflow.predicates import BoundPredicate, Disjunct, is_proper, values_of
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
 
 Instance = tuple[Row, Members]
 
 
-class State(OrderedMOp):
+class StateMOp(OrderedMOp):
     """Instances of one filter predicate; `match` gets each right row that may concern them."""
 
     journals = True
 
     def __init__(
-        self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
+        self,
+        first: Wanted,
+        number: int,
+        filter: BoundPredicate,
+        width: int | None,
+        index: ActiveIndex,
     ) -> None:
         super().__init__(first, number)
         right = first.inputs[1]
@@ -267,7 +272,7 @@ class State(OrderedMOp):
 
     # -- the filter predicate --------------------------------------------------------------
 
-    def _read(self, filter: Definition, index: ActiveIndex) -> None:
+    def _read(self, filter: BoundPredicate, index: ActiveIndex) -> None:
         """Split the filter into what the indexes answer and what is left to test."""
         shape = filter.shape
         self._guard: code.Condition | None = None

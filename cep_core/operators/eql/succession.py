@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import Members
 from cep_core.dataflow.mop import Operator, Wanted
-from cep_core.dataflow.predicates import Columns, Definition, values_of
+from cep_core.dataflow.predicates import BoundPredicate, Columns, values_of
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import ActiveIndex, Place
-from cep_core.operators.cayuga.state import Instance, State
+from cep_core.operators.cayuga.state import Instance, StateMOp
 
 
 class Succession(NamedTuple):
@@ -29,20 +29,20 @@ class Succession(NamedTuple):
     ``result`` is None if it is the values of both rows and nothing else.
     """
 
-    filter: Definition
+    filter: BoundPredicate
     rank: Columns | None
     result: Columns | None
-    guards: tuple[Definition, ...]
+    guards: tuple[BoundPredicate, ...]
 
 
 class Repetition(NamedTuple):
     """The definition of the steps of an iteration."""
 
-    filter: Definition
-    rebind: Definition
+    filter: BoundPredicate
+    rebind: BoundPredicate
     rank: Columns | None
     next: Columns
-    guards: tuple[Definition, ...]
+    guards: tuple[BoundPredicate, ...]
 
 
 class First:
@@ -59,7 +59,7 @@ class First:
 class Watch:
     """A guard of a state: in the AN-index of its own stream while the state has instances."""
 
-    def __init__(self, state: Guarded, filter: Definition, index: ActiveIndex) -> None:
+    def __init__(self, state: GuardedMOp, filter: BoundPredicate, index: ActiveIndex) -> None:
         self.active = index
         self.place: Place | None = index.place(filter)
         self.constants = filter.constants
@@ -77,16 +77,16 @@ class Watch:
         self._state.cancel(row, self)
 
 
-class Guarded(State):
+class GuardedMOp(StateMOp):
     """Instances that wait for the first of their successors, under guards."""
 
     def __init__(
         self,
         first: Wanted,
         number: int,
-        filter: Definition,
+        filter: BoundPredicate,
         rank: Columns | None,
-        guards: Sequence[Definition],
+        guards: Sequence[BoundPredicate],
         width: int | None,
         indexes: Sequence[ActiveIndex],
     ) -> None:
@@ -191,7 +191,7 @@ class Guarded(State):
         return (False, None) if rank is None or rank != rank else (True, rank)
 
 
-class Successor(Guarded):
+class SuccessorMOp(GuardedMOp):
     """Successions of one definition, over streams of one left channel and one right stream."""
 
     kind = "successor"
@@ -212,7 +212,7 @@ class Successor(Guarded):
             self._output.emit(made, members)
 
 
-class Repeat(Guarded):
+class RepeatMOp(GuardedMOp):
     """Iterations of one definition, over streams of one left channel and one right stream."""
 
     kind = "repeat"
@@ -231,7 +231,7 @@ class Repeat(Guarded):
             self._pend(made, members)
 
 
-def _key_of(state: State, filter: Definition) -> Callable[[Row], Any] | None:
+def _key_of(state: StateMOp, filter: BoundPredicate) -> Callable[[Row], Any] | None:
     """Return a function from a guard's row to the key of the group it ends, or None."""
     shape = filter.shape
     if state.joined is None or len(shape.disjuncts) != 1:

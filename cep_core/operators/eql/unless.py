@@ -11,12 +11,12 @@ from typing import cast
 
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.mop import Operator, OrderedMOp, SoleMOp, Wanted, Wire
-from cep_core.dataflow.predicates import Definition
+from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
 
 
-class Unless(SoleMOp, OrderedMOp):
+class UnlessMOp(SoleMOp, OrderedMOp):
     """An exception over one left and one right stream."""
 
     kind = "unless"
@@ -24,8 +24,8 @@ class Unless(SoleMOp, OrderedMOp):
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         super().__init__(first, number)
         self.active = index
-        self.place = index.place(cast(Definition, first.definition))
-        filter = cast(Definition, first.definition)
+        self.place = index.place(cast(BoundPredicate, first.definition))
+        filter = cast(BoundPredicate, first.definition)
         self._holds = filter.shape.holds
         self._constants = filter.constants
         self._wires = [Wire(Port(self, self.receive), self._lane)]  # of the left input only

@@ -22,9 +22,9 @@ from cep_core.dataflow.code import function_of
 from cep_core.events import Row
 from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
 
-Found: TypeAlias = tuple[Row, ...]  # a row for each component
+RowSequence: TypeAlias = tuple[Row, ...]  # a row for each component
 END_OF = itemgetter(1)
-Search: TypeAlias = Callable[..., list[Found]]
+Search: TypeAlias = Callable[..., list[RowSequence]]
 _NESTED = 16  # loops of one function: Python nests 20 blocks at most
 
 
@@ -40,9 +40,9 @@ class Construction(NamedTuple):
     search: Search
     rows: Callable[..., list[Row]]
     every: Search
-    select: Callable[[list[Found], Sequence[Any], int], list[Found]]
-    make: Callable[[list[Found]], list[Row]]
-    holds: Callable[[Found, Sequence[Any]], bool]
+    select: Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]
+    make: Callable[[list[RowSequence]], list[Row]]
+    holds: Callable[[RowSequence, Sequence[Any]], bool]
 
 
 def construction(
@@ -183,23 +183,25 @@ def _row(pattern: Pattern, last: int) -> str:
 
 def _select(
     pattern: Pattern, late: Sequence[Conjunct], size: int
-) -> Callable[[list[Found], Sequence[Any], int], list[Found]]:
+) -> Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]:
     text, names = pattern.written(late, _source)
     test = f" and {text}" if text else ""
     body = (
         "def made(found, k, oldest):\n"
         f"    return [m for m in found for {_names(size)} in (m,) if e0[1] > oldest{test}]"
     )
-    select: Callable[[list[Found], Sequence[Any], int], list[Found]] = function_of(body, names)
+    select: Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]] = function_of(
+        body, names
+    )
     return select
 
 
-def _make(pattern: Pattern, size: int) -> Callable[[list[Found]], list[Row]]:
+def _make(pattern: Pattern, size: int) -> Callable[[list[RowSequence]], list[Row]]:
     first = _least([f"e{c}[2]" for c in range(size)])
     values = "".join(f"{_source(part)}, " for part in pattern.outputs)
     body = (
         "def made(found):\n"
         f"    return [(e0[0], e{size - 1}[1], {first}, {values}) for {_names(size)} in found]"
     )
-    make: Callable[[list[Found]], list[Row]] = function_of(body, {})
+    make: Callable[[list[RowSequence]], list[Row]] = function_of(body, {})
     return make

@@ -5,8 +5,8 @@ on the equalities of its predicate (Wu, Diao and Rizvi 2006, section 3.3).  A ro
 probes the partitions that its interval overlaps; a partition is dropped as a whole when the window
 has passed it.  A negative at the end of a sequence is probed when the window ends: the row waits
 until the epoch first.t1 + T - 1 has all its rows, whether or not any comes.  The deadline works as
-in `operators/absence`: a timer for the tick before asks for a flush in that epoch, so that the
-m-op takes its turn by depth.
+in `operators.cayuga.absence`: a timer for the tick before asks for a flush in that epoch, so that
+the m-op takes its turn by depth.
 
 With intervals, a row b cancels
 
@@ -23,9 +23,8 @@ from typing import Any, NamedTuple, cast
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import BEGINNING
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
-from cep_core.dataflow.mop import State as Saved
-from cep_core.dataflow.predicates import Definition, Shape, is_proper, values_of
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
+from cep_core.dataflow.predicates import BoundPredicate, Shape, is_proper, values_of
 from cep_core.events import VALUES, Row
 
 _PARTITIONS = 8  # that a window overlaps
@@ -35,7 +34,7 @@ _LONGEST = 1 << 20  # ticks of a partition without a window
 class Forbidden(NamedTuple):
     """One negative: what cancels, and the columns with the times between which it must not be."""
 
-    filter: Definition
+    filter: BoundPredicate
     after: int | None
     before: int | None
 
@@ -113,7 +112,7 @@ def _joins(shape: Shape) -> list[tuple[int, int]]:
     return sorted(set.intersection(*found)) if found else []
 
 
-class Negation(OrderedMOp):
+class NegationMOp(OrderedMOp):
     """Negations of one definition, over streams of one source channel and the same negatives."""
 
     kind = "negation"

@@ -21,9 +21,9 @@ from cep_core.dataflow.clock import BEGINNING
 from cep_core.dataflow.mop import Operator, Wanted, Wire
 from cep_core.dataflow.options import Options
 from cep_core.events import Row
-from cep_core.operators.sase.construction import Construction, Found, construction
+from cep_core.operators.sase.construction import Construction, RowSequence, construction
 from cep_core.operators.sase.pattern import Pattern
-from cep_core.operators.sase.scan import SequenceScan
+from cep_core.operators.sase.scan import SequenceScanMOp
 
 # an instance: [itself in the cell before, the state before it there, the event if it is there]
 Instance: TypeAlias = list[Any]
@@ -31,7 +31,7 @@ Cell: TypeAlias = tuple[int, list[Instance | None]]  # the time, and an instance
 _ROOT: Instance = [None, None, None, BEGINNING]
 
 
-class RuntimeStack(SequenceScan):
+class RuntimeStack(SequenceScanMOp):
     """Sequences by a search over the whole stack; all conditions are left to selection."""
 
     def __init__(
@@ -148,17 +148,22 @@ class RuntimeStack(SequenceScan):
 
     def _search(
         self, d: Row, n: int, p: Sequence[Instance | None], k: Sequence[Any], oldest: int
-    ) -> list[Found]:
+    ) -> list[RowSequence]:
         """Return the sequences that a row completes, going back from a cell."""
         limit = oldest if self._construction_windows else BEGINNING
         if not self._last:
             return [(d,)]
-        found: list[Found] = []
+        found: list[RowSequence] = []
         self._walk(p[self._last - 1], self._last - 1, (d,), limit, found)
         return found
 
     def _walk(
-        self, instance: Instance | None, state: int, later: Found, limit: int, found: list[Found]
+        self,
+        instance: Instance | None,
+        state: int,
+        later: RowSequence,
+        limit: int,
+        found: list[RowSequence],
     ) -> None:
         begins = later[0][0]
         while instance is not None and instance[3] > limit:

@@ -21,18 +21,17 @@ from typing import Any, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.code import ATOM_ERRORS
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
-from cep_core.dataflow.mop import State as Saved
-from cep_core.dataflow.predicates import Definition, values_of
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
+from cep_core.dataflow.predicates import BoundPredicate, values_of
 from cep_core.events import VALUES, Row
-from cep_core.operators.sase.construction import Construction, Found
+from cep_core.operators.sase.construction import Construction, RowSequence
 from cep_core.operators.sase.pattern import Pattern, Scan
-from cep_core.operators.sase.tasks import Marks, Reader, Task
+from cep_core.operators.sase.tasks import Marks, Task, TaskOutput
 
 KeyOf = Callable[[Row], Any]
 
 
-class SequenceScan(OrderedMOp):
+class SequenceScanMOp(OrderedMOp):
     """Sequences over the same inputs; subclasses say how rows are kept and sequences found."""
 
     kind = "sequence_scan"
@@ -97,7 +96,7 @@ class SequenceScan(OrderedMOp):
             known[source.slot][operator] = None
         self.operators[operator] = None
         reads = tuple([wanted.inputs[input].slot for input in self._marked.values()])
-        task.add(Reader(operator.slot, _window_of(wanted), reads))
+        task.add(TaskOutput(operator.slot, _window_of(wanted), reads))
         self._settle()
         return operator
 
@@ -188,7 +187,7 @@ class SequenceScan(OrderedMOp):
 
     def _carefully(
         self, task: Task, row: Row, before: int, stacks: Any, oldest: int
-    ) -> list[Found]:
+    ) -> list[RowSequence]:
         """Return the sequences that a row completes; conditions that fail are false."""
         every = task.built.every(row, before, stacks, task.constants, oldest)
         self.constructed += len(every)
@@ -284,7 +283,7 @@ def shared_inputs(wanted: Wanted) -> tuple[int, ...]:
 
 def _is_narrow(selection: Operator) -> bool:
     """Return True if a selection fixes a value, or bounds one from both sides."""
-    shape = cast(Definition, selection.wanted.definition).shape
+    shape = cast(BoundPredicate, selection.wanted.definition).shape
     for disjunct in shape.disjuncts:
         above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}
         below = {one.column for one in disjunct.ranges if one.operator[0] == "<"}

@@ -25,7 +25,7 @@ from cep_core.dataflow.options import Options
 from cep_core.events import Row
 from cep_core.operators.sase.construction import END_OF, Construction, construction
 from cep_core.operators.sase.pattern import Conjunct, Pattern, Test
-from cep_core.operators.sase.scan import KeyOf, SequenceScan, key_function
+from cep_core.operators.sase.scan import KeyOf, SequenceScanMOp, key_function
 
 
 class Stack:
@@ -65,7 +65,7 @@ class Stack:
             self.gone += dead
 
 
-class StackScan(SequenceScan):
+class StackScan(SequenceScanMOp):
     """Sequences by active instance stacks in one partitioning, or in several at a time."""
 
     def __init__(self, first: Wanted, number: int, options: Options, partitionings: int) -> None:

@@ -20,7 +20,7 @@ Marks: TypeAlias = tuple[Members, ...]  # of the rows of a sequence that have on
 _MOST_KNOWN = 1_000  # audiences that a task remembers
 
 
-class Reader(NamedTuple):
+class TaskOutput(NamedTuple):
     """A stream of a task: its output slot, its window, its slots of the marked inputs."""
 
     slot: int
@@ -33,7 +33,7 @@ class Audience:
 
     __slots__ = ("_members", "_windows", "everyone")
 
-    def __init__(self, readers: Iterable[Reader]) -> None:
+    def __init__(self, readers: Iterable[TaskOutput]) -> None:
         by_window: dict[int, list[int]] = {}
         for one in readers:
             by_window.setdefault(one.window, []).append(one.slot)
@@ -69,12 +69,12 @@ class Task:
         self.window = -1  # the largest
         self.uniform = True  # whether all streams have the same window
         self._marked = marked
-        self._readers: dict[int, Reader] = {}  # by output slot
+        self._readers: dict[int, TaskOutput] = {}  # by output slot
         self._by_first: dict[int, dict[int, None]] = {}  # output slots by slot of the first mark
         self._windows: Counter[int] = Counter()
         self._audiences: dict[Marks, Audience] = {}
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: TaskOutput) -> None:
         """Subscribe an output stream to the sequences."""
         self._readers[reader.slot] = reader
         self._windows[reader.window] += 1
@@ -124,7 +124,7 @@ class Task:
             known = self._audiences[marks] = Audience(self._wanting(marks))
         return known
 
-    def _wanting(self, marks: Marks) -> Iterable[Reader]:
+    def _wanting(self, marks: Marks) -> Iterable[TaskOutput]:
         if not marks:
             return self._readers.values()
         first, *others = marks

@@ -21,7 +21,7 @@ from cep_core.plan import (
     Members,
     Operator,
     Row,
-    SlotWise,
+    SlotWiseMOp,
     Wanted,
     members_of,
     slots_of,
@@ -69,7 +69,7 @@ class Held:
             self._emit(row, members)
 
 
-class Attributes(SlotWise):
+class Attributes(SlotWiseMOp):
     """The same columns for the streams of one channel; the slots stay the same."""
 
     kind = "attributes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from cep_core.plan import VALUES, Members, Row, SlotWise, Wanted, members_of, slots_of
+from cep_core.plan import VALUES, Members, Row, SlotWiseMOp, Wanted, members_of, slots_of
 from xscl.documents.composite_events import Composite, absent, over_time
 from xscl.language.functions import text_of
 
@@ -19,7 +19,7 @@ class Collected(NamedTuple):
     aggregates: tuple[int, ...]
 
 
-class Collect(SlotWise):
+class Collect(SlotWiseMOp):
     """The same layout for the streams of one channel; the slots stay the same."""
 
     kind = "collect"

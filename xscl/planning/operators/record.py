@@ -19,7 +19,7 @@ from typing import Any, cast
 from lxml import etree
 
 from cep_core import Schema
-from cep_core.plan import VALUES, Clock, Members, Row, SlotWise, Wanted
+from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
 from xscl.documents.document_log import LEVELS
 from xscl.language.functions import number
 from xscl.shredding.arrivals import Arrival
@@ -72,7 +72,7 @@ class Records:
         self._clock.now = now
 
 
-class Record(SlotWise):
+class Record(SlotWiseMOp):
     """Streams of documents as streams of events of one schema; the slots stay the same."""
 
     kind = "record"
