@@ -17,8 +17,8 @@ import xscl
 from tests.xscl.delivery.receiver import EACH, item
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.endpoint import Webhook
-from xscl.delivery.outbox.deliveries import Pace
-from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.delivery.outbox.deliveries import RetryPolicy
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.polling.credentials import Secrets
 
 SECONDS = 60.0
@@ -27,7 +27,9 @@ SECONDS = 60.0
 def deliver(directory: Path, url: str, items: int) -> None:
     """Deliver what waits, and the matches of new items."""
     posting = Posting(frozenset({urlsplit(url).netloc}))
-    ways = Ways(directory / "files", posting=posting, pace=Pace(schedule=(0.05,) * 20))
+    ways = DeliverySettings(
+        directory / "files", posting=posting, pace=RetryPolicy(schedule=(0.05,) * 20)
+    )
     with xscl.Engine(directory / "state.duckdb") as engine:
         outbox = Outbox(engine, Secrets(directory / "secrets.json"), ways)
         outbox.start()

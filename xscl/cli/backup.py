@@ -10,7 +10,7 @@ import typer
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import UsageError, answer, echo, echo_json, warn
 from xscl.cli.service import opened
-from xscl.service.restore import Accepted, Restored, accept
+from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
 from xscl.store.backup import Backup
 from xscl.store.data_directory import Home
@@ -103,7 +103,7 @@ def _echo_restored(place: Home, done: Restored, as_json: bool) -> None:
         )
 
 
-def _echo_accepted(place: Home, done: Accepted, as_json: bool) -> None:
+def _echo_accepted(place: Home, done: AcceptedStore, as_json: bool) -> None:
     if as_json:
         echo_json(
             {

@@ -47,8 +47,8 @@ from xscl.polling.feed_poller import (
 from xscl.polling.feed_repository import Count, Feeds, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
 from xscl.service.accounts import THE_OPERATOR, Accounts
-from xscl.service.document_bindings import Witness, spooled, witness
-from xscl.service.status import Status, status
+from xscl.service.document_bindings import DocumentBindings, spooled, witness
+from xscl.service.status import ServiceStatus, status
 from xscl.service.tokens import Tokens
 from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import Home
@@ -181,7 +181,7 @@ class LocalService:
         """Return the explanation of a query: join graph, template, state."""
         return self.engine.explain(text, sql=sql)
 
-    def witness(self, document: str) -> Witness:
+    def witness(self, document: str) -> DocumentBindings:
         """Return the nodes of a document, with the variables bound to each."""
         return witness(self.engine, document, self.home.spool)
 
@@ -189,7 +189,7 @@ class LocalService:
         """Return the answer of a SELECT."""
         return self.engine.sql(query)
 
-    def status(self) -> Status:
+    def status(self) -> ServiceStatus:
         """Return the figures of the data directory."""
         with closing(self.engine.host.connect()) as store:
             create_tables(store)

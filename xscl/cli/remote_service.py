@@ -30,8 +30,7 @@ from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
 from xscl.polling.feed_list import Line
 from xscl.polling.feed_poller import FeedChange, Fetching
-from xscl.service.document_bindings import Row as WitnessRow
-from xscl.service.document_bindings import Witness
+from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Node
@@ -172,13 +171,13 @@ class RemoteService:
         subject = {"subscription" if named else "query": text}
         return self.http.ask("POST", f"/v1/{path}", json={**subject, **more}, source=text).json()
 
-    def witness(self, document: str) -> Witness:
+    def witness(self, document: str) -> DocumentBindings:
         """Return the nodes of a document, with the variables bound to each."""
         found = self.http.value(resource("documents", document, "witness", slashes=True))
         rows = (
-            WitnessRow(**{**node, "variables": tuple(node["variables"])}) for node in found["nodes"]
+            NodeRow(**{**node, "variables": tuple(node["variables"])}) for node in found["nodes"]
         )
-        return Witness(found["document"], tuple(rows))
+        return DocumentBindings(found["document"], tuple(rows))
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of a SELECT."""

@@ -37,7 +37,7 @@ from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.logs import LogFormat, logging_to
 
 if TYPE_CHECKING:
-    from xscl.service.installation import Settings
+    from xscl.service.installation import ServiceSettings
 
 MASTER = "local[*]"
 """The Spark master unless another one is named: this machine, with all its cores."""
@@ -165,12 +165,12 @@ def _listening(
     proxies: list[str] | None,
     connections: int,
     fetching: Fetching,
-) -> Settings:
+) -> ServiceSettings:
     """Return the settings of the HTTP server."""
     # Of the extra `service`, which `--once` does without.
-    from xscl.service.installation import Settings
+    from xscl.service.installation import ServiceSettings
 
-    return Settings(
+    return ServiceSettings(
         host=host,
         port=port,
         names=tuple(one.lower() for one in names or ()),

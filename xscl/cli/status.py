@@ -12,7 +12,7 @@ from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
-from xscl.service.status import Status
+from xscl.service.status import ServiceStatus
 from xscl.store.data_directory import SERVICE, HomeError
 from xscl.time_format import ticks_of_time
 
@@ -58,10 +58,10 @@ def _of_running(data: Path, url: str | None, token: str | None) -> dict[str, Any
     return written
 
 
-def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
+def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
     """Return the figures of a running service, and lines about its process."""
     try:
-        found, then = Status.of(written), ticks_of_time(written["written"])
+        found, then = ServiceStatus.of(written), ticks_of_time(written["written"])
     except (KeyError, TypeError, AttributeError):
         raise HomeError(
             f"the service (process {written.get('pid')}) is of another release, whose status is"

@@ -56,12 +56,12 @@ class File:
     grouped: bool = True
 
 
-Way: TypeAlias = Webhook | Mail | File
+Channel: TypeAlias = Webhook | Mail | File
 
 
-def kind_of(way: Way) -> Kind:
+def kind_of(channel: Channel) -> Kind:
     """Return the name of a way."""
-    match way:
+    match channel:
         case Webhook():
             return "webhook"
         case Mail():
@@ -69,18 +69,18 @@ def kind_of(way: Way) -> Kind:
         case File():
             return "file"
         case _:
-            assert_never(way)
+            assert_never(channel)
 
 
-def written(way: Way) -> str:
+def written(channel: Channel) -> str:
     """Serialize a channel as JSON for the table of endpoints."""
-    return json.dumps(asdict(way))
+    return json.dumps(asdict(channel))
 
 
-def read(kind: str, text: str) -> Way:
+def read(kind: str, text: str) -> Channel:
     """Parse a channel of a kind from its JSON."""
     fields: Mapping[str, Any] = json.loads(text)
-    made: dict[str, type[Way]] = {"webhook": Webhook, "mail": Mail, "file": File}
+    made: dict[str, type[Channel]] = {"webhook": Webhook, "mail": Mail, "file": File}
     return made[kind](**fields)
 
 
@@ -120,7 +120,7 @@ Outcome: TypeAlias = Delivered | Failed | Later | Gone
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Hidden:
+class EndpointSecrets:
     """Secrets of an endpoint: the full address and the signing keys, newest first."""
 
     url: str = ""
@@ -138,7 +138,7 @@ class Endpoint:
 
     id: str
     subscription: str
-    way: Way
+    channel: Channel
     created: int
     position: int = 0
     state: State = "active"

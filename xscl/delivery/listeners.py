@@ -28,7 +28,7 @@ FRESH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class EventPage:
     """Encoded events after a cursor, and the cursor to continue from."""
 
     events: tuple[bytes, ...]
@@ -36,7 +36,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ListenerQuery:
     """The query of a listener: matches of one subscription, or of all that satisfy `mine`.
 
     The names of the latter begin with `prefix`.  Equal queries have equal keys.
@@ -52,7 +52,7 @@ class Wish:
 _Key: TypeAlias = tuple[object, ...]
 
 
-class Listening:
+class ListenerReader:
     """Reads pages for listeners, one at a time, in a thread of its own."""
 
     def __init__(self, pages: Pages, generations: Generations) -> None:
@@ -60,7 +60,7 @@ class Listening:
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
         self._mutex = threading.Lock()
-        self._fresh: OrderedDict[_Key, Heard] = OrderedDict()
+        self._fresh: OrderedDict[_Key, EventPage] = OrderedDict()
         self.position = pages.position()
         """The newest known position."""
 
@@ -91,44 +91,44 @@ class Listening:
         """Stop after the page that is being read."""
         self._reading.shutdown(cancel_futures=True)
 
-    async def after(self, wish: Wish, place: Place) -> Heard:
+    async def after(self, query: ListenerQuery, place: Place) -> EventPage:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
-        key = (*wish.key, place, self.position)
+        key = (*query.key, place, self.position)
         known = self._known(key)
         if known is not None:
             return known
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._read, wish, place, key)
+        return await loop.run_in_executor(self._reading, self._read, query, place, key)
 
-    def _known(self, key: _Key) -> Heard | None:
+    def _known(self, key: _Key) -> EventPage | None:
         with self._mutex:
             return self._fresh.get(key)
 
-    def _read(self, wish: Wish, place: Place, key: _Key) -> Heard:
+    def _read(self, query: ListenerQuery, place: Place, key: _Key) -> EventPage:
         known = self._known(key)
         if known is not None:
             return known
-        heard = self._of_one(wish, wish.one, place) if wish.one else self._of_all(wish, place)
+        page = self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
         with self._mutex:
-            self._fresh[key] = heard
+            self._fresh[key] = page
             while len(self._fresh) > FRESH:
                 self._fresh.popitem(last=False)
-        return heard
+        return page
 
-    def _of_one(self, wish: Wish, one: Subscription, place: Place) -> Heard:
-        read = following(self._pages, one.name, place[0], grouped=wish.grouped, limit=PAGE)
+    def _of_one(self, query: ListenerQuery, one: Subscription, place: Place) -> EventPage:
+        read = following(self._pages, one.name, place[0], grouped=query.grouped, limit=PAGE)
         events = _events(read.messages, lambda message: self.id_of((message.last, LAST)))
-        return Heard(events, (max(read.end, place[0]), LAST))
+        return EventPage(events, (max(read.end, place[0]), LAST))
 
-    def _of_all(self, wish: Wish, place: Place) -> Heard:
-        assert wish.mine is not None
-        page = self._pages.of_all(wish.mine, after=place, limit=PAGE, prefix=wish.prefix)
+    def _of_all(self, query: ListenerQuery, place: Place) -> EventPage:
+        assert query.mine is not None
+        page = self._pages.of_all(query.mine, after=place, limit=PAGE, prefix=query.prefix)
         made = [message_of([match]) for match in page.matches]
         events = _events(made, lambda message: self.id_of((message.position, message.number)))
         if page.more and len(made) == PAGE:
-            return Heard(events, (made[-1].last, made[-1].number))
-        return Heard(events, max(place, (page.end, LAST)))
+            return EventPage(events, (made[-1].last, made[-1].number))
+        return EventPage(events, max(place, (page.end, LAST)))
 
 
 def event(name: str, data: bytes, id: str = "") -> bytes:

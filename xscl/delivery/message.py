@@ -32,7 +32,7 @@ _FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """A document of a match: its id, its title and its web address."""
 
     document: str
@@ -56,7 +56,7 @@ class Message:
     last: int
     time: int
     history: bool
-    sources: tuple[Source, ...]
+    sources: tuple[DocumentSource, ...]
     matches: tuple[Mapping[str, Any], ...]
     text: tuple[str, ...] = ()
 
@@ -214,7 +214,7 @@ def _alone(match: Match) -> str:
     return match.id
 
 
-def _source(document: str, tree: Tree) -> Source:
+def _source(document: str, tree: Tree) -> DocumentSource:
     """Extract title and link from a document that has the shape of a feed item."""
     title, address = "", None
     for item in tree.items:
@@ -225,7 +225,7 @@ def _source(document: str, tree: Tree) -> Source:
             title = (item.text or "")[:CUT]
         if name in ("item_url", "link") and address is None:
             address = safe_link((item.text or item.get("href") or "").strip() or None)
-    return Source(document, title, address)
+    return DocumentSource(document, title, address)
 
 
 def _cut(match: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class MessagePage:
     """Messages in order of position; the page is complete up to position `end`."""
 
     messages: tuple[Message, ...]
@@ -24,7 +24,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class LatestMessages:
     """Messages, newest first; `more`: there are older ones.
 
     `clock` is the engine's event-time clock at the moment of reading.
@@ -37,7 +37,7 @@ class Latest:
 
 def following(
     pages: Pages, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
-) -> Read:
+) -> MessagePage:
     """Return the messages of a subscription after a position."""
     while True:
         page = pages.of(subscription, after=after, limit=limit)
@@ -46,10 +46,12 @@ def following(
             break
         limit *= 4
     end = whole[-1].position if whole and page.more else page.end
-    return Read(tuple(messages_of(whole, grouped=grouped)), end)
+    return MessagePage(tuple(messages_of(whole, grouped=grouped)), end)
 
 
-def latest(pages: Pages, subscription: str, count: int, *, before: int | None = None) -> Latest:
+def latest(
+    pages: Pages, subscription: str, count: int, *, before: int | None = None
+) -> LatestMessages:
     """Return the latest messages of a subscription, optionally before a position."""
     limit = count * 2
     while True:
@@ -63,4 +65,4 @@ def latest(pages: Pages, subscription: str, count: int, *, before: int | None = 
             break
         limit *= 4
     made = list(messages_of(matches, grouped=True))[::-1]
-    return Latest(tuple(made[:count]), page.more or len(made) > count, page.clock)
+    return LatestMessages(tuple(made[:count]), page.more or len(made) > count, page.clock)

@@ -9,44 +9,44 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-Ring: TypeAlias = Callable[[], None]
+Callback: TypeAlias = Callable[[], None]
 
 
-class Bells:
-    """Bells at streams of results, from any thread."""
+class Notifier:
+    """Callbacks by result stream; thread-safe.  The key None is that of all streams."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._at: dict[int, dict[object, Ring]] = {}
-        self._everywhere: dict[object, Ring] = {}
+        self._callbacks: dict[int | None, dict[object, Callback]] = {}
 
-    def hang(self, ring: Ring, qid: int | None = None) -> Callable[[], None]:
-        """Have a bell ring for the results of one stream, or of all; return what takes it away."""
+    def register(self, callback: Callback, qid: int | None = None) -> Callable[[], None]:
+        """Register a callback for new results of one stream, or of all.
+
+        Returns its unregister function.
+        """
         key = object()
         with self._mutex:
-            bells = self._everywhere if qid is None else self._at.setdefault(qid, {})
-            bells[key] = ring
+            callbacks = self._callbacks.setdefault(qid, {})
+            callbacks[key] = callback
 
-        def take_away() -> None:
+        def unregister() -> None:
             with self._mutex:
-                bells.pop(key, None)
-                if qid is not None and not bells and self._at.get(qid) is bells:
-                    del self._at[qid]
+                callbacks.pop(key, None)
+                if not callbacks and self._callbacks.get(qid) is callbacks:
+                    del self._callbacks[qid]
 
-        return take_away
+        return unregister
 
-    def ring(self, qids: Iterable[int]) -> None:
-        """Ring at some streams of results."""
+    def notify(self, qids: Iterable[int]) -> None:
+        """Call the callbacks of some streams, and those of all streams."""
         with self._mutex:
-            found = [ring for qid in qids for ring in self._at.get(qid, {}).values()]
-            found += self._everywhere.values()
-        for ring in found:
-            ring()
+            found = [one for qid in (*qids, None) for one in self._callbacks.get(qid, {}).values()]
+        for callback in found:
+            callback()
 
-    def ring_all(self) -> None:
-        """Ring everywhere."""
+    def notify_all(self) -> None:
+        """Call all callbacks."""
         with self._mutex:
-            found = [ring for bells in self._at.values() for ring in bells.values()]
-            found += self._everywhere.values()
-        for ring in found:
-            ring()
+            found = [one for callbacks in self._callbacks.values() for one in callbacks.values()]
+        for callback in found:
+            callback()

@@ -7,7 +7,7 @@ import time
 from fastapi import FastAPI
 
 from xscl.service import problems
-from xscl.service.dependencies import Guesses
+from xscl.service.dependencies import WrongTokens
 from xscl.service.description import describe
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
@@ -62,7 +62,7 @@ def create_app(installation: Installation) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.installation = installation
-    app.state.guesses = Guesses()
+    app.state.guesses = WrongTokens()
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")

@@ -19,13 +19,13 @@ from xscl.polling.feed_poller import Fetching, follow
 from xscl.polling.feed_repository import Feeds
 from xscl.server.serve import Service, Serving
 from xscl.server.termination import stopped_by_signals
-from xscl.service.status import Status, status
+from xscl.service.status import ServiceStatus, status
 from xscl.store.data_directory import Home, HomeError
 from xscl.subscriptions.match import Match
 from xscl.web.samples import STEPS, Sample, feeds, subscriptions
 
 if TYPE_CHECKING:
-    from xscl.service.installation import Settings
+    from xscl.service.installation import ServiceSettings
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
@@ -114,7 +114,7 @@ def demonstrate(
     spark: bool,
     once: bool,
     tell: Callable[[str], None],
-) -> Status:
+) -> ServiceStatus:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
     It ends by itself with `once`, else with SIGINT or SIGTERM; then there is a page, too.
@@ -154,12 +154,12 @@ def demonstrate(
         return status(store, home)
 
 
-def _page(fetching: Fetching) -> Settings:
+def _page(fetching: Fetching) -> ServiceSettings:
     """Return where the page is: at any free port."""
     # Of the extra `service`, which the demonstration without a page does not need.
-    from xscl.service.installation import Settings
+    from xscl.service.installation import ServiceSettings
 
-    return Settings(port=0, fetching=fetching)
+    return ServiceSettings(port=0, fetching=fetching)
 
 
 def _register(home: Home, server: Publisher) -> None:

@@ -33,8 +33,8 @@ from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.match_tail import MatchTail
 from xscl.delivery.message import owner_of
-from xscl.delivery.outbox.deliveries import Pace
-from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.delivery.outbox.deliveries import RetryPolicy
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.documents.results import Subscription
 from xscl.documents.retention import asked
 from xscl.engine.facade import Engine
@@ -50,7 +50,7 @@ from xscl.polling.feed_poller import Fetching, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import Feeds, ticks
 from xscl.polling.feed_tables import heard_until
 from xscl.service.accounts import Accounts
-from xscl.service.status import Looks
+from xscl.service.status import StatusReader
 from xscl.service.usage import Usage
 from xscl.store.data_directory import SERVICE, Home
 from xscl.store.disk_guard import LEAST, DiskRoom
@@ -60,7 +60,7 @@ from xscl.subscriptions.matches import Matches
 from xscl.time_format import written
 
 if TYPE_CHECKING:
-    from xscl.service.installation import Settings
+    from xscl.service.installation import ServiceSettings
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Serving:
     fetching: Fetching = field(default_factory=Fetching)
     history: str | None = None
     keep_matches: str | None = None
-    listen: Settings | None = None
+    listen: ServiceSettings | None = None
     mail: MailServer | None = None
     least_free: int = LEAST
     clock: ArrivalClock | None = None
@@ -142,7 +142,7 @@ class Service:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         sys.setswitchinterval(SWITCH)
         with self._opened() as (engine, outbox, spool, feeds, store):
-            looks = Looks(store, self._home, engine=engine, now=self._clock.now)
+            looks = StatusReader(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
             with self._answering(engine, spool, outbox), self._following(engine):
                 self._report(looks)
@@ -160,7 +160,7 @@ class Service:
                         self._consume(consumer)
                 finally:
                     self.stop()
-                    outbox.begin_to_end()  # all have their time to end at the same time
+                    outbox.begin_shutdown()  # all have their time to end at the same time
                     engine.host.trials.end()
                     engine.host.transactions.limit_closing(GRACE)
                     _join(fetch, report, time_passes, seconds=GRACE)
@@ -190,7 +190,9 @@ class Service:
                             consumer.run_once()
                 outbox.finish(self._stopping)
                 tail.finish(self._stopping)
-            self._report(Looks(store, self._home, engine=engine, now=self._clock.now), whole=True)
+            self._report(
+                StatusReader(store, self._home, engine=engine, now=self._clock.now), whole=True
+            )
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
@@ -246,8 +248,8 @@ class Service:
             contact=fetching.contact,
             clock=self._clock.now,
         )
-        pace = Pace(clock=self._clock.now)
-        ways = Ways(self._home.files, self._serving.mail, posting, pace)
+        pace = RetryPolicy(clock=self._clock.now)
+        ways = DeliverySettings(self._home.files, self._serving.mail, posting, pace)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
         with closing(
             engine.host.connect()
@@ -287,7 +289,7 @@ class Service:
                 _log.info("requests are taken", extra={"address": server.address})
                 yield
             finally:
-                outbox.begin_to_end()
+                outbox.begin_shutdown()
                 engine.host.trials.end()
                 server.stop()
                 self.address = None
@@ -386,7 +388,7 @@ class Service:
                 if self.room.short() is None:
                     self._until_full(keeper.look)
 
-    def _keep_reporting(self, looks: Looks, until: threading.Event | None) -> None:
+    def _keep_reporting(self, looks: StatusReader, until: threading.Event | None) -> None:
         said = ""
         while not self._stopping.wait(REPORT):
             last = until is not None and until.is_set()
@@ -402,7 +404,7 @@ class Service:
             if waiting == 0 and last and (self._tail is None or self._tail.has_read_all()):
                 self.stop()
 
-    def _report(self, looks: Looks, *, whole: bool = False) -> int:
+    def _report(self, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return how many documents wait."""
         found = looks.now(whole=whole)
         clock = self._clock.agreement()

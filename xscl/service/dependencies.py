@@ -43,7 +43,7 @@ _MINUTE = 60.0
 _REMEMBERED = 10_000  # addresses whose wrong tokens are counted
 
 
-class Guesses:
+class WrongTokens:
     """Counts wrong tokens by client address, in windows of a minute."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ def _account(request: Request, here: Installation) -> Account:
         raise _token_needed(here)
     found = here.tokens.owner(given)
     if found is None:
-        guesses: Guesses = request.app.state.guesses
+        guesses: WrongTokens = request.app.state.guesses
         if guesses.count(client_address(request, here)) > here.settings.guesses:
             raise Problem(
                 HTTPStatus.TOO_MANY_REQUESTS,

@@ -23,7 +23,7 @@ from xscl.shredding.nodes.values import Attribute, string_value
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     """A node: its number and depth, its name (`@` before attributes), its own text."""
 
     node: int
@@ -35,11 +35,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class DocumentBindings:
     """A document's nodes in document order."""
 
     document: str
-    rows: tuple[Row, ...]
+    rows: tuple[NodeRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
         nodes = [
@@ -61,7 +61,7 @@ class Witness:
                 yield f"{indent}  <- {variable}"
 
 
-def witness(engine: Engine, document: str, spool: Path) -> Witness:
+def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
     """Return the nodes of a document and what binds them; raises DocumentError without a text.
 
     The text is the engine's, or where that has dropped it, the spool's.
@@ -70,7 +70,7 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
     tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
     bound = _bindings(engine, document)
     rows = (_row(tree, number, tuple(bound.get(number, ()))) for number in range(len(tree.items)))
-    return Witness(document, tuple(rows))
+    return DocumentBindings(document, tuple(rows))
 
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
@@ -118,7 +118,7 @@ def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
     return bound
 
 
-def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> Row:
+def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> NodeRow:
     item = tree.items[number]
     if isinstance(item, Attribute):
         name, text = f"@{etree.QName(item.name).localname}", string_value(item)
@@ -127,7 +127,7 @@ def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> Row:
         prefix = f"{item.prefix}:" if item.prefix else ""
         name = prefix + etree.QName(item).localname
         text = "".join([item.text or "", *(child.tail or "" for child in item)])
-    return Row(number, _depth(tree, number), tree.path(number), name, text, variables)
+    return NodeRow(number, _depth(tree, number), tree.path(number), name, text, variables)
 
 
 def _depth(tree: Tree, number: int) -> int:

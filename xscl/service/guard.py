@@ -29,7 +29,7 @@ from xscl.errors import Stopping
 from xscl.service.client_address import client_of, is_trusted, peer_of
 from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
-from xscl.service.installation import Installation, Settings
+from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM
 
@@ -195,7 +195,7 @@ class _Body:
         return message
 
 
-def _check_host(headers: Headers, settings: Settings) -> None:
+def _check_host(headers: Headers, settings: ServiceSettings) -> None:
     hosts = headers.getlist("host")
     if len(hosts) > 1 or (hosts and hosts[0] and _HOST.fullmatch(hosts[0]) is None):
         raise Problem(

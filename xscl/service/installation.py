@@ -20,9 +20,9 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import Fetching
 from xscl.polling.feed_repository import Feeds
 from xscl.service.accounts import THE_OPERATOR, Accounts
-from xscl.service.answers import Answers
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network
+from xscl.service.completions import CompletionBridge
 from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
@@ -38,7 +38,7 @@ from xscl.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """Listening address and request limits of the service.
 
     `names` are the accepted host names besides literal addresses.  `body`, `bulk` and `form` are
@@ -83,7 +83,7 @@ class Settings:
         return self.is_loopback and not self.names
 
 
-class Readers:
+class StorePool:
     """A pool of store connections for reads and small writes without the engine's lock."""
 
     def __init__(self, engine: Engine) -> None:
@@ -116,7 +116,7 @@ class Readers:
 class PublicStreams:
     """The set of public streams: declared, published, written to, or seen in documents."""
 
-    def __init__(self, engine: Engine, accounts: Accounts, reading: Readers) -> None:
+    def __init__(self, engine: Engine, accounts: Accounts, reading: StorePool) -> None:
         self._engine = engine
         self._accounts = accounts
         self._reading = reading
@@ -185,7 +185,7 @@ class Installation:
     `registrar` and `intake` batch registrations and documents of concurrent requests.  `clock`
     assigns arrival times.  `resolver` maps stream names in queries to the engine's.
     `connections` counts connections by client; `watch` detects a stalled consumer.
-    `answers` resolves futures with the results of threads.  `questions`, `imports` and
+    `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
     """
@@ -195,11 +195,11 @@ class Installation:
     feeds: Feeds
     spool: Spool
     outbox: Outbox
-    settings: Settings
+    settings: ServiceSettings
     accounts: Accounts
     tokens: Tokens
     registrar: Registrar
-    reading: Readers
+    reading: StorePool
     public: PublicStreams
     resolver: Resolver
     clock: ArrivalClock
@@ -214,7 +214,7 @@ class Installation:
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
     listeners: KeyedLimiter[int] = field(default_factory=KeyedLimiter[int])
-    answers: Answers = field(default_factory=Answers)
+    completions: CompletionBridge = field(default_factory=CompletionBridge)
     questions: FairLimiter = field(default_factory=lambda: FairLimiter(QUESTIONS))
     imports: FairLimiter = field(default_factory=lambda: FairLimiter(IMPORTS, 0, 0.0))
     confirming: FairLimiter = field(default_factory=lambda: FairLimiter(CONFIRMING, 0, 0.0))
@@ -226,7 +226,7 @@ def installed(
     engine: Engine,
     spool: Spool,
     outbox: Outbox,
-    settings: Settings,
+    settings: ServiceSettings,
     room: DiskRoom,
     clock: ArrivalClock,
     watch: ConsumerWatch,
@@ -234,7 +234,7 @@ def installed(
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
         feeds = stack.enter_context(Feeds(engine, clock=clock.now))
-        readers = stack.enter_context(closing(Readers(engine)))
+        readers = stack.enter_context(closing(StorePool(engine)))
         own, tokens = (stack.enter_context(closing(engine.host.connect())) for _ in range(2))
         accounts = Accounts(own)
         public = PublicStreams(engine, accounts, readers)

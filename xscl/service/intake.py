@@ -32,14 +32,14 @@ _TOGETHER = 2_000
 _TOGETHER_BYTES = 16_000_000
 
 
-class Busy(XsclError):
+class IntakeFull(XsclError):
     """The limit of waiting documents is reached."""
 
     code = "busy"
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class QueuedDocuments:
     """Documents of a request, and the future of their durability."""
 
     documents: tuple[Document, ...]
@@ -74,7 +74,7 @@ class Intake:
         self._spool = spool
         self._engine = engine
         self._most = documents, size
-        self._brought: queue.SimpleQueue[Brought | None] = queue.SimpleQueue()
+        self._brought: queue.SimpleQueue[QueuedDocuments | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._closed = False
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
@@ -83,15 +83,15 @@ class Intake:
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
         self._thread.start()
 
-    def bring(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
+    def append(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
         """Append documents durably and return them as they are in the spool.
 
-        With `is_timed` false the clock stamps them in order of acceptance.  Raises Busy, DiskFull,
-        SpoolError.
+        With `is_timed` false the clock stamps them in order of acceptance.  Raises IntakeFull,
+        DiskFull, SpoolError.
         """
         self._room.refuse()
         size = sum(len(one.xml) for one in documents)
-        brought = Brought(tuple(documents), size, is_timed)
+        brought = QueuedDocuments(tuple(documents), size, is_timed)
         with self._mutex:
             if self._closed:
                 raise Stopping()
@@ -101,7 +101,7 @@ class Intake:
                 self._waiting + len(brought.documents) > documents_most
                 or self._bytes + brought.size > bytes_most
             ):
-                raise Busy(
+                raise IntakeFull(
                     f"{self._waiting} documents wait to be consumed",
                     hint="send it again a little later",
                 )
@@ -141,7 +141,7 @@ class Intake:
             if last:
                 return
 
-    def _append(self, together: Sequence[Brought], size: int) -> None:
+    def _append(self, together: Sequence[QueuedDocuments], size: int) -> None:
         count = sum(len(brought.documents) for brought in together)
         appended: list[tuple[Document, ...]] = []
 

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Stage
-from xscl.service.status import Status
+from xscl.service.status import ServiceStatus
 from xscl.store.data_directory import Home
 from xscl.store.store import Store
 
@@ -73,7 +73,7 @@ class Metrics:
             registry=self.registry,
         )
         engine.host.ingest.pace.listener = self._stage
-        self.figures = _Figures(engine, home)
+        self.figures = _StatusCollector(engine, home)
         self.registry.register(self.figures)
 
     def _stage(self, stage: Stage, seconds: float) -> None:
@@ -90,7 +90,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _Figures(Collector):
+class _StatusCollector(Collector):
     """A collector of metrics from the engine, the status file and tables."""
 
     def __init__(self, engine: Engine, home: Home) -> None:
@@ -132,7 +132,7 @@ class _Figures(Collector):
             yield from _of_status(status)
 
 
-def _of_status(status: Status) -> Iterator[Metric]:
+def _of_status(status: ServiceStatus) -> Iterator[Metric]:
     for name, what in _GAUGES.items():
         yield GaugeMetricFamily(f"xscl_{name}", what, value=float(getattr(status, name)))
     yield GaugeMetricFamily(
@@ -172,7 +172,7 @@ _LENGTHS = (
 )
 
 
-def _by_length(status: Status, what: str) -> dict[str, int]:
+def _by_length(status: ServiceStatus, what: str) -> dict[str, int]:
     """Sum a figure over windows by buckets of their length."""
     found = {**{name: 0 for name, _ in _LENGTHS}, "longer": 0, "ever": 0}
     for window in status.windows or ():
@@ -203,9 +203,9 @@ def _of_tables(store: Store) -> dict[str, dict[str, int]]:
     return {name: dict(store.fetch(query)) for name, query in counts.items()}
 
 
-def _status(written: dict[str, Any]) -> Status | None:
+def _status(written: dict[str, Any]) -> ServiceStatus | None:
     try:
-        return Status.of(written)
+        return ServiceStatus.of(written)
     except KeyError:
         return None
 

@@ -41,7 +41,7 @@ from xscl.errors import (
 from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.backups import BackupInProgress
-from xscl.service.intake import Busy
+from xscl.service.intake import IntakeFull
 from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
 from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
@@ -71,7 +71,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (SqlError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DiskFull, HTTPStatus.SERVICE_UNAVAILABLE),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
-    (Busy, HTTPStatus.TOO_MANY_REQUESTS),
+    (IntakeFull, HTTPStatus.TOO_MANY_REQUESTS),
     (TooManyConcurrent, HTTPStatus.TOO_MANY_REQUESTS),
     (RateExceeded, HTTPStatus.TOO_MANY_REQUESTS),
     (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),

@@ -27,7 +27,7 @@ LINGER = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueuedQuery:
     """A queued query and the future of its registration."""
 
     name: str
@@ -41,7 +41,7 @@ class Registrar:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[QueuedQuery | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._closed = False
         self._others = ThreadPoolExecutor(2, "registrar")
@@ -52,7 +52,7 @@ class Registrar:
         self, name: str, query: str, updates: bool, language: str = XSCL, since: str | None = None
     ) -> Future[None]:
         """Queue a query; return the future of its registration, which raises its error."""
-        asked = Asked(name, query, updates)
+        asked = QueuedQuery(name, query, updates)
         with self._mutex:
             if self._closed:
                 raise Stopping()
@@ -78,7 +78,7 @@ class Registrar:
         self._others.shutdown()
 
     def _run(self) -> None:
-        together: list[Asked] = []
+        together: list[QueuedQuery] = []
         while (first := self._waiting.get()) is not None:
             if len(together) > 1:  # under load, clients that were just answered send again soon
                 time.sleep(LINGER)
@@ -98,7 +98,7 @@ class Registrar:
             if last:
                 return
 
-    def _register(self, together: list[Asked], updates: bool) -> None:
+    def _register(self, together: list[QueuedQuery], updates: bool) -> None:
         if not together:
             return
         try:

@@ -34,7 +34,7 @@ QUICK = 5_000
 """Maximum length of a query that is resolved on the event loop if its shape is cached."""
 
 
-class Place(NamedTuple):
+class StreamReference(NamedTuple):
     """A stream name in a text: its offsets, and whether the query publishes to it."""
 
     start: int
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedQuery:
     """A query as the engine reads it (`text`) and as the user has `written` it.
 
     `prefix` was inserted before the offsets `insertions` of the written text.  `publishes` is the
@@ -103,11 +103,11 @@ class Resolver:
         self._is_public = is_public
         self._is_at_hand = is_at_hand
 
-    def resolve(self, account: Account, text: str) -> Resolved:
+    def resolve(self, account: Account, text: str) -> ResolvedQuery:
         """Resolve the names in a user's query; raises QueryError, ReservedName."""
         places = _places(text)
         if account.is_operator and _SUSPECT.search(text) is None:
-            return Resolved(text, text)
+            return ResolvedQuery(text, text)
         own, publishes = [], None
         for place in places:
             name = text[place.start : place.end]
@@ -118,7 +118,7 @@ class Resolver:
                 own.append(place.start)
         prefix = "" if account.is_operator else account.qualify("")
         insertions = tuple(sorted(own))
-        return Resolved(_with(text, prefix, insertions), text, prefix, insertions, publishes)
+        return ResolvedQuery(_with(text, prefix, insertions), text, prefix, insertions, publishes)
 
     def is_quick(self, account: Account, text: str) -> bool:
         """Return whether a query can be resolved on the event loop.
@@ -159,7 +159,7 @@ class Resolver:
             return account.qualify(name)
         return name if self._is_public(name) else None
 
-    def _is_own(self, account: Account, name: str, place: Place, text: str) -> bool:
+    def _is_own(self, account: Account, name: str, place: StreamReference, text: str) -> bool:
         if place.published:
             if name == EVERYTHING:
                 raise QueryError.at(
@@ -182,7 +182,7 @@ class Resolver:
         return False
 
 
-def _places(text: str) -> tuple[Place, ...]:
+def _places(text: str) -> tuple[StreamReference, ...]:
     """Locate the stream names in a query; raises QueryError, also for windows without a unit."""
     cut = split(text)
     if cut is not None:
@@ -193,16 +193,16 @@ def _places(text: str) -> tuple[Place, ...]:
         if found is not None:
             starts = _starts(text, cut[0].pieces)
             return tuple(
-                Place(starts[piece] + start, starts[piece] + end, published)
+                StreamReference(starts[piece] + start, starts[piece] + end, published)
                 for piece, (start, end, published) in found
             )
     return _read(text)
 
 
-_KNOWN: dict[Shape, tuple[tuple[int, Place], ...]] = {}
+_KNOWN: dict[Shape, tuple[tuple[int, StreamReference], ...]] = {}
 
 
-def _places_of(shape: Shape) -> tuple[tuple[int, Place], ...]:
+def _places_of(shape: Shape) -> tuple[tuple[int, StreamReference], ...]:
     """Locate the stream names of a query shape by piece and offset in it."""
     known = _KNOWN.get(shape)
     if known is None:
@@ -212,32 +212,34 @@ def _places_of(shape: Shape) -> tuple[tuple[int, Place], ...]:
     return known
 
 
-def _worked_out(shape: Shape) -> tuple[tuple[int, Place], ...]:
+def _worked_out(shape: Shape) -> tuple[tuple[int, StreamReference], ...]:
     text = shape.text(marks(shape, first=True))
     starts = _starts(text, shape.pieces)
     placed = []
     for start, end, published in _read(text):
         piece = bisect_right(starts, start) - 1
-        placed.append((piece, Place(start - starts[piece], end - starts[piece], published)))
+        placed.append(
+            (piece, StreamReference(start - starts[piece], end - starts[piece], published))
+        )
     return tuple(placed)
 
 
-def _read(text: str) -> tuple[Place, ...]:
+def _read(text: str) -> tuple[StreamReference, ...]:
     refuse_bare_windows(text)
     return tuple(_named(parse(text), text))
 
 
-def _named(expression: Expression, text: str) -> Iterator[Place]:
+def _named(expression: Expression, text: str) -> Iterator[StreamReference]:
     match expression:
         case Block(stream, _, span):
             assert text[span.start : span.end] == stream
-            yield Place(span.start, span.end, False)
+            yield StreamReference(span.start, span.end, False)
         case Query(inner, publish=publish, span=span):
             yield from _named(inner, text)
             if publish is not None:
                 start = span.end - len(publish)
                 assert text[start : span.end] == publish
-                yield Place(start, span.end, True)
+                yield StreamReference(start, span.end, True)
         case Join() | FollowedBy() | Next() | Fold():
             yield from _named(expression.left, text)
             yield from _named(expression.right, text)

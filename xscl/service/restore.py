@@ -42,7 +42,7 @@ _STAGING = "restoring"
 
 
 @dataclass(slots=True)
-class Aside:
+class SetAside:
     """Where what was there is kept: a dated directory, made when something goes there."""
 
     home: Home
@@ -91,7 +91,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedStore:
     """What was accepted: the commits there are, those that are lost, what was kept aside where.
 
     `commits` is 0 if there is no database: then the next start makes an empty store.
@@ -169,7 +169,7 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) ->
     """Rename everything into place; the spool goes on after a segment, at least."""
     before = read_mark(home.database)
     ours = _is_ours(staging, home, backup, before)
-    aside = Aside(home)
+    aside = SetAside(home)
     if before is None or before.commits != UNFINISHED:
         aside.copy(mark_path(home.database))
     write_mark(home.database, Seen(backup.store if before is None else before.store, UNFINISHED))
@@ -220,32 +220,32 @@ def _merge(source: Path, target: Path, known: int) -> None:
 # -- What is there -------------------------------------------------------------------------
 
 
-def accept(home: Home) -> Accepted:
+def accept(home: Home) -> AcceptedStore:
     """Go on with the store as it is: what its mark says beyond it is given up.
 
     A log that cannot be read is set aside, with the commits in it.
     """
     with home.hold("restore"):
-        database, aside = home.database, Aside(home)
+        database, aside = home.database, SetAside(home)
         seen = read_mark(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
         now, lost = _accepted(database, aside, seen)
         _set_checkpoint_aside(home, aside)
-        return Accepted(now.commits, lost, aside.directory, tuple(aside.kept))
+        return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept))
 
 
-def _accept_nothing(home: Home, aside: Aside, seen: Seen | None) -> Accepted:
+def _accept_nothing(home: Home, aside: SetAside, seen: Seen | None) -> AcceptedStore:
     if not log_path(home.database).exists():
         home.expect()
     for path in (home.checkpoint, home.database, log_path(home.database), mark_path(home.database)):
         aside.take(path)
     write_mark(home.database, Seen(new_id(), NEW))
     lost = None if seen is None else seen.commits
-    return Accepted(0, lost, aside.directory, tuple(aside.kept))
+    return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
 
 
-def _accepted(database: Path, aside: Aside, before: Seen | None) -> tuple[Seen, int | None]:
+def _accepted(database: Path, aside: SetAside, before: Seen | None) -> tuple[Seen, int | None]:
     """Open the store as it is; if its log keeps it from that, without the log.
 
     Return how far it has come, and how many commits it lacks of those that its mark had.
@@ -269,7 +269,7 @@ def _accepted(database: Path, aside: Aside, before: Seen | None) -> tuple[Seen, 
         return seen, lost
 
 
-def _set_checkpoint_aside(home: Home, aside: Aside) -> None:
+def _set_checkpoint_aside(home: Home, aside: SetAside) -> None:
     """Set the checkpoint of Spark aside if it is damaged or the store lacks batches of it."""
     with Engine(home.database) as engine:
         try:

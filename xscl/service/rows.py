@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from xscl.service.problems import Problem, unprocessable
-from xscl.service.subscribing import Wanted
+from xscl.service.subscribing import SubscriptionRequest
 from xscl.subscriptions.import_rows import read_import_rows
 
 T = TypeVar("T")
@@ -18,14 +18,14 @@ MOST = 200_000
 """Maximum number of rows of a list."""
 
 
-async def read_rows(request: Request, use: Callable[[list[Wanted]], T]) -> T:
+async def read_rows(request: Request, use: Callable[[list[SubscriptionRequest]], T]) -> T:
     """Parse the rows of a request body and pass them to `use`, both in a worker thread."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
     return await run_in_threadpool(lambda: use(list(_rows(body, kind))))
 
 
-def _rows(body: bytes, kind: str) -> Iterator[Wanted]:
+def _rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -40,4 +40,4 @@ def _rows(body: bytes, kind: str) -> Iterator[Wanted]:
                 f"the list has more than {MOST:,} rows",
                 hint="send it in parts",
             )
-        yield Wanted(*row)
+        yield SubscriptionRequest(*row)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from xscl.errors import XsclError
 from xscl.service.connection import bounded
 from xscl.service.connection_limit import ConnectionLimit
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 
 GRACE = 3
 """Grace period in seconds of requests in progress at shutdown."""
@@ -31,7 +31,7 @@ class CannotListen(XsclError):
 class Server:
     """Serves an application between `start` and `stop`."""
 
-    def __init__(self, app: FastAPI, settings: Settings, limit: ConnectionLimit) -> None:
+    def __init__(self, app: FastAPI, settings: ServiceSettings, limit: ConnectionLimit) -> None:
         self._socket = _bound(settings.host, settings.port)
         config = uvicorn.Config(
             app,

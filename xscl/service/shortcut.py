@@ -21,7 +21,7 @@ from xscl.service.dependencies import COUNTED, owner_of
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import LONGEST_NAME, New, put, router, shown
-from xscl.service.subscribing import Wanted, registered
+from xscl.service.subscribing import SubscriptionRequest, registered
 
 PREFIX = "/v1/subscriptions/"
 _KINDS = (b"application/json", b"application/json; charset=utf-8")
@@ -73,7 +73,7 @@ class Shortcut:
                 return None
             here.requests.consume(account.number, account.quota.requests_a_minute)
             scope.setdefault("state", {})[COUNTED] = account.number
-            wanted = Wanted(name, new.query, new.updates)
+            wanted = SubscriptionRequest(name, new.query, new.updates)
             found, is_new = await registered(here, account, wanted)
         except (ValidationError, XsclError, Problem):
             return None

@@ -1,9 +1,9 @@
 """The status figures of a service: `xscl status` and status.json.
 
 Most figures are counts over whole tables, whose cost grows with the store.  A repeated reader
-(`Looks`) gets the progress of the consumer and its backlog fresh each time.  The other figures are
-recounted after a change, but not before twenty times the duration of the last count has passed, or
-a minute.
+(`StatusReader`) gets the progress of the consumer and its backlog fresh each time.  The other
+figures are recounted after a change, but not before twenty times the duration of the last count has
+passed, or a minute.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SELECT count(DISTINCT doc) FROM (
 LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
-# In the order of the fields of `Status`.
+# In the order of the fields of `ServiceStatus`.
 _COUNTS = f"""
 SELECT
     (SELECT count(*) FROM state.subscription),
@@ -91,7 +91,7 @@ _TIMES = ("clock", "texts_since")
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowState:
     """How much is kept for windows of a length; `ticks` are None for ever, or until a match.
 
     That are witnesses of joins and instances of operators over time; `last_day` of both have come
@@ -118,7 +118,7 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s"
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ServiceStatus:
     """The figures of a data directory.
 
     `consumer` is who did the last work, "spark" or "direct" (None: nobody
@@ -154,10 +154,10 @@ class Status:
     waiting: int
     lag: float
     rates: Rates | None = None
-    windows: tuple[Window, ...] | None = None
+    windows: tuple[WindowState, ...] | None = None
 
     @classmethod
-    def of(cls, figures: Mapping[str, Any]) -> Status:
+    def of(cls, figures: Mapping[str, Any]) -> ServiceStatus:
         """Return the figures that a process wrote; raises KeyError if it knows fewer.
 
         One of a later release may have written more.
@@ -168,7 +168,7 @@ class Status:
         if (rates := found["rates"]) is not None:
             found["rates"] = Rates(**rates)
         if (windows := found["windows"]) is not None:
-            found["windows"] = tuple(Window(**window) for window in windows)
+            found["windows"] = tuple(WindowState(**window) for window in windows)
         return cls(**found)
 
     @property
@@ -228,14 +228,14 @@ class Status:
         )
 
 
-def status(store: Store, home: Home, engine: Engine | None = None) -> Status:
+def status(store: Store, home: Home, engine: Engine | None = None) -> ServiceStatus:
     """Return the figures as they are now; the tables of feeds must exist.
 
     A running engine may be at work in another thread: the store is one of its
     own (`Engine.store`), which sees whole batches only.  Without the engine
     nothing is told of `windows`.
     """
-    return replace(Looks(store, home, engine=engine).now(), rates=None)
+    return replace(StatusReader(store, home, engine=engine).now(), rates=None)
 
 
 RATIO = 20
@@ -245,7 +245,7 @@ LONGEST = 60.0
 """Maximum age in seconds of counts after a change."""
 
 
-class Looks:
+class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
     `engine` is the one that runs, if there is one; `now` is the clock of arrivals, in ticks.
@@ -269,7 +269,7 @@ class Looks:
         self._mark: Seen | None = None
         self._backlog = _Backlog()
 
-    def now(self, *, whole: bool = False) -> Status:
+    def now(self, *, whole: bool = False) -> ServiceStatus:
         """Return the figures; with `whole` all of them are recounted."""
         began = self._clock()
         if whole or self._is_due(began):
@@ -278,13 +278,13 @@ class Looks:
             self._counted = _counted(self._store)
             if self._engine is not None:
                 found = self._engine.host.queries.state_by_window(self._store)
-                self._counted["windows"] = tuple(Window(*one) for one in found)
+                self._counted["windows"] = tuple(WindowState(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
         ledger = Ledger(self._store)
         position, direct = ledger.segment, ledger.last(DIRECT) or 0
         latest, waiting, oldest = self._backlog.look(self._home, position)
-        return Status(
+        return ServiceStatus(
             consumer=None if not position else "direct" if position == direct else "spark",
             **self._counted,
             spool=latest,

@@ -17,13 +17,13 @@ from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import MINE, ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found, unprocessable
-from xscl.service.resolving import Resolved
+from xscl.service.resolving import ResolvedQuery
 
 _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SubscriptionRequest:
     """A requested subscription; `since` is the length of its backfill."""
 
     name: str
@@ -34,16 +34,18 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedRegistration:
     """A started registration; `found` is the existing subscription of that name."""
 
-    wanted: Wanted
-    resolved: Resolved
+    wanted: SubscriptionRequest
+    resolved: ResolvedQuery
     found: Subscription | None
     done: Future[None] | None
 
 
-def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscription, bool]:
+def subscribe(
+    here: Installation, who: Account, wanted: SubscriptionRequest
+) -> tuple[Subscription, bool]:
     """Subscribe idempotently; return the subscription and whether it is new."""
     begun = begin(here, who, wanted)
     with ending(here, who, begun):
@@ -52,7 +54,7 @@ def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscri
     return ended(here, who, begun)
 
 
-def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
+def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> StartedRegistration:
     """Validate and queue a registration; complete it with `ending` and `ended`."""
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
@@ -60,20 +62,20 @@ def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
     resolved = _resolved(here, who, wanted)
     found = here.engine.subscription(known)
     if found is not None:
-        return Begun(wanted, resolved, found, None)
+        return StartedRegistration(wanted, resolved, found, None)
     here.usage.refuse_many_matches(who)
     here.usage.take(who, "subscriptions")
     try:
         _claim(here, who, resolved)
         asked = known, resolved.text, wanted.updates, wanted.language, wanted.since
-        return Begun(wanted, resolved, None, here.registrar.ask(*asked))
+        return StartedRegistration(wanted, resolved, None, here.registrar.ask(*asked))
     except BaseException:
         here.usage.give_back(who.number, "subscriptions")
         raise
 
 
 async def registered(
-    here: Installation, who: Account, wanted: Wanted, *, quick: bool = True
+    here: Installation, who: Account, wanted: SubscriptionRequest, *, quick: bool = True
 ) -> tuple[Subscription, bool]:
     """Subscribe on the event loop; return the subscription and whether it is new.
 
@@ -85,12 +87,12 @@ async def registered(
         begun = await run_in_threadpool(begin, here, who, wanted)
     with ending(here, who, begun):
         if begun.done is not None:
-            await here.answers.of(begun.done)
+            await here.completions.of(begun.done)
     return ended(here, who, begun)
 
 
 @contextmanager
-def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
+def ending(here: Installation, who: Account, begun: StartedRegistration) -> Iterator[None]:
     """Guard the wait for a registration: refund quotas and map errors to the user's text."""
     try:
         with begun.resolved.as_written():
@@ -105,7 +107,9 @@ def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
         raise
 
 
-def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription, bool]:
+def ended(
+    here: Installation, who: Account, begun: StartedRegistration
+) -> tuple[Subscription, bool]:
     """Return the subscription of a completed registration and whether it is new."""
     found = begun.found
     if found is None:
@@ -118,7 +122,9 @@ def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription,
     return found, False
 
 
-def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> tuple[int, int]:
+def subscribe_all(
+    here: Installation, who: Account, rows: Sequence[SubscriptionRequest]
+) -> tuple[int, int]:
     """Register a list of queries atomically; return the numbers of new and unchanged ones."""
     updates = {one.updates for one in rows}
     if len(updates) > 1:
@@ -129,7 +135,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
         )
     here.usage.refuse_many_matches(who)
     here.usage.refuse(who, "subscriptions", _unknown(here, who, rows))
-    new: dict[str, tuple[int, Resolved]] = {}
+    new: dict[str, tuple[int, ResolvedQuery]] = {}
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
             known = who.qualify(one.name)
@@ -159,7 +165,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
     return len(new), len(rows) - len(new)
 
 
-def _unknown(here: Installation, who: Account, rows: Sequence[Wanted]) -> int:
+def _unknown(here: Installation, who: Account, rows: Sequence[SubscriptionRequest]) -> int:
     """Count the new names of a list; cheap, so it precedes parsing the queries."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
@@ -181,7 +187,7 @@ def refuse_bare(since: str | None) -> None:
 
 
 @contextmanager
-def _in_row(number: int, one: Wanted) -> Iterator[None]:
+def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
     """Set the row number of errors raised in the block."""
     try:
         yield
@@ -190,7 +196,7 @@ def _in_row(number: int, one: Wanted) -> Iterator[None]:
         raise
 
 
-def _claim(here: Installation, who: Account, resolved: Resolved) -> None:
+def _claim(here: Installation, who: Account, resolved: ResolvedQuery) -> None:
     """Make a user the owner of the stream to which a query publishes."""
     if resolved.publishes is not None and not who.is_operator:
         here.accounts.claim(who, resolved.publishes)
@@ -210,7 +216,7 @@ def _existing(here: Installation, who: Account, name: str) -> Subscription:
     return found
 
 
-def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
+def _resolved(here: Installation, who: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
     if wanted.language == XSCL:
         return here.resolver.resolve(who, wanted.query)
     if not who.is_operator:
@@ -222,11 +228,15 @@ def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
         )
     if _SUSPECT.search(wanted.query):
         raise ReservedName("the query names a stream as the service's own are named")
-    return Resolved(wanted.query, wanted.query)
+    return ResolvedQuery(wanted.query, wanted.query)
 
 
 def _is_same(
-    here: Installation, who: Account, found: Subscription, wanted: Wanted, resolved: Resolved
+    here: Installation,
+    who: Account,
+    found: Subscription,
+    wanted: SubscriptionRequest,
+    resolved: ResolvedQuery,
 ) -> bool:
     """Return whether a subscription has the requested text.
 

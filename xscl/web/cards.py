@@ -60,7 +60,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class MatchView:
     """A match as it is shown; `values` are those of a match without documents.
 
     `place` says where it stands among all: position and subscription.  `output` is the document
@@ -85,7 +85,7 @@ class Shown:
         return ", ".join(f"{value.name} {value.text}" for value in self.values)
 
 
-def shown(match: Match, name: str, called: Callable[[str], str] = str) -> Shown:
+def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchView:
     """Return a match as it is shown to whoever calls its subscription `name`.
 
     `called` gives the ids that he knows documents by.
@@ -93,7 +93,7 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> Shown:
     place = (match.position, match.number)
     if isinstance(match, EventMatch):
         values = (Value(key, shortened(value or "")) for key, value in match.values.items())
-        return Shown(match.id, name, place, match.t1, match.history, (), tuple(values))
+        return MatchView(match.id, name, place, match.t1, match.history, (), tuple(values))
     try:
         parts = list(match.read())
         joined = _joined(match, {part.document: part.tree for part in parts})
@@ -103,8 +103,8 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> Shown:
         )
         output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
     except StoreError:
-        return Shown(match.id, name, place, match.t1, match.history, (), gone=True)
-    return Shown(match.id, name, place, match.t1, match.history, cards, output=output)
+        return MatchView(match.id, name, place, match.t1, match.history, (), gone=True)
+    return MatchView(match.id, name, place, match.t1, match.history, cards, output=output)
 
 
 def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]]:

@@ -22,7 +22,7 @@ from xscl.web.rendering import page
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PageProblem:
     """A problem as a page tells it; the excerpt has a caret below the place."""
 
     title: str
@@ -33,7 +33,7 @@ class Told:
     column: int = 0
 
 
-def told(error: Exception, reader: Account, source: str = "") -> Told:
+def problem_text(error: Exception, reader: Account, source: str = "") -> PageProblem:
     """Return what a page tells of an error in a text, as a user may read it."""
     problem = error if isinstance(error, Problem) else of_error(error, reader.number)
     title = problem.status.phrase
@@ -41,11 +41,11 @@ def told(error: Exception, reader: Account, source: str = "") -> Told:
     if isinstance(error, QueryError):
         source = error.source
     if line is None or column is None or not source:
-        return Told(title, problem.detail, problem.hint)
+        return PageProblem(title, problem.detail, problem.hint)
     _, text, caret, *_ = str(QueryError("", source, line, column)).split("\n")
     excerpt = f"{reader.shown(text).removeprefix('  ')}\n{caret.removeprefix('  ')}"
     where = f"Line {line}, column {column}: {problem.detail}"
-    return Told(title, where, problem.hint, excerpt, line, column)
+    return PageProblem(title, where, problem.hint, excerpt, line, column)
 
 
 class PageRoute(APIRoute):
@@ -78,7 +78,7 @@ def _answer(request: Request, error: Exception) -> Response:
 
 
 def _page(request: Request, problem: Problem) -> Response:
-    shown = Told(problem.status.phrase, problem.detail, problem.hint)
+    shown = PageProblem(problem.status.phrase, problem.detail, problem.hint)
     return page(
         request, "problem.html", None, status=problem.status, headers=problem.headers, error=shown
     )

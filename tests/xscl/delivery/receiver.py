@@ -20,11 +20,11 @@ from tests.waiting import eventually as eventually  # for the tests of deliverie
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.signature import sign
 from xscl.delivery.channels.webhook import Posting
-from xscl.delivery.outbox.deliveries import Pace
-from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.delivery.outbox.deliveries import RetryPolicy
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.polling.credentials import Secrets
 
-QUICK = Pace(schedule=(0.05, 0.05, 0.05), ending=2.0)
+QUICK = RetryPolicy(schedule=(0.05, 0.05, 0.05), ending=2.0)
 
 Does: TypeAlias = bytes | Literal["hang", "endless", "reset"]
 """What a receiver does: it answers with these bytes, or it misbehaves."""
@@ -181,7 +181,7 @@ def sending(
     secrets: Secrets,
     path: Path | None = None,
     *,
-    pace: Pace = QUICK,
+    pace: RetryPolicy = QUICK,
     files: Path | None = None,
     mail: MailServer | None = None,
     seconds: float = 5.0,
@@ -194,7 +194,7 @@ def sending(
 
     allowed = frozenset(f"{name}:{receiver.port}" for name in ("127.0.0.1", *names))
     posting = Posting(allowed, seconds, named)
-    ways = Ways(files or Path("nowhere"), mail, posting, pace)
+    ways = DeliverySettings(files or Path("nowhere"), mail, posting, pace)
     with xscl.Engine(path) as engine:
         outbox = Outbox(engine, secrets, ways)
         outbox.start()

@@ -36,7 +36,7 @@ from xscl.delivery.channels.mail import (
     text_of,
 )
 from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
-from xscl.delivery.message import Message, Source
+from xscl.delivery.message import DocumentSource, Message
 from xscl.errors import XsclError
 from xscl.polling.credentials import Secrets
 
@@ -274,7 +274,7 @@ TRICK = "a\r\nBcc: everybody@example.org\r\n\r\nSURPRISE\x00\x1b]0;x\x07"
 
 
 def message(title: str, subscription: str = "q") -> Message:
-    sources = (Source("d1", title, None),)
+    sources = (DocumentSource("d1", title, None),)
     return Message("0" * 32, subscription, 1, 1, 1, 0, False, sources, ())
 
 

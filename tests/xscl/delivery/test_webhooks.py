@@ -33,7 +33,7 @@ from tests.xscl.delivery.receiver import (
 )
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Endpoint, Failed, Hidden, Webhook
+from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
 from xscl.delivery.message import Message
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.send_slots import SAME_HOST
@@ -285,7 +285,7 @@ def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
         port = unused.getsockname()[1]
         posting = Posting(frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named)
         for host in ("closed.test", "nobody.test"):
-            hidden = Hidden(f"http://{host}:{port}/", (new_secret(),))
+            hidden = EndpointSecrets(f"http://{host}:{port}/", (new_secret(),))
             sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]
             outcome = asyncio.run(sender.send([message]))
             assert outcome == Failed("the server cannot be reached")
@@ -308,7 +308,7 @@ def test_no_message_goes_into_a_refused_network(network: Network) -> None:
         async def named(host: str, port: int) -> tuple[str, ...]:
             return (address,)
 
-        hidden = Hidden(url, (new_secret(),))
+        hidden = EndpointSecrets(url, (new_secret(),))
         sender = WebhookSender(lambda now: hidden, Posting(frozenset(), 5.0, named))
         outcome = await sender.send([message])
         assert isinstance(outcome, Failed), url
@@ -387,9 +387,9 @@ def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None
         assert secret is not None
         sender.items()
         eventually(lambda: receiver.at("/w19?token=s3cret"))
-        assert isinstance(endpoint.way, Webhook)
-        assert "s3cret" not in endpoint.way.url
-        assert "pass-w0rd" not in endpoint.way.url
+        assert isinstance(endpoint.channel, Webhook)
+        assert "s3cret" not in endpoint.channel.url
+        assert "pass-w0rd" not in endpoint.channel.url
     for file in tmp_path.iterdir():
         text = file.read_bytes()
         for hidden in (secret, "s3cret", "pass-w0rd"):

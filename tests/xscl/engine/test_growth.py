@@ -13,7 +13,7 @@ from xscl.cli import app
 from xscl.documents.retention import DAY
 from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import Feeds
-from xscl.service.status import Looks, Window
+from xscl.service.status import StatusReader, WindowState
 from xscl.store.data_directory import Home
 
 HOUR = DAY // 24
@@ -44,11 +44,11 @@ def test_status_counts_by_window(home: Home) -> None:
         Engine(home.database) as engine,
         closing(engine.host.connect()) as store,
     ):
-        found = Looks(store, home, engine=engine).now()
+        found = StatusReader(store, home, engine=engine).now()
     # The fifth and the sixth came in the last day; what has come now is no instance yet.
     assert found.windows == (
-        Window(2 * DAY, 0, instances=4, last_day=1),
-        Window(None, 6, instances=5, last_day=3),
+        WindowState(2 * DAY, 0, instances=4, last_day=1),
+        WindowState(None, 6, instances=5, last_day=3),
     )
     lines = "\n".join(found.lines())
     assert "state          6 witnesses: 6 for ever\n" in lines

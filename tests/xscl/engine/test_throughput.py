@@ -9,7 +9,7 @@ from feeds.documents import Document
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Pace, Rates
 from xscl.polling.feed_tables import create_tables
-from xscl.service.status import Looks, Status, Window
+from xscl.service.status import ServiceStatus, StatusReader, WindowState
 from xscl.store.data_directory import Home
 
 
@@ -51,11 +51,11 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
         assert laps == ["wait", "accept", "join", "store", "commit"]
         store = engine.host.connect()
         create_tables(store)
-        found = Looks(store, home, engine=engine).now()
+        found = StatusReader(store, home, engine=engine).now()
         store.close()
-    assert found.windows == (Window(604_800_000_000, 3, last_day=3),)
+    assert found.windows == (WindowState(604_800_000_000, 3, last_day=3),)
     written = {**found.as_dict(), "later": 1}
-    assert Status.of(written) == found
+    assert ServiceStatus.of(written) == found
     assert replace(found, rates=None).rates is None
     lines = "\n".join(found.lines())
     assert "3 in 2 distinct joins of 1 templates, shared 1.5 times" in lines
@@ -64,5 +64,5 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
 
 
 def test_lengths_are_told_in_their_largest_unit() -> None:
-    lengths = [Window(t, 1).length for t in (None, 7, 90_000_000, 3_600_000_000, 1_000_000)]
+    lengths = [WindowState(t, 1).length for t in (None, 7, 90_000_000, 3_600_000_000, 1_000_000)]
     assert lengths == ["ever", "7 ticks", "90 s", "1 h", "1 s"]

@@ -32,7 +32,7 @@ from xscl.polling.feed_repository import Feeds
 from xscl.polling.feed_tables import create_tables
 from xscl.server.serve import Service, Serving
 from xscl.service.accounts import Accounts, Quota
-from xscl.service.status import Looks, status
+from xscl.service.status import StatusReader, status
 from xscl.store import disk_guard
 from xscl.store.consumed_offsets import Batch
 from xscl.store.data_directory import Home
@@ -390,7 +390,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
         closing(engine.host.connect()) as store,
     ):
         create_tables(store)
-        looks = Looks(store, place, clock)
+        looks = StatusReader(store, place, clock)
 
         def look(after: float, *, whole: bool = False) -> tuple[int, int, int, int]:
             clock.now += after
@@ -427,7 +427,7 @@ def test_what_waits_is_opened_once(place: Home) -> None:
         closing(engine.host.connect()) as store,
     ):
         create_tables(store)
-        looks = Looks(store, place)
+        looks = StatusReader(store, place)
         spool.append(documents(2), 2)
         assert looks.now().waiting == 3
         for number in (1, 2):

@@ -17,11 +17,11 @@ from xscl.delivery.channels.mail import MailServer
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import Fetching
 from xscl.server.serve import Service, Serving
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import Home
 
 PATIENCE = 30.0
-ANY_PORT = Settings(port=0, warm=False)
+ANY_PORT = ServiceSettings(port=0, warm=False)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Running:
 @contextmanager
 def serving(
     home: Home,
-    settings: Settings = ANY_PORT,
+    settings: ServiceSettings = ANY_PORT,
     fetching: Fetching | None = None,
     mail: MailServer | None = None,
     patience: float = PATIENCE,

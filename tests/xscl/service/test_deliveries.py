@@ -18,7 +18,7 @@ from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
 from xscl.engine.facade import Engine
 from xscl.polling.feed_poller import Fetching
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import Home
 
 
@@ -33,7 +33,9 @@ def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
     """A service that may reach the receiver."""
     fetching = Fetching((f"127.0.0.1:{receiver.port}",))
     home = Home(tmp_path_factory.mktemp("service") / "data")
-    with serving(home, Settings(fetching=fetching), mail=MailServer("127.0.0.1", 9)) as found:
+    with serving(
+        home, ServiceSettings(fetching=fetching), mail=MailServer("127.0.0.1", 9)
+    ) as found:
         yield found
 
 
@@ -299,14 +301,14 @@ def test_c4_the_service_ends_while_a_webhook_does_not_answer(
     place: Home, receiver: Receiver
 ) -> None:
     fetching = Fetching((f"127.0.0.1:{receiver.port}",))
-    with serving(place, Settings(fetching=fetching)) as running, running.client() as client:
+    with serving(place, ServiceSettings(fetching=fetching)) as running, running.client() as client:
         at = subscribed(client, "stuck")
         endpoint = made(client, at, kind="webhook", url=receiver.does("/stuck", "hang"))
         send(client, 1)
         eventually(lambda: len(receiver.at("/stuck")) == 1)
     assert place.holder() is None
     receiver.does("/stuck", status(204))
-    with serving(place, Settings(fetching=fetching)) as running, running.client() as client:
+    with serving(place, ServiceSettings(fetching=fetching)) as running, running.client() as client:
         eventually(lambda: len(receiver.at("/stuck")) == 2)
         one = f"{at}/endpoints/{endpoint['id']}"
         eventually(lambda: client.get(one).json()["position"] == 1)

@@ -23,7 +23,7 @@ from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
 from xscl.errors import StoreError
 from xscl.polling.feed_poller import Fetching
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 from xscl.store import disk_guard
 from xscl.store.data_directory import Home
 from xscl.store.disk_guard import DiskFull, DiskRoom, is_full
@@ -231,7 +231,10 @@ def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) 
             assert held.wait(60)
 
     monkeypatch.setattr(xscl.ingestion.engine_sink, "reached", hold)
-    with serving(place, Settings(warm=False, waiting=5)) as running, running.client() as client:
+    with (
+        serving(place, ServiceSettings(warm=False, waiting=5)) as running,
+        running.client() as client,
+    ):
         running.service.room.least = 0
         answers = [post(client, f"burst-{number}", number + 1) for number in range(8)]
         assert [answer.status_code for answer in answers] == [202] * 5 + [429] * 3

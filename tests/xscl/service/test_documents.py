@@ -14,7 +14,7 @@ from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from xscl.engine.facade import Engine
 from xscl.polling.arrival_clock import ArrivalClock
-from xscl.service.intake import Busy, Intake
+from xscl.service.intake import Intake, IntakeFull
 from xscl.store.data_directory import Home
 from xscl.store.disk_guard import DiskRoom
 from xscl.time_format import written
@@ -207,9 +207,9 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) 
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
         intake = Intake(spool, engine, DiskRoom(place.path, 0), ArrivalClock(), documents=10)
         for _ in range(10):
-            intake.bring([document])
-        with pytest.raises(Busy):
-            intake.bring([document])
+            intake.append([document])
+        with pytest.raises(IntakeFull):
+            intake.append([document])
         engine.push([], source=("direct", spool.latest()))
         intake.close()
     taken = [one for number in spool.numbers(0) for one in spool.read(number)]

@@ -21,12 +21,12 @@ from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import EACH, Sending
 from tests.xscl.service.conftest import Running, code, eventually, serving
 from tests.xscl.service.listening import Event, listening
-from xscl.delivery.listeners import Wish
-from xscl.delivery.outbox.outbox import Outbox, Ways
+from xscl.delivery.listeners import ListenerQuery
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import Secrets
 from xscl.service.restore import restore
-from xscl.service.routes.events import Beginning, EventStream, Patience
+from xscl.service.routes.events import EventStream, Patience, StartPoint
 from xscl.store.data_directory import Home
 from xscl.subscriptions.match_pages import LAST
 
@@ -254,7 +254,7 @@ def until(connection: socket.socket, wanted: bytes) -> bytes:
 @pytest.fixture
 def at_work() -> Iterator[Sending]:
     with Engine() as engine:
-        outbox = Outbox(engine, Secrets(), Ways(Path("nowhere")))
+        outbox = Outbox(engine, Secrets(), DeliverySettings(Path("nowhere")))
         engine.subscribe("q", EACH)
         yield Sending(engine, outbox)
         outbox.close()
@@ -276,7 +276,9 @@ async def listen(at_work: Sending, patience: Patience, seconds: float, most: int
             await asyncio.sleep(0.01)
         return {"type": "http.disconnect"}
 
-    stream = EventStream(at_work.outbox, Wish((1,), one=one), Beginning((0, LAST)), patience)
+    stream = EventStream(
+        at_work.outbox, ListenerQuery((1,), one=one), StartPoint((0, LAST)), patience
+    )
     async with asyncio.timeout(30):
         await stream({"type": "http"}, receive, send)
     return sent

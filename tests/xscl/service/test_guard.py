@@ -16,7 +16,7 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 from xscl.service.tokens import FORM
 from xscl.store.data_directory import Home
 
@@ -269,6 +269,10 @@ def test_bodies_have_a_limit(place: Home) -> None:
 
 
 def test_settings_know_what_is_loopback() -> None:
-    assert all(Settings(host=h).is_open for h in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
-    assert not any(Settings(host=h).is_open for h in ("0.0.0.0", "::", "10.0.0.1", "example.org"))
-    assert not Settings(names=("feeds.example",)).is_open
+    assert all(
+        ServiceSettings(host=h).is_open for h in ("127.0.0.1", "127.8.8.8", "::1", "localhost")
+    )
+    assert not any(
+        ServiceSettings(host=h).is_open for h in ("0.0.0.0", "::", "10.0.0.1", "example.org")
+    )
+    assert not ServiceSettings(names=("feeds.example",)).is_open

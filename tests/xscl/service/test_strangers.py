@@ -15,7 +15,7 @@ from tests.xscl.service.conftest import Running, code, eventually, ok, serving, 
 from xscl.service import connection
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
-from xscl.service.installation import Settings
+from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import Home
 from xscl.time_format import ticks_of_time
 
@@ -69,7 +69,7 @@ def test_connections_that_say_nothing_or_never_come_to_an_end_are_closed(
 
 
 def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
-    settings = Settings(host="0.0.0.0", warm=False)
+    settings = ServiceSettings(host="0.0.0.0", warm=False)
     with serving(Home(tmp_path / "data"), settings) as running:
         large = b"[" * (STRANGER + 1)
         for token in (None, "xscl_00000000_" + "x" * 43):
@@ -104,7 +104,7 @@ def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
             ok(operator.delete(f"/v1/tokens/{name}"))
             assert browser.get("/v1/subscriptions").status_code == 401
             assert running.service._outbox is not None
-            running.service._outbox.bells.ring_all()
+            running.service._outbox.notifier.notify_all()
             thread.join(30)
             assert not thread.is_alive()
     assert any("unauthorized" in line for line in heard)

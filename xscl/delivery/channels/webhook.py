@@ -21,7 +21,7 @@ from feeds.http.body import Stop
 from feeds.http.connection import ask
 from feeds.http.fetch import CONTACT, retry_after, user_agent
 from xscl.delivery.channels.signature import headers
-from xscl.delivery.endpoint import Delivered, Failed, Gone, Hidden, Outcome
+from xscl.delivery.endpoint import Delivered, EndpointSecrets, Failed, Gone, Outcome
 from xscl.delivery.message import Message
 from xscl.polling.feed_repository import ticks
 
@@ -50,7 +50,7 @@ class Posting:
 class WebhookSender:
     """Posts messages to one address; `hidden` returns it with its secrets at a time in ticks."""
 
-    hidden: Callable[[int], Hidden]
+    hidden: Callable[[int], EndpointSecrets]
     posting: Posting
     most: int = 1
     every: float = 0.0
@@ -81,7 +81,7 @@ class WebhookSender:
         except Stop as stop:
             return Failed(stop.message)
 
-    async def _ask(self, hidden: Hidden, message: Message) -> Outcome:
+    async def _ask(self, hidden: EndpointSecrets, message: Message) -> Outcome:
         target = await check(hidden.url, self.posting.allow_addresses, self.posting.resolve)
         if isinstance(target, Refused):
             return Failed(target.message)

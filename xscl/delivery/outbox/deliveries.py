@@ -34,8 +34,8 @@ from xscl.delivery.endpoint import (
     next_wait,
 )
 from xscl.delivery.message import Message, messages_of, owner_of
-from xscl.delivery.message_reader import Read, following
-from xscl.delivery.notifier import Bells
+from xscl.delivery.message_reader import MessagePage, following
+from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.send_slots import SendSlots
 from xscl.errors import StoreError, UnknownSubscription
@@ -51,7 +51,7 @@ LETTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RetryPolicy:
     """Retry schedule of failed deliveries and grace period at shutdown, both in seconds.
 
     `clock` returns the time in ticks; retries are due by it.
@@ -69,25 +69,25 @@ class Deliveries:
         self,
         pages: Pages,
         endpoints: Endpoints,
-        bells: Bells,
+        notifier: Notifier,
         sender: Callable[[Endpoint], Sender],
         streams: Callable[[str], int | None],
-        pace: Pace | None = None,
+        pace: RetryPolicy | None = None,
     ) -> None:
         self._pages = pages
         self._endpoints = endpoints
-        self._bells = bells
+        self._notifier = notifier
         self._sender = sender
         self._stream_of = streams
-        self._pace = pace or Pace()
+        self._retries = pace or RetryPolicy()
         self._reading = ThreadPoolExecutor(1, "delivery-reading")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
-        self._hung: dict[str, Callable[[], None]] = {}
+        self._unregister: dict[str, Callable[[], None]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
+        self._rerun: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
+        self._digest_due: dict[str, float] = {}  # due times of digests by the loop's clock
         self._slots = SendSlots()
         self._ended = asyncio.Event()
         self._stopping = False
@@ -103,7 +103,7 @@ class Deliveries:
             if stream is None:  # it was removed while no service ran
                 self._endpoints.remove([endpoint.id])
                 continue
-            self._hang(endpoint.id, stream)
+            self._register(endpoint.id, stream)
             letters = self._endpoints.letters(endpoint.id)
             if letters or last.get(stream, 0) > endpoint.position:
                 self.wake(endpoint.id)
@@ -114,23 +114,23 @@ class Deliveries:
         if stream is None:
             self._endpoints.remove([endpoint.id])
             return
-        self._hang(endpoint.id, stream)
+        self._register(endpoint.id, stream)
         self.wake(endpoint.id)
 
-    def _hang(self, id: str, stream: int) -> None:
-        self._hung[id] = self._bells.hang(lambda: self.wake(id), stream)
+    def _register(self, id: str, stream: int) -> None:
+        self._unregister[id] = self._notifier.register(lambda: self.wake(id), stream)
 
     def forget(self, ids: Sequence[str]) -> None:
         """Stop delivering to endpoints that are being removed."""
         for id in ids:
-            take_away = self._hung.pop(id, None)
-            if take_away is not None:
-                take_away()
+            unregister = self._unregister.pop(id, None)
+            if unregister is not None:
+                unregister()
 
     def wake(self, id: str) -> None:
         """Schedule an endpoint: it may have messages to send.  Any thread may call this."""
         with suppress(RuntimeError):  # the loop is closed: the next start looks at all
-            self._loop.call_soon_threadsafe(self._look, id)
+            self._loop.call_soon_threadsafe(self._schedule, id)
 
     def finish(self, stopping: threading.Event) -> None:
         """Flush digests and wait until no delivery is in progress, or until the event is set.
@@ -144,23 +144,23 @@ class Deliveries:
 
     async def _finish(self) -> None:
         await self._until_idle()
-        for id in list(self._gathering):
-            self._gathering[id] = 0.0
-            self._look(id)
+        for id in list(self._digest_due):
+            self._digest_due[id] = 0.0
+            self._schedule(id)
         await self._until_idle()
 
     async def _until_idle(self) -> None:
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
-    def begin_to_stop(self) -> None:
+    def begin_shutdown(self) -> None:
         """Start no more deliveries; those in progress have the grace period to finish."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._stop)
 
     def stop(self) -> None:
         """Stop the loop after deliveries in progress, or after their grace period."""
-        self.begin_to_stop()
+        self.begin_shutdown()
         if self._thread.is_alive():
             self._thread.join()
         self._loop.close()
@@ -180,7 +180,7 @@ class Deliveries:
             await self._save()
         if self._running:
             tasks = list(self._running.values())
-            _, late = await asyncio.wait(tasks, timeout=self._pace.ending)
+            _, late = await asyncio.wait(tasks, timeout=self._retries.ending)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -198,17 +198,17 @@ class Deliveries:
             timer.cancel()
         self._ended.set()
 
-    def _look(self, id: str) -> None:
+    def _schedule(self, id: str) -> None:
         """Start a task for an endpoint, or mark the running one to look again."""
         if self._stopping:
             return
         if id in self._running:
-            self._again.add(id)
+            self._rerun.add(id)
             return
         timer = self._timers.pop(id, None)
         if timer is not None:
             timer.cancel()
-        self._again.discard(id)
+        self._rerun.discard(id)
         task = self._loop.create_task(self._guarded(id, self._serve(id)))
         self._running[id] = task
 
@@ -224,8 +224,8 @@ class Deliveries:
             self._later(id, 60.0)
         finally:
             self._running.pop(id, None)
-            if id in self._again:
-                self._look(id)
+            if id in self._rerun:
+                self._schedule(id)
 
     def _later(self, id: str, seconds: float) -> None:
         """Look at an endpoint again after some time."""
@@ -233,7 +233,7 @@ class Deliveries:
             timer = self._timers.get(id)
             if timer is not None:
                 timer.cancel()
-            self._timers[id] = self._loop.call_later(max(0.0, seconds), self._look, id)
+            self._timers[id] = self._loop.call_later(max(0.0, seconds), self._schedule, id)
 
     # -- One endpoint ----------------------------------------------------------------------
 
@@ -243,47 +243,49 @@ class Deliveries:
             endpoint = self._endpoints.get(id)
             if endpoint is None or endpoint.state != "active":
                 return
-            if endpoint.next_try > (now := self._pace.clock()):
+            if endpoint.next_try > (now := self._retries.clock()):
                 self._later(id, (endpoint.next_try - now) / SECOND)
                 return
             sender = self._sender(endpoint)
-            if self._gathers(id, endpoint):
+            if self._awaits_digest(id, endpoint):
                 return
             await self._deliver_letters(endpoint, sender)
             messages, end = await self._read(endpoint)
             if not messages and end <= endpoint.position:
                 self._wait_for_letters(id)
                 return
-            if messages and self._begins_to_gather(id, sender, endpoint):
+            if messages and self._starts_digest(id, sender, endpoint):
                 return
             if not await self._deliver(endpoint, sender, messages, end):
                 return
 
-    def _gathers(self, id: str, endpoint: Endpoint) -> bool:
+    def _awaits_digest(self, id: str, endpoint: Endpoint) -> bool:
         """Return whether an endpoint's digest is not due yet."""
-        due = self._gathering.get(id)
+        due = self._digest_due.get(id)
         if due is None or endpoint.failures or due <= self._loop.time():
             return False
         self._later(id, due - self._loop.time())
         return True
 
-    def _begins_to_gather(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
+    def _starts_digest(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
         """Start an endpoint's digest interval if none runs; return whether it was started."""
-        if not sender.every or endpoint.failures or self._gathering.pop(id, None) is not None:
+        if not sender.every or endpoint.failures or self._digest_due.pop(id, None) is not None:
             return False
-        self._gathering[id] = self._loop.time() + sender.every
+        self._digest_due[id] = self._loop.time() + sender.every
         self._later(id, sender.every)
         return True
 
     async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
         """Return the next messages that are wanted, and up to where there is nothing else."""
         read = await self._loop.run_in_executor(self._reading, self._following, endpoint)
-        wanted = [m for m in read.messages if endpoint.way.history or not m.history]
+        wanted = [m for m in read.messages if endpoint.channel.history or not m.history]
         return wanted, read.end
 
-    def _following(self, endpoint: Endpoint) -> Read:
-        way = endpoint.way
-        return following(self._pages, endpoint.subscription, endpoint.position, grouped=way.grouped)
+    def _following(self, endpoint: Endpoint) -> MessagePage:
+        channel = endpoint.channel
+        return following(
+            self._pages, endpoint.subscription, endpoint.position, grouped=channel.grouped
+        )
 
     async def _deliver(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
@@ -297,7 +299,7 @@ class Deliveries:
                 following = messages[begin + 1 : begin + 2]
                 if await self._is_put_aside(endpoint, sender, sent[0], following, outcome):
                     sent, outcome = [*sent, *following], Delivered()
-            if not self._settled(endpoint.id, outcome, sent):
+            if not self._record(endpoint.id, outcome, sent):
                 return False
             begin += len(sent)
             current = self._endpoints.get(endpoint.id)
@@ -317,7 +319,7 @@ class Deliveries:
         reached("sent")
         return outcome
 
-    def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
+    def _record(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
         """Record the outcome of a send; return whether the next messages can follow."""
         match outcome:
             case Delivered():
@@ -327,26 +329,28 @@ class Deliveries:
                 self._endpoints.update(id, lambda e: e.stopped(reason))
                 return False
             case Later(seconds):
-                self._endpoints.update(id, lambda e: e.held(outcome, self._pace.clock()))
+                self._endpoints.update(id, lambda e: e.held(outcome, self._retries.clock()))
                 self._later(id, seconds)
                 return False
             case Failed():
                 failed = self._endpoints.update(
                     id,
                     lambda e: e.failed(
-                        outcome, self._pace.clock(), random.random(), self._pace.schedule
+                        outcome, self._retries.clock(), random.random(), self._retries.schedule
                     ),
                 )
                 if failed is not None and failed.state == "disabled":
-                    self._bury(failed, sent, outcome.reason)
+                    self._add_dead_letters(failed, sent, outcome.reason)
                 elif failed is not None:
-                    self._later(id, (failed.next_try - self._pace.clock()) / SECOND)
+                    self._later(id, (failed.next_try - self._retries.clock()) / SECOND)
                 return False
 
-    def _bury(self, endpoint: Endpoint, messages: Sequence[Message], reason: str) -> None:
+    def _add_dead_letters(
+        self, endpoint: Endpoint, messages: Sequence[Message], reason: str
+    ) -> None:
         """Turn the messages on which an endpoint was disabled into dead letters."""
         for message in messages:
-            self._endpoints.put_aside(
+            self._endpoints.put_letter(
                 _letter(endpoint.id, message, endpoint.failures, reason, None)
             )
         self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
@@ -372,42 +376,41 @@ class Deliveries:
         if not isinstance(await self._send(endpoint, sender, following), Delivered):
             return False
         attempts = endpoint.failures + 1
-        wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
-        next_try = None if wait is None else self._pace.clock() + int(wait * SECOND)
-        self._endpoints.put_aside(_letter(endpoint.id, message, attempts, failed.reason, next_try))
+        wait = next_wait(attempts, failed.wait, random.random(), self._retries.schedule)
+        letter = _letter(endpoint.id, message, attempts, failed.reason, self._due(wait))
+        self._endpoints.put_letter(letter)
         return True
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
         """Retry the letters that are due."""
         for letter in self._endpoints.letters(endpoint.id):
-            if letter.next_try is None or letter.next_try > self._pace.clock() or self._stopping:
+            if letter.next_try is None or letter.next_try > self._retries.clock() or self._stopping:
                 continue
             message = await self._loop.run_in_executor(
                 self._reading, self._message, endpoint, letter
             )
             if message is None:
                 gone = "its documents are no longer kept"
-                self._endpoints.put_aside(replace(letter, next_try=None, reason=gone))
+                self._endpoints.put_letter(replace(letter, next_try=None, reason=gone))
                 continue
             outcome = await self._send(endpoint, sender, [message])
             if isinstance(outcome, Delivered):
-                self._endpoints.settle(letter)
+                self._endpoints.remove_letter(letter)
                 continue
             if isinstance(outcome, Later):
-                next_try = self._pace.clock() + int(outcome.seconds * SECOND)
-                self._endpoints.put_aside(replace(letter, next_try=next_try))
+                self._endpoints.put_letter(replace(letter, next_try=self._due(outcome.seconds)))
                 continue
             wait = None
             if isinstance(outcome, Failed):
-                args = letter.attempts + 1, outcome.wait, random.random(), self._pace.schedule
+                args = letter.attempts + 1, outcome.wait, random.random(), self._retries.schedule
                 wait = next_wait(*args)
-            self._endpoints.put_aside(
+            self._endpoints.put_letter(
                 replace(
                     letter,
-                    died=self._pace.clock(),
+                    died=self._retries.clock(),
                     attempts=letter.attempts + 1,
                     reason=outcome.reason,
-                    next_try=None if wait is None else self._pace.clock() + int(wait * SECOND),
+                    next_try=self._due(wait),
                 )
             )
 
@@ -419,17 +422,21 @@ class Deliveries:
             before=letter.last + 1,
             limit=letter.last - letter.position + 1,
         )
-        made = messages_of(page.matches, grouped=endpoint.way.grouped)
+        made = messages_of(page.matches, grouped=endpoint.channel.grouped)
         try:
             return next((one for one in made if one.id == letter.message), None)
         except StoreError:
             return None
 
+    def _due(self, wait: float | None) -> int | None:
+        """Return the time in ticks after so many seconds; None for never."""
+        return None if wait is None else self._retries.clock() + int(wait * SECOND)
+
     def _wait_for_letters(self, id: str) -> None:
         """Schedule the endpoint for when its next letter is due."""
         due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
         if due:
-            self._later(id, (min(due) - self._pace.clock()) / SECOND)
+            self._later(id, (min(due) - self._retries.clock()) / SECOND)
 
 
 def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:

@@ -17,11 +17,11 @@ from feeds.formats.times import SECOND
 from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.endpoint import (
+    Channel,
     Endpoint,
-    Hidden,
+    EndpointSecrets,
     Mail,
     State,
-    Way,
     Webhook,
     kind_of,
     read,
@@ -136,22 +136,22 @@ class Endpoints:
         with self._mutex:
             return sorted(self._letters.get(id, {}).values(), key=lambda one: one.position)
 
-    def hidden(self, id: str, now: int) -> Hidden:
+    def hidden(self, id: str, now: int) -> EndpointSecrets:
         """Return the secrets of an endpoint that are valid at a time in ticks."""
         kept = self._secrets.of(_key(id))
         found = [kept["secret"]] if "secret" in kept else []
         if "old" in kept and now < kept["until"]:
             found.append(kept["old"])
         endpoint = self._by_id.get(id)
-        plain = endpoint.way.url if endpoint and isinstance(endpoint.way, Webhook) else ""
-        return Hidden(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
+        plain = endpoint.channel.url if endpoint and isinstance(endpoint.channel, Webhook) else ""
+        return EndpointSecrets(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
     # -- Changing --------------------------------------------------------------------------
 
     def add(
         self,
         subscription: str,
-        way: Way,
+        channel: Channel,
         position: int,
         *,
         secret: str | None = None,
@@ -167,13 +167,13 @@ class Endpoints:
                     f"a subscription has at most {MOST} endpoints", hint="delete one first"
                 )
             id = f"ep_{randomness.token_hex(12)}"
-            if isinstance(way, Webhook):
+            if isinstance(channel, Webhook):
                 secret = secret or new_secret()
-                self._secrets.change({_key(id): {"url": way.url, "secret": secret}})
-                way = replace(way, url=shown(way.url))
+                self._secrets.change({_key(id): {"url": channel.url, "secret": secret}})
+                channel = replace(channel, url=shown(channel.url))
             else:
                 secret = None
-            endpoint = Endpoint(id, subscription, way, ticks(), position, state)
+            endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
             self._know(endpoint)
             self._changed.add(id)
         self.save()
@@ -225,21 +225,21 @@ class Endpoints:
         """Return whether a subscription that satisfies a predicate has confirmed a mail address."""
         with self._mutex:
             return any(
-                isinstance(one.way, Mail)
-                and one.way.to == to
+                isinstance(one.channel, Mail)
+                and one.channel.to == to
                 and one.state != "unconfirmed"
                 and wanted(one.subscription)
                 for one in self._by_id.values()
             )
 
-    def redirect(self, id: str, way: Way) -> Endpoint | None:
+    def redirect(self, id: str, channel: Channel) -> Endpoint | None:
         """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
         with self._mutex:
-            if isinstance(way, Webhook):
+            if isinstance(channel, Webhook):
                 kept = self._secrets.of(_key(id))
-                self._secrets.change({_key(id): {**kept, "url": way.url}})
-                way = replace(way, url=shown(way.url))
-            return self.update(id, lambda endpoint: replace(endpoint, way=way))
+                self._secrets.change({_key(id): {**kept, "url": channel.url}})
+                channel = replace(channel, url=shown(channel.url))
+            return self.update(id, lambda endpoint: replace(endpoint, channel=channel))
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove endpoints with their letters and secrets."""
@@ -263,7 +263,7 @@ class Endpoints:
             self._secrets.forget(_key(id))
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
+    def saves_blocked(self) -> Iterator[None]:
         """Block saves while the block runs, because it deletes rows of the same tables."""
         with self._writing:
             yield
@@ -277,14 +277,14 @@ class Endpoints:
 
     # -- Letters ---------------------------------------------------------------------------
 
-    def put_aside(self, letter: Letter) -> None:
+    def put_letter(self, letter: Letter) -> None:
         """Add or replace a letter; `save` makes it durable."""
         with self._mutex:
             if letter.endpoint in self._by_id:
                 self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
                 self._changed.add(letter.endpoint)
 
-    def settle(self, letter: Letter) -> None:
+    def remove_letter(self, letter: Letter) -> None:
         """Remove a letter that was delivered."""
         with self._mutex:
             self._letters.get(letter.endpoint, {}).pop(letter.message, None)
@@ -325,6 +325,6 @@ def _key(id: str) -> str:
 
 
 def _row(one: Endpoint) -> tuple[object, ...]:
-    way = kind_of(one.way), written(one.way)
+    channel = kind_of(one.channel), written(one.channel)
     rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
-    return (one.id, one.subscription, *way, *rest)
+    return (one.id, one.subscription, *channel, *rest)

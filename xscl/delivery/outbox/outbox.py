@@ -20,14 +20,14 @@ from xscl.delivery.channels.mail import MailSender, MailServer
 from xscl.delivery.channels.mail_confirmation import mail_code
 from xscl.delivery.channels.sender import Sender
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Delivered, Endpoint, File, Mail, State, Way, Webhook
-from xscl.delivery.listeners import Listening
+from xscl.delivery.endpoint import Channel, Delivered, Endpoint, File, Mail, State, Webhook
+from xscl.delivery.listeners import ListenerReader
 from xscl.delivery.message import owner_of
-from xscl.delivery.notifier import Bells
-from xscl.delivery.outbox.deliveries import Deliveries, Pace
+from xscl.delivery.notifier import Notifier
+from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
-from xscl.delivery.syndication.syndicated_feed import Changes
+from xscl.delivery.syndication.syndicated_feed import ModificationTimes
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.limiter import DailyQuota
@@ -37,45 +37,45 @@ from xscl.subscriptions.matches import Matches
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class DeliverySettings:
     """Settings of the channels: folder of files, mail server, webhooks, retries."""
 
     files: Path
     mail: MailServer | None = None
     posting: Posting = field(default_factory=Posting)
-    pace: Pace = field(default_factory=Pace)
+    pace: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 class Outbox:
     """Delivers matches to listeners and endpoints between `start` and `close`."""
 
-    def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
+    def __init__(self, engine: Engine, secrets: Secrets, settings: DeliverySettings) -> None:
         self._engine = engine
-        self._ways = ways
+        self._settings = settings
         self.pages = engine.host.log.pages()
-        self.bells = Bells()
+        self.notifier = Notifier()
         own = engine.host.connect()
         self.endpoints = Endpoints(own, secrets)
         self.addresses = SecretAddresses(engine.host.connect())
-        self.listening = Listening(self.pages, generations_of(own))
-        self.changes = Changes()
+        self.listening = ListenerReader(self.pages, generations_of(own))
+        self.changes = ModificationTimes()
         self.mails = DailyQuota[int]()
         self.codes = DailyQuota[tuple[int, str]]()
         self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._ending = threading.Event()
         self._deliveries = Deliveries(
-            self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
+            self.pages, self.endpoints, self.notifier, self._sender, self.stream_of, settings.pace
         )
 
     @property
     def mail(self) -> MailServer | None:
         """The outgoing mail server, or None."""
-        return self._ways.mail
+        return self._settings.mail
 
     @property
     def posting(self) -> Posting:
         """Settings of webhooks."""
-        return self._ways.posting
+        return self._settings.posting
 
     def start(self) -> None:
         """Start delivering; remove secret addresses of subscriptions that are gone."""
@@ -88,11 +88,11 @@ class Outbox:
         """Wait until everything that can be delivered now is, or until the event is set."""
         self._deliveries.finish(stopping)
 
-    def begin_to_end(self) -> None:
+    def begin_shutdown(self) -> None:
         """Disconnect all listeners and start no more deliveries; `close` waits for the rest."""
         self._ending.set()
-        self.bells.ring_all()
-        self._deliveries.begin_to_stop()
+        self.notifier.notify_all()
+        self._deliveries.begin_shutdown()
 
     @property
     def is_ending(self) -> bool:
@@ -112,14 +112,14 @@ class Outbox:
         """Notify receivers of the matches of a push; called in its thread, does not block."""
         if matches.last:
             self.listening.tell(matches.last)
-            self.bells.ring(matches.streams)
+            self.notifier.notify(matches.streams)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription from the engine and stop its deliveries.
 
         The engine deletes rows of the delivery tables, so saves are blocked meanwhile.
         """
-        with self.endpoints.holding():
+        with self.endpoints.saves_blocked():
             removed = self._engine.unsubscribe(name, cascade=cascade)
             self._deliveries.forget(self.endpoints.remove_of(removed))
             self.addresses.remove_of(removed)
@@ -130,7 +130,7 @@ class Outbox:
     def deliver(
         self,
         subscription: str,
-        way: Way,
+        channel: Channel,
         *,
         after: int | None = None,
         secret: str | None = None,
@@ -139,7 +139,7 @@ class Outbox:
         """Create an endpoint for matches after a position (default: newest), with its secret."""
         now = self.pages.position()
         endpoint, secret = self.endpoints.add(
-            subscription, way, now if after is None else after, secret=secret, state=state
+            subscription, channel, now if after is None else after, secret=secret, state=state
         )
         self._deliveries.follow(endpoint)
         return endpoint, secret
@@ -150,7 +150,7 @@ class Outbox:
 
     def mail_code(self, id: str, to: str) -> bool:
         """Mail a new code for an unconfirmed endpoint; return whether the server accepted it."""
-        mail = self._ways.mail
+        mail = self._settings.mail
         if mail is None:
             return False
         return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
@@ -174,7 +174,7 @@ class Outbox:
         count = 0
         for letter in self.endpoints.letters(id):
             if message in (None, letter.message):
-                self.endpoints.put_aside(replace(letter, next_try=0))
+                self.endpoints.put_letter(replace(letter, next_try=0))
                 count += 1
         self.endpoints.save()
         self._deliveries.wake(id)
@@ -187,17 +187,17 @@ class Outbox:
 
     def _sender(self, endpoint: Endpoint) -> Sender:
         """Return the sender for an endpoint's channel."""
-        match endpoint.way:
+        match endpoint.channel:
             case Webhook():
                 return WebhookSender(
-                    lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
+                    lambda now: self.endpoints.hidden(endpoint.id, now), self._settings.posting
                 )
             case Mail(to, every):
                 user = owner_of(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
-                return MailSender(self._ways.mail, to, every, counted, back)
+                return MailSender(self._settings.mail, to, every, counted, back)
             case File(name):
-                return FileSender(self._ways.files / name)
+                return FileSender(self._settings.files / name)
 
     def has(self, subscription: Subscription) -> bool:
         """Return whether a subscription still exists and was not replaced under its name."""

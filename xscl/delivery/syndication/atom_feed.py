@@ -10,14 +10,14 @@ from typing import Any
 from lxml import etree
 
 from xscl.delivery.message import Message, moment
-from xscl.delivery.syndication.syndicated_feed import Feed, entry_id
+from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
 
 MEDIA_TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 _PREFIXES: dict[Any, str] = {None: _NAMESPACE}
 
 
-def atom(feed: Feed) -> bytes:
+def atom(feed: FeedPage) -> bytes:
     """Render a feed page as Atom."""
     root = etree.Element(f"{{{_NAMESPACE}}}feed", nsmap=_PREFIXES)
     _add(root, "id", feed.id)

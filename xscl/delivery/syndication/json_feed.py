@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from xscl.delivery.message import Message, moment
-from xscl.delivery.syndication.syndicated_feed import Feed, entry_id
+from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
 
 MEDIA_TYPE = "application/feed+json"
 
 
-def json_feed(feed: Feed) -> bytes:
+def json_feed(feed: FeedPage) -> bytes:
     """Render a feed page as JSON Feed."""
     page: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 
 from xscl.delivery.message import Message
-from xscl.delivery.message_reader import Latest
+from xscl.delivery.message_reader import LatestMessages
 
 PAGE = 50
 """Entries of a page."""
@@ -23,7 +23,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class FeedPage:
     """A page of a feed with its own address and those of the first and the next older page."""
 
     name: str
@@ -36,15 +36,19 @@ class Feed:
 
 
 def feed_of(
-    known: str, shown: str, latest: Latest, before: int | None, page: Callable[[int | None], str]
-) -> Feed:
+    known: str,
+    shown: str,
+    latest: LatestMessages,
+    before: int | None,
+    page: Callable[[int | None], str],
+) -> FeedPage:
     """Return a page of a subscription's feed; `known` is its engine name, `shown` the owner's.
 
     `page` returns the address of the page before a position.
     """
     entries = latest.messages
     older = page(entries[-1].position) if latest.more and entries else None
-    return Feed(
+    return FeedPage(
         shown, _urn(f"feed {known}"), page(before), page(None), older, latest.clock, entries
     )
 
@@ -54,14 +58,14 @@ def entry_id(message: Message) -> str:
     return _in_groups(message.id)
 
 
-def etag(feed: Feed) -> str:
+def etag(feed: FeedPage) -> str:
     """Return a hash of the page's entries and links."""
     ids = [entry.id for entry in feed.entries]
     told = " ".join([feed.id, feed.url, feed.older or "", *ids])
     return '"' + hashlib.blake2b(told.encode(), digest_size=12).hexdigest() + '"'
 
 
-class Changes:
+class ModificationTimes:
     """Last-Modified times in seconds of the feed pages that this process has served.
 
     The time at which a match was found is not stored.  A page therefore counts as modified when it

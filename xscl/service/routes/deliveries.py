@@ -16,7 +16,7 @@ from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
-from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, kind_of
+from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook, kind_of
 from xscl.delivery.message import moment, owner_of
 from xscl.delivery.outbox.endpoints import Letter
 from xscl.language.parser import parse_window
@@ -217,13 +217,13 @@ def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeE
     secret = new.secret if isinstance(new, NewWebhook) else None
     if secret is not None and not is_secret(secret):
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
-    way = _way(here, who, new)
+    channel = _channel(here, who, new)
     _refuse_ahead(here, new.after)
     with here.endpoints_lock:
         _refuse_many(here, who)
-        state: State = "active" if _is_confirmed(here, who, way) else "unconfirmed"
+        state: State = "active" if _is_confirmed(here, who, channel) else "unconfirmed"
         endpoint, made = here.outbox.deliver(
-            known, way, after=new.after, secret=secret, state=state
+            known, channel, after=new.after, secret=secret, state=state
         )
     if endpoint.state == "unconfirmed":
         try:
@@ -253,17 +253,17 @@ def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownE
     endpoint = _existing(here, who, name, id)
     if endpoint.state == "unconfirmed" and changes.state is not None:
         raise _unconfirmed()
-    history = endpoint.way.history if changes.history is None else changes.history
-    grouped = endpoint.way.grouped if changes.grouped is None else changes.grouped
-    way = replace(endpoint.way, history=history, grouped=grouped)
+    history = endpoint.channel.history if changes.history is None else changes.history
+    grouped = endpoint.channel.grouped if changes.grouped is None else changes.grouped
+    channel = replace(endpoint.channel, history=history, grouped=grouped)
     if changes.url is not None:
-        if not isinstance(way, Webhook):
+        if not isinstance(channel, Webhook):
             raise _wrong("url", "only a webhook has an address that can be changed")
         _check(here, who, changes.url)
-        way = replace(way, url=changes.url)
-        here.outbox.endpoints.redirect(id, way)
-    elif way != endpoint.way:
-        here.outbox.endpoints.update(id, lambda one: replace(one, way=way))
+        channel = replace(channel, url=changes.url)
+        here.outbox.endpoints.redirect(id, channel)
+    elif channel != endpoint.channel:
+        here.outbox.endpoints.update(id, lambda one: replace(one, channel=channel))
     transition = {"active": Endpoint.resumed, "paused": Endpoint.paused, None: _same}
     changed = here.outbox.change(id, transition[changes.state])
     if changed is None:
@@ -280,7 +280,7 @@ def delete(name: Name, id: Id, here: Here, who: Who) -> None:
 @router.post("/{id}:rotate", summary="Replace the secret of a webhook")
 def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
     """Both secrets sign for a day, so that a receiver can be changed meanwhile."""
-    if not isinstance(_existing(here, who, name, id).way, Webhook):
+    if not isinstance(_existing(here, who, name, id).channel, Webhook):
         raise _wrong("id", "only a webhook has a secret")
     return Secret(secret=here.outbox.endpoints.rotate(id))
 
@@ -335,7 +335,7 @@ def _existing(here: Installation, who: Account, name: str, id: str) -> Endpoint:
     return endpoint
 
 
-def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Way:
+def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
     """Return what is asked for; raises Problem where it cannot be."""
     match new:
         case NewWebhook():
@@ -401,17 +401,17 @@ def _check(here: Installation, who: Account, url: str) -> None:
         raise refused_address(who, found)
 
 
-def _is_confirmed(here: Installation, who: Account, way: Way) -> bool:
+def _is_confirmed(here: Installation, who: Account, channel: Channel) -> bool:
     """Whether messages may go out at once: not to a mail address that may be a stranger's."""
-    if who.is_operator or not isinstance(way, Mail):
+    if who.is_operator or not isinstance(channel, Mail):
         return True
-    return here.outbox.endpoints.has_confirmed(way.to, lambda known: who.own(known) is not None)
+    return here.outbox.endpoints.has_confirmed(channel.to, lambda known: who.own(known) is not None)
 
 
 def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
-    assert isinstance(endpoint.way, Mail)
-    outbox, to = here.outbox, endpoint.way.to
+    assert isinstance(endpoint.channel, Mail)
+    outbox, to = here.outbox, endpoint.channel.to
     user = owner_of(endpoint.subscription)
     key = user, to.casefold()
     with here.confirming.hold(who.number):
@@ -455,9 +455,9 @@ def _same(endpoint: Endpoint) -> Endpoint:
 def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         id=endpoint.id,
-        kind=kind_of(endpoint.way),
+        kind=kind_of(endpoint.channel),
         state=endpoint.state,
-        to=asdict(endpoint.way),
+        to=asdict(endpoint.channel),
         position=endpoint.position,
         failures=endpoint.failures,
         next_try=moment(endpoint.next_try) if endpoint.next_try else None,

@@ -117,7 +117,7 @@ def take(
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
     if time is None:
         here.engine.host.catalog.declare_live(known)
-    (taken,) = here.intake.bring([document], is_timed=is_timed)
+    (taken,) = here.intake.append([document], is_timed=is_timed)
     return Taken(id=given, stream=stream, timestamp=taken.timestamp)
 
 
@@ -130,7 +130,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
             XsclError
         ):  # it is told what is wrong, whether there is room to keep it or not
             here.usage.do(who, 1)
-            here.intake.bring([document])
+            here.intake.append([document])
         raise
 
 

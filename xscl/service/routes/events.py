@@ -30,7 +30,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from xscl.delivery.listeners import Wish, event
+from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
@@ -97,10 +97,10 @@ async def of_one(
     the newest match is refused.
     """
     one = existing(here, who, name)
-    wish = Wish((one.number, grouped), one=one, grouped=grouped)
+    query = ListenerQuery((one.number, grouped), one=one, grouped=grouped)
     begin = await _begin(last_event_id or after, here.outbox)
     place = _slot(here, who)
-    return EventStream(here.outbox, wish, begin, standing=standing, place=place)
+    return EventStream(here.outbox, query, begin, standing=standing, place=place)
 
 
 @router.get(
@@ -121,10 +121,10 @@ async def of_all(
     If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
     the newest match is refused.
     """
-    wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
+    query = ListenerQuery(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
     begin = await _begin(last_event_id or after, here.outbox)
     place = _slot(here, who)
-    return EventStream(here.outbox, wish, begin, standing=standing, place=place)
+    return EventStream(here.outbox, query, begin, standing=standing, place=place)
 
 
 def _slot(here: Installation, who: Account) -> AbstractContextManager[None]:
@@ -139,21 +139,21 @@ def _mine(who: Account) -> Callable[[Subscription], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StartPoint:
     """Where a listener begins, and the events that it is sent first."""
 
     place: Place
     told: tuple[bytes, ...] = ()
 
 
-async def _begin(given: str | None, outbox: Outbox) -> Beginning:
+async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
     """Return after which place to begin: the one that is given, or the last one there is.
 
     Raises Problem for an id that is none, or that is ahead of the newest position.
     """
     listening = outbox.listening
     if given is None:
-        return Beginning((listening.position, LAST))
+        return StartPoint((listening.position, LAST))
     found = _PLACE.fullmatch(given)
     if found is None:
         raise unprocessable(
@@ -173,28 +173,28 @@ async def _begin(given: str | None, outbox: Outbox) -> Beginning:
         )
     if begin[0] < span.forgotten:
         begin = span.forgotten, LAST
-        return Beginning(begin, (*told, _gap(outbox, begin)))
-    return Beginning(begin, told)
+        return StartPoint(begin, (*told, _gap(outbox, begin)))
+    return StartPoint(begin, told)
 
 
 def _restored(outbox: Outbox, place: Place) -> bytes:
     """Return the event for a listener of before a restore, who goes on from a place."""
     reason = "the service was put back from a backup; matches may come again, under their ids"
-    return _told(outbox, place, "restored", reason)
+    return _notice(outbox, place, "restored", reason)
 
 
 def _gap(outbox: Outbox, place: Place) -> bytes:
     """Return the event for a listener whose next matches may have been dropped up to a place."""
     reason = "matches up to this position are no longer kept; some may not have been sent"
-    return _told(outbox, place, "gap", reason)
+    return _notice(outbox, place, "gap", reason)
 
 
-def _told(outbox: Outbox, place: Place, name: str, reason: str) -> bytes:
+def _notice(outbox: Outbox, place: Place, name: str, reason: str) -> bytes:
     data = {"code": name, "reason": reason, "position": place[0]}
     return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))
 
 
-class _Away(Exception):
+class _Disconnect(Exception):
     """The listener has gone, or has to go; the reason is for it to read."""
 
     def __init__(self, code: str = "", reason: str = "") -> None:
@@ -210,8 +210,8 @@ class EventStream(Response):
     def __init__(
         self,
         outbox: Outbox,
-        wish: Wish,
-        begin: Beginning,
+        query: ListenerQuery,
+        begin: StartPoint,
         patience: Patience | None = None,
         standing: Callable[[], bool] = lambda: True,
         *,
@@ -220,9 +220,9 @@ class EventStream(Response):
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._outbox = outbox
-        self._wish = wish
+        self._query = query
         self._place = begin.place
-        self._told = begin.told
+        self._preamble = begin.told
         self._held = place or nullcontext()
         self._patience = patience or Patience()
         self._slow = False
@@ -248,42 +248,42 @@ class EventStream(Response):
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(bell.set)
 
-        stream = None if self._wish.one is None else self._wish.one.qid
-        take_away = self._outbox.bells.hang(ring, stream)
+        stream = None if self._query.one is None else self._query.one.qid
+        unregister = self._outbox.notifier.register(ring, stream)
         gone = loop.create_task(_gone(receive, bell))
         try:
-            await self._give(send, f"retry: {self._patience.again}\n\n".encode())
-            for one in self._told:
-                await self._give(send, one)
+            await self._send(send, f"retry: {self._patience.again}\n\n".encode())
+            for one in self._preamble:
+                await self._send(send, one)
             while not gone.done():
-                await self._give_what_is_there(send, bell)
+                await self._send_new_pages(send, bell)
                 await self._wait(send, bell)
-        except _Away as away:
-            await self._say_goodbye(send, away)
+        except _Disconnect as away:
+            await self._send_closed(send, away)
         finally:
-            take_away()
+            unregister()
             gone.cancel()
 
-    async def _give_what_is_there(self, send: Send, bell: asyncio.Event) -> None:
+    async def _send_new_pages(self, send: Send, bell: asyncio.Event) -> None:
         """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""
         while True:
             bell.clear()
             if not self._standing():
-                raise _Away("unauthorized", "the token was revoked, or is over")
+                raise _Disconnect("unauthorized", "the token was revoked, or is over")
             try:
-                heard = await self._outbox.listening.after(self._wish, self._place)
+                page = await self._outbox.listening.after(self._query, self._place)
             except UnknownSubscription:
-                raise _Away("removed", "the subscription was removed") from None
+                raise _Disconnect("removed", "the subscription was removed") from None
             except StoreError as error:
-                raise _Away("unavailable", f"matches cannot be read now: {error}") from None
-            for one in heard.events:
-                await self._give(send, one)
-            unchanged = heard.place == self._place
-            self._place = heard.place
-            if unchanged or not heard.events or bell.is_set():
+                raise _Disconnect("unavailable", f"matches cannot be read now: {error}") from None
+            for one in page.events:
+                await self._send(send, one)
+            unchanged = page.place == self._place
+            self._place = page.place
+            if unchanged or not page.events or bell.is_set():
                 return
 
-    async def _give(self, send: Send, data: bytes) -> None:
+    async def _send(self, send: Send, data: bytes) -> None:
         """Send something, which the listener has to take within some time."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -292,12 +292,12 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             _log.info("a listener took nothing for %g s", self._patience.taking)
-            raise _Away from None
+            raise _Disconnect from None
         self._slow = self._slow or loop.time() - began > self._patience.slow
         if self._slow and self._outbox.listening.position - self._place[0] > self._patience.behind:
-            raise _Away("too_slow", "matches come faster than you take them")
+            raise _Disconnect("too_slow", "matches come faster than you take them")
         if self._outbox.is_ending:
-            raise _Away("stopping", "the service is stopping")
+            raise _Disconnect("stopping", "the service is stopping")
 
     async def _wait(self, send: Send, bell: asyncio.Event) -> None:
         """Wait until somebody rings; meanwhile say now and then that the connection is alive."""
@@ -306,13 +306,13 @@ class EventStream(Response):
                 async with asyncio.timeout(self._patience.heartbeat):
                     await bell.wait()
             except TimeoutError:
-                await self._give(send, b": \n\n")
-                if self._wish.one is not None and not self._outbox.has(self._wish.one):
-                    raise _Away("removed", "the subscription was removed") from None
+                await self._send(send, b": \n\n")
+                if self._query.one is not None and not self._outbox.has(self._query.one):
+                    raise _Disconnect("removed", "the subscription was removed") from None
         if self._outbox.is_ending:
-            raise _Away("stopping", "the service is stopping")
+            raise _Disconnect("stopping", "the service is stopping")
 
-    async def _say_goodbye(self, send: Send, away: _Away) -> None:
+    async def _send_closed(self, send: Send, away: _Disconnect) -> None:
         """Tell the listener why it has to go, if it still listens."""
         data = json.dumps({"code": away.code, "reason": str(away)}).encode()
         last = event("closed", data) if away.code else b""

@@ -16,7 +16,7 @@ from xscl.service.document_bindings import spooled, witness
 from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import unprocessable
-from xscl.service.resolving import Resolved
+from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, existing, written
 from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
 from xscl.service.subscribing import refuse_bare
@@ -218,7 +218,7 @@ def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> 
         return Explanation(text=who.shown(here.engine.explain(query, sql=sql, seen=seen)))
 
 
-def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolved]:
+def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
     """Return what the engine is asked: the name of a subscription, or a query as it is resolved."""
     if (asked.query is None) == (asked.subscription is None):
         raise unprocessable(
@@ -226,11 +226,11 @@ def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolve
         )
     if asked.subscription is not None:
         found = existing(here, who, asked.subscription)
-        return found.name, Resolved(found.query, written(here, who, found))
+        return found.name, ResolvedQuery(found.query, written(here, who, found))
     resolved = here.resolver.resolve(who, asked.query or "")
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
     text = f"{resolved.text} "
-    return text, Resolved(text, resolved.written, resolved.prefix, resolved.insertions)
+    return text, ResolvedQuery(text, resolved.written, resolved.prefix, resolved.insertions)
 
 
 def _document(here: Installation, who: Account, name: str) -> str:

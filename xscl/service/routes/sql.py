@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
-from xscl.service.sql import Answer, Form, Limits, Viewer
+from xscl.service.sql import Form, Limits, QueryResult, Viewer
 from xscl.service.sql.examples import EXAMPLES
 from xscl.service.sql.limits import AsOf
 from xscl.time_format import written
@@ -138,7 +138,7 @@ def _as_of(of: AsOf) -> dict[str, Any]:
     return asdict(of) | {"clock": clock, "taken": written(of.taken)}
 
 
-def _document(answer: Answer) -> bytes:
+def _document(answer: QueryResult) -> bytes:
     """Return an answer as JSON; its rows are so already."""
     head = {
         "columns": [asdict(column) for column in answer.columns],

@@ -19,7 +19,7 @@ from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import empty_list, not_found
 from xscl.service.rows import read_rows
 from xscl.service.subscribing import (
-    Wanted,
+    SubscriptionRequest,
     registered,
     subscribe_all,
     unsubscribe,
@@ -166,7 +166,7 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
         return await read_rows(request, lambda rows: _import(here, who, rows))
 
 
-def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
+def _import(here: Installation, who: Account, rows: list[SubscriptionRequest]) -> Imported:
     if not rows:
         raise empty_list(
             'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
@@ -186,7 +186,7 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
 
     It sees the documents that arrive from now on, or from `since` on.
     """
-    wanted = Wanted(name, new.query, new.updates, new.language, new.since)
+    wanted = SubscriptionRequest(name, new.query, new.updates, new.language, new.since)
     quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
     found, is_new = await registered(here, who, wanted, quick=quick)
     if not is_new:

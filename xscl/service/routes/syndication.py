@@ -22,7 +22,7 @@ from xscl.delivery.syndication import atom_feed, json_feed
 from xscl.delivery.syndication.secret_addresses import Address
 from xscl.delivery.syndication.syndicated_feed import (
     PAGE,
-    Feed,
+    FeedPage,
     etag,
     feed_of,
     http_date,
@@ -205,7 +205,7 @@ def _answer(
     return Response(body, headers=headers, media_type=f"{kind}; charset=utf-8")
 
 
-def _written(feed: Feed, form: Format) -> tuple[bytes, str]:
+def _written(feed: FeedPage, form: Format) -> tuple[bytes, str]:
     match form:
         case "atom":
             return atom_feed.atom(feed), atom_feed.MEDIA_TYPE

@@ -9,8 +9,8 @@ sets its own limits, lets `check` verify that the query is one SELECT over publi
 writes rows by `formats`.  `sql_service` is the service's side.
 """
 
-from xscl.service.sql.limits import Answer, Form, Limits
+from xscl.service.sql.limits import Form, Limits, QueryResult
 from xscl.service.sql.sql_service import UserSql
 from xscl.service.sql.viewer import OPERATOR, Viewer
 
-__all__ = ["OPERATOR", "Answer", "Form", "Limits", "UserSql", "Viewer"]
+__all__ = ["OPERATOR", "Form", "Limits", "QueryResult", "UserSql", "Viewer"]

@@ -14,7 +14,13 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from xscl.service.sql.errors import NotAllowed, NotSelect, Refused, TooLong, UnknownRelation
+from xscl.service.sql.errors import (
+    NotAllowed,
+    NotSelect,
+    QueryRefused,
+    QueryTooLong,
+    UnknownRelation,
+)
 
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 _TABLES = {
@@ -42,14 +48,14 @@ _LIST = "the relation 'relations' lists what there is, with all columns"
 
 
 def check(question: str, tree: str, known: Collection[str]) -> frozenset[str]:
-    """Return the relations that a query reads, in lower case; raises Refused.
+    """Return the relations that a query reads, in lower case; raises QueryRefused.
 
     `tree` is the result of DuckDB's `json_serialize_sql`, `known` are the public relations.
     """
     try:
         parsed = json.loads(tree)
     except RecursionError:
-        raise TooLong("the question is nested too deeply") from None
+        raise QueryTooLong("the question is nested too deeply") from None
     if parsed["error"]:
         raise _unparsed(question, parsed)
     statements = parsed["statements"]
@@ -127,7 +133,7 @@ def _table(question: str, node: dict[str, Any]) -> str:
     return str(path[0]).lower()
 
 
-def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> Refused:
+def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> QueryRefused:
     name = str(node["table_name"])
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), lower, n=3)
@@ -136,26 +142,26 @@ def _unknown(question: str, node: dict[str, Any], known: Collection[str]) -> Ref
     return _at(UnknownRelation, question, node, f"there is no relation {shown!r}", hint)
 
 
-def _unparsed(question: str, parsed: dict[str, Any]) -> Refused:
+def _unparsed(question: str, parsed: dict[str, Any]) -> QueryRefused:
     """Return the error of a query that DuckDB cannot parse, or that is no SELECT."""
     message = str(parsed.get("error_message", ""))
     if parsed.get("error_type") == "not implemented":
         return NotSelect(_SELECT, hint=_READ_ONLY)
     if "depth limit" in message:
-        return TooLong("the question is nested too deeply")
+        return QueryTooLong("the question is nested too deeply")
     place = str(parsed.get("position", ""))
     if place.isdigit():
-        return Refused.at(int(place), question, message)
-    return Refused(message)
+        return QueryRefused.at(int(place), question, message)
+    return QueryRefused(message)
 
 
 def _at(
-    kind: type[Refused],
+    kind: type[QueryRefused],
     question: str,
     node: dict[str, Any],
     message: str,
     hint: str | None = None,
-) -> Refused:
+) -> QueryRefused:
     place = node.get("query_location", -1)
     if isinstance(place, int) and 0 <= place <= len(question) * 4:
         return kind.at(place, question, message, hint)

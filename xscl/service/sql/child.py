@@ -25,8 +25,8 @@ import pyarrow as pa
 from templates.registry.registry import graph_of, r_t
 from xscl.inspection.relations import PUBLIC, VIEWS, no_output, r_out_view, r_t_view
 from xscl.service.sql.check import check
-from xscl.service.sql.errors import NotSelect, Refused, TooLarge, as_data
-from xscl.service.sql.formats import Written, expressions
+from xscl.service.sql.errors import NotSelect, QueryRefused, TooLarge, as_data
+from xscl.service.sql.formats import ResultWriter, expressions
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
 
@@ -50,7 +50,7 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
     try:
         head, body = _answered(connection, request, limits, snapshot)
         head["seconds"] = round(time.monotonic() - began, 4)
-    except Refused as error:
+    except QueryRefused as error:
         head, body = {"error": as_data(error)}, b""
     except MemoryError:
         head, body = {"error": as_data(TooLarge(_NO_MEMORY))}, b""
@@ -248,7 +248,7 @@ def _run(
     if len(names) > limits.columns:
         raise TooLarge(f"{len(names):,} columns are more than {limits.columns:,}")
     reader = relation.project(expressions(types, form)).to_arrow_reader(_BATCH)
-    written = Written(names, types, form, rows, limits.size)
+    written = ResultWriter(names, types, form, rows, limits.size)
     for batch in reader:
         if not written.take(batch):
             break
@@ -260,7 +260,7 @@ def _run(
     return head, written.body(reader.schema)
 
 
-def _told(question: str, error: duckdb.Error | OSError) -> Refused:
+def _told(question: str, error: duckdb.Error | OSError) -> QueryRefused:
     """Map an error of DuckDB to one for the user."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]
@@ -270,7 +270,7 @@ def _told(question: str, error: duckdb.Error | OSError) -> Refused:
         return TooLarge("the question is nested too deeply")
     message = message.removeprefix("Error: ")
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), None)
-    return Refused(message, hint=hint)
+    return QueryRefused(message, hint=hint)
 
 
 def limits_as_data(limits: Limits) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 from xscl.errors import SqlError
 
 
-class Refused(SqlError):
+class QueryRefused(SqlError):
     """A query failed; `line` and `column` count from 1 if there is a position."""
 
     def __init__(
@@ -34,65 +34,65 @@ class Refused(SqlError):
         self.column = column
 
     @classmethod
-    def at(cls, offset: int, question: str, message: str, hint: str | None = None) -> Refused:
+    def at(cls, offset: int, question: str, message: str, hint: str | None = None) -> QueryRefused:
         """Return the error at an offset in bytes, as DuckDB counts."""
         before = question.encode()[:offset].decode("utf-8", "ignore")
         line = before.count("\n") + 1
         return cls(message, hint=hint, line=line, column=len(before) - before.rfind("\n"))
 
 
-class NotSelect(Refused):
+class NotSelect(QueryRefused):
     """The text is not a single SELECT."""
 
     code = "sql_not_select"
 
 
-class NotAllowed(Refused):
+class NotAllowed(QueryRefused):
     """The query uses something that is not public."""
 
     code = "sql_not_allowed"
 
 
-class UnknownRelation(Refused):
+class UnknownRelation(QueryRefused):
     """No relation has that name."""
 
     code = "sql_unknown_relation"
 
 
-class TooLong(Refused):
+class QueryTooLong(QueryRefused):
     """The text is too long, or nested too deeply."""
 
     code = "sql_too_complex"
 
 
-class TooLarge(Refused):
+class TooLarge(QueryRefused):
     """The result, or the memory for it, is too large."""
 
     code = "sql_too_large"
 
 
-class TooSlow(Refused):
+class TooSlow(QueryRefused):
     """The query exceeded its time limit."""
 
     code = "sql_timeout"
 
 
-class Busy(Refused):
+class Busy(QueryRefused):
     """Too many concurrent queries."""
 
     code = "sql_busy"
 
 
-class Unavailable(Refused):
+class Unavailable(QueryRefused):
     """No query can be run now."""
 
     code = "sql_unavailable"
 
 
-_KINDS = {kind.code: kind for kind in Refused.__subclasses__()}
+_KINDS = {kind.code: kind for kind in QueryRefused.__subclasses__()}
 
 
-def as_data(error: Refused) -> dict[str, Any]:
+def as_data(error: QueryRefused) -> dict[str, Any]:
     """Serialize an error for another process."""
     return {
         "code": error.code,
@@ -103,7 +103,7 @@ def as_data(error: Refused) -> dict[str, Any]:
     }
 
 
-def from_data(data: dict[str, Any]) -> Refused:
+def from_data(data: dict[str, Any]) -> QueryRefused:
     """Deserialize an error of another process."""
-    kind = _KINDS.get(data["code"], Refused)
+    kind = _KINDS.get(data["code"], QueryRefused)
     return kind(data["message"], hint=data["hint"], line=data["line"], column=data["column"])

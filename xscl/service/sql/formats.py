@@ -57,7 +57,7 @@ def _expression(column: str, kind: str, form: Form) -> str:
     return column if plain else f"CAST({column} AS VARCHAR)"
 
 
-class Written:
+class ResultWriter:
     """A result under construction, limited to a number of rows and of bytes.
 
     `take` returns whether there is room for more.

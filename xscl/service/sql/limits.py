@@ -62,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """Rows, written in a form; `truncated` says that there are more.
 
     As JSON the body is an array of rows, and a row an array of values.

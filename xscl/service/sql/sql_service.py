@@ -28,15 +28,15 @@ from xscl.service.sql.child import BEGUN, limits_as_data
 from xscl.service.sql.errors import (
     Busy,
     NotSelect,
-    Refused,
+    QueryRefused,
+    QueryTooLong,
     TooLarge,
-    TooLong,
     TooSlow,
     Unavailable,
     from_data,
 )
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import Answer, AsOf, Form, Limits, columns_of
+from xscl.service.sql.limits import AsOf, Form, Limits, QueryResult, columns_of
 from xscl.service.sql.snapshot import Snapshot, publish
 from xscl.service.sql.viewer import OPERATOR, Viewer
 
@@ -109,13 +109,13 @@ class UserSql:
         *,
         form: Form = Form.JSON,
         rows: int | None = None,
-    ) -> Answer:
-        """Run a query and return at most `rows` rows; raises a subclass of Refused."""
+    ) -> QueryResult:
+        """Run a query and return at most `rows` rows; raises a subclass of QueryRefused."""
         limits = self.limits
         _check_text(question, limits)
         rows = limits.rows if rows is None else rows
         if not 1 <= rows <= limits.most_rows:
-            raise Refused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
+            raise QueryRefused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
         with self._turn(viewer):
             request = {"question": question, "form": form, "rows": rows}
             with self._published(viewer) as (descriptor, as_of):
@@ -125,7 +125,7 @@ class UserSql:
             raise Unavailable("the question could not be answered", hint="the log says why")
         if "error" in head:
             raise from_data(head["error"])
-        return Answer(
+        return QueryResult(
             columns_of(head["columns"]),
             head["count"],
             head["truncated"],
@@ -276,7 +276,7 @@ class _ForkServer:
 
 def _check_text(question: str, limits: Limits) -> None:
     if len(question) > limits.text:
-        raise TooLong(
+        raise QueryTooLong(
             f"the question has {len(question):,} characters, more than {limits.text:,}",
         )
     if "\0" in question:

@@ -15,9 +15,9 @@ from xscl.errors import XsclError
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem, unprocessable
 from xscl.service.routes import deliveries
-from xscl.web.problems import PageRoute, told
+from xscl.web.problems import PageRoute, problem_text
 from xscl.web.rendering import page
-from xscl.web.views.subscriptions import Given, show
+from xscl.web.views.subscriptions import DeliveryForm, show
 
 router = APIRouter(prefix="/subscriptions/endpoint", route_class=PageRoute, include_in_schema=False)
 
@@ -39,12 +39,14 @@ def add(
     every: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """Deliver the matches somewhere; the secret of a webhook is shown this once."""
-    given = Given(kind, to.strip(), every)
+    given = DeliveryForm(kind, to.strip(), every)
     try:
         made = deliveries.make(name, here, who, _wanted(given))
     except (Problem, XsclError) as error:
         status = error.status if isinstance(error, Problem) else HTTPStatus.UNPROCESSABLE_ENTITY
-        return show(request, here, who, name, status=status, wrong=told(error, who), given=given)
+        return show(
+            request, here, who, name, status=status, wrong=problem_text(error, who), given=given
+        )
     if made.secret is None:
         return _back(name)
     return page(request, "endpoint.html", who, name=name, to=made.to["url"], secret=made.secret)
@@ -86,7 +88,7 @@ def change(
     return _back(name)
 
 
-def _wanted(given: Given) -> Wanted:
+def _wanted(given: DeliveryForm) -> Wanted:
     """Return what the form asks for; raises Problem where it is no such thing."""
     field = {"webhook": "url", "mail": "to", "file": "name"}[given.kind]
     asked = {"kind": given.kind, field: given.to}

@@ -19,11 +19,11 @@ from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
-from xscl.service.subscribing import Wanted, subscribe
+from xscl.service.subscribing import SubscriptionRequest, subscribe
 from xscl.subscriptions.match import Match
-from xscl.web.cards import Shown, shown
+from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import case_of
-from xscl.web.problems import PageRoute, told
+from xscl.web.problems import PageRoute, problem_text
 from xscl.web.rendering import page
 from xscl.web.views.subscriptions import drawing
 
@@ -80,7 +80,7 @@ def submit(
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
         found = _tried(here, who, text, since)
     except (XsclError, Problem) as error:
-        wrong = {"error": told(error, who), "drawn": None}
+        wrong = {"error": problem_text(error, who), "drawn": None}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return _editor(request, who, status=status, **given, checked=wrong)
     words = next((words for value, words in SPANS if value == since), since)
@@ -92,7 +92,7 @@ def submit(
 def _save(here: Installation, who: Account, name: str, query: str) -> None:
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
-    subscribe(here, who, Wanted(name, query))
+    subscribe(here, who, SubscriptionRequest(name, query))
 
 
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
@@ -102,7 +102,7 @@ def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence
         return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
 
 
-def _cards(found: Sequence[Match]) -> list[Shown]:
+def _cards(found: Sequence[Match]) -> list[MatchView]:
     """Return the last matches of a trial, the newest first."""
     last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
     return [shown(found[index], "tried") for index in last]
@@ -116,7 +116,7 @@ def _checked(query: str, who: Account) -> dict[str, Any]:
         refuse_bare_windows(query)
         return {"error": None, "drawn": drawing(query)}
     except QueryError as error:
-        return {"error": told(error, who), "drawn": None}
+        return {"error": problem_text(error, who), "drawn": None}
 
 
 def _editor(

@@ -16,7 +16,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
-from xscl.web.problems import PageRoute, told
+from xscl.web.problems import PageRoute, problem_text
 from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -49,7 +49,7 @@ def add(
         new = feeds.New(url=url.strip(), stream=stream or None, tags=named, every=None)
         feeds.add(new, here, who)
     except (XsclError, FeedError, Problem) as error:
-        return _page(request, here, who, error=told(error, who), url=url)
+        return _page(request, here, who, error=problem_text(error, who), url=url)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
@@ -78,7 +78,7 @@ def take(
     try:
         report = feeds.take_in(here, who, file, [])
     except (XsclError, FeedError, Problem) as error:
-        return _page(request, here, who, error=told(error, who))
+        return _page(request, here, who, error=problem_text(error, who))
     return _page(request, here, who, report=report)
 
 

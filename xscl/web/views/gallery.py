@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
 from xscl.service.dependencies import Here, TheOperator, Who
-from xscl.web.cards import Shown, shown
+from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import all_found, cases, documents
 from xscl.web.problems import PageRoute
 from xscl.web.rendering import page
@@ -38,6 +38,6 @@ def load(here: Here, who: TheOperator) -> RedirectResponse:
 
 
 @lru_cache(maxsize=1)
-def examples() -> dict[str, Shown]:
+def examples() -> dict[str, MatchView]:
     """Return the last match of each use case, as it is shown."""
     return {slug: shown(found[-1], slug) for slug, found in all_found().items()}

@@ -15,7 +15,7 @@ from xscl.service.routes.subscriptions import PUBLIC, existing
 from xscl.service.showing import document_name
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
-from xscl.web.cards import Shown, shown
+from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import cases
 from xscl.web.problems import PageRoute
 from xscl.web.rendering import page
@@ -69,7 +69,7 @@ def news(
     return page(request, "news.html", who, headers=headers, matches=listed[::-1])
 
 
-def cards(who: Account, found: tuple[Match, ...]) -> list[Shown]:
+def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
     """Return matches as their user sees them."""
     return [
         shown(

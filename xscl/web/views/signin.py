@@ -13,7 +13,7 @@ from xscl.service.dependencies import COOKIE, NO_TOKEN, Here, client_address
 from xscl.service.installation import Installation
 from xscl.service.tokens import SESSION
 from xscl.web.links import on_site
-from xscl.web.problems import PageRoute, Told
+from xscl.web.problems import PageProblem, PageRoute
 from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -66,19 +66,19 @@ def sign_out(request: Request, here: Here) -> RedirectResponse:
     return answer
 
 
-def _none_exists(here: Installation) -> Told | None:
+def _none_exists(here: Installation) -> PageProblem | None:
     """Return what to do about a service that asks for tokens and has none."""
     if here.settings.is_open or here.tokens.of():
         return None
-    return Told("No token", "No token exists yet", NO_TOKEN)
+    return PageProblem("No token", "No token exists yet", NO_TOKEN)
 
 
-def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, Told]:
+def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, PageProblem]:
     """Return what is told for a wrong token; who has tried too often has to wait."""
     if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
         words = "Too many wrong tokens came from your address"
-        return HTTPStatus.TOO_MANY_REQUESTS, Told("Wait", words, "wait a minute")
+        return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")
     if (none := _none_exists(here)) is not None:
         return HTTPStatus.UNAUTHORIZED, none
     words = "The token is wrong, revoked or over"
-    return HTTPStatus.UNAUTHORIZED, Told("Wrong token", words, "it begins with xscl_")
+    return HTTPStatus.UNAUTHORIZED, PageProblem("Wrong token", words, "it begins with xscl_")

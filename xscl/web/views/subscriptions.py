@@ -22,7 +22,7 @@ from xscl.service.installation import Installation
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
 from xscl.time_format import duration
-from xscl.web.problems import PageRoute, Told
+from xscl.web.problems import PageProblem, PageRoute
 from xscl.web.rendering import page
 from xscl.web.views.matches import cards
 
@@ -35,7 +35,7 @@ LETTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SubscriptionRow:
     """A subscription in the list; `sharers` have the same join."""
 
     name: str
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EndpointRow:
     """Where matches are delivered: what the API shows, in words, and the last that it refused.
 
     `behind` says that there is something that it has not looked at yet.
@@ -60,7 +60,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DeliveryForm:
     """What was written into the form for deliveries, shown again beside what is wrong with it."""
 
     kind: Kind = "webhook"
@@ -68,7 +68,7 @@ class Given:
     every: str = ""
 
 
-NOTHING = Given()
+NOTHING = DeliveryForm()
 
 
 @router.get("/subscriptions")
@@ -94,7 +94,9 @@ def listed(
     )
 
 
-def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, list[Row]]:
+def _rows(
+    here: Installation, who: Account, q: str, after: str
+) -> tuple[int, list[SubscriptionRow]]:
     """Return how many subscriptions a user has, and those of a page with one more."""
     own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
@@ -109,7 +111,7 @@ def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, li
             [who.qualify(after) if after else "", q],
         )
     shown = [
-        Row(
+        SubscriptionRow(
             who.own(name) or name,
             here.resolver.written(who, query) if language == XSCL else query,
             language,
@@ -134,8 +136,8 @@ def show(
     name: str,
     *,
     status: int = HTTPStatus.OK,
-    wrong: Told | None = None,
-    given: Given = NOTHING,
+    wrong: PageProblem | None = None,
+    given: DeliveryForm = NOTHING,
 ) -> HTMLResponse:
     """Return the page of a subscription; `wrong` is a problem with the delivery `given`."""
     found = subscriptions.existing(here, who, name)
@@ -159,7 +161,7 @@ def show(
     )
 
 
-def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint]:
+def _endpoints(here: Installation, who: Account, name: str) -> Iterator[EndpointRow]:
     """Yield where a subscription's matches are delivered."""
     reached = here.outbox.pages.position()
     for each in deliveries.listed(name, here, who):
@@ -167,7 +169,7 @@ def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint
         every = int(each.to.get("every") or 0)
         letters = deliveries.letters(name, each.id, here, who) if each.letters else []
         words = duration(every * SECOND) if every else ""
-        yield Endpoint(each, str(to), each.position < reached, words, letters[-LETTERS:])
+        yield EndpointRow(each, str(to), each.position < reached, words, letters[-LETTERS:])
 
 
 @router.post("/subscriptions/address")

@@ -19,7 +19,7 @@ from xscl.service.routes.inspection import Witness, show_witness
 from xscl.service.routes.sql import viewer
 from xscl.service.sql.examples import EXAMPLES
 from xscl.web.cards import shortened
-from xscl.web.problems import PageRoute, told
+from xscl.web.problems import PageRoute, problem_text
 from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -32,7 +32,7 @@ ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SqlResult:
     """What a question gave: the first rows as texts, whether there are more, how old it is."""
 
     names: list[str]
@@ -65,11 +65,11 @@ def run(
     try:
         found = here.sql.ask(text, viewer(who), rows=ROWS)
     except XsclError as error:
-        return _page(request, who, text, error=told(error, who, text))
+        return _page(request, who, text, error=problem_text(error, who, text))
     names, rows = [column.name for column in found.columns], found.rows()
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
-    answer = Shown(names, texts, found.truncated, found.seconds, found.as_of.age)
+    answer = SqlResult(names, texts, found.truncated, found.seconds, found.as_of.age)
     drawn = None if chart is None else draw_chart(chart)
     return _page(request, who, text, answer=answer, drawn=drawn)
 

@@ -20,7 +20,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.inspection.relations import PUBLIC
 from xscl.service.sql import UserSql, Viewer, sql_service
-from xscl.service.sql.errors import Busy, NotSelect, Refused, Unavailable
+from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
 from xscl.service.sql.limits import Limits
 from xscl.service.sql.snapshot import publish
 from xscl.store.store import Store
@@ -213,7 +213,7 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     def ask() -> None:
         try:
             sql.ask("SELECT sleep_ms(10000)")  # it ends when its process is found and killed
-        except Refused as error:
+        except QueryRefused as error:
             codes.append(error.code)
 
     assert sql.ask("SELECT 1").rows() == [[1]]
@@ -288,7 +288,7 @@ def test_what_cannot_be_asked(shared: tuple[Engine, UserSql]) -> None:
     _, sql = shared
     with pytest.raises(NotSelect, match="can be encoded"):
         sql.ask("SELECT '\ud800'")
-    with pytest.raises(Refused, match="rows is 0"):
+    with pytest.raises(QueryRefused, match="rows is 0"):
         sql.ask("SELECT 1", rows=0)
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 
 
-class Answers:
+class CompletionBridge:
     """Resolves waiters of one event loop; cancelling a waiter does not cancel its work."""
 
     def __init__(self) -> None:
