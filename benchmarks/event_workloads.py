@@ -38,7 +38,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What the queries of an engine share."""
+    """Sharing between the queries of an engine."""
 
     rules: tuple[MRule, ...]
     options: Options
@@ -97,7 +97,7 @@ class Side:
         return seconds(lambda: self.matches.extend(self.engine.push(part))) / count
 
     def results(self, said: Callable[[Match], Result]) -> list[Result]:
-        """Return what all matches so far say, and forget them."""
+        """Return the values of all matches so far, and clear them."""
         found, self.matches = self.matches, []
         return [said(match) for match in found]
 

@@ -148,14 +148,14 @@ class Wish:
         return f"{earlier} FOLLOWED BY{{{equal}, {window}}} {later}"
 
     def watches(self, item: Item) -> bool:
-        """Whether an item matches the block of the earlier item."""
+        """Return True if an item matches the block of the earlier item."""
         return self.channel is None or (
             item.values[CHANNEL] == self.channel
             and self.keyword in item.values[DESCRIPTION].split()
         )
 
     def joined(self, earlier: Item, later: Item) -> bool:
-        """Whether the values of two items are equal where they should be."""
+        """Return True if the joined leaves of two items are equal."""
         places = zip(self.joins.left, self.joins.right, strict=True)
         return all(earlier.values[a] == later.values[b] for a, b in places)
 

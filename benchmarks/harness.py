@@ -1,4 +1,4 @@
-"""What all benchmarks share: rows of figures, interleaved timing, comparison, growth, stages."""
+"""Common parts of benchmarks: rows of figures, interleaved timing, comparison, growth, stages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ResultsDiffer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage.
+    """Options of a run: `quick` ends within a minute, `profile` adds shares by stage.
 
     `most` is the largest size where a benchmark has a choice.
     """
@@ -71,7 +71,7 @@ class Benchmark:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Return how long an action took."""
+    """Return the duration of an action."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began

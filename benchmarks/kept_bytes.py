@@ -1,4 +1,4 @@
-"""How much one more of something takes, measured in a process of its own.
+"""The memory of one more object of a kind, measured in a process of its own.
 
 `python -m benchmarks.kept_bytes THING COUNT` prints a JSON object.  So
 many come to warm up, then so many again: what the process has grown by
@@ -112,7 +112,7 @@ def resident() -> int:
 
 
 def measure(thing: str, count: int) -> Sizes:
-    """Return what `count` more of a thing have added; `rss_bytes` is the process's growth."""
+    """Return the memory of `count` more objects; `rss_bytes` is the process's growth."""
     with TemporaryDirectory() as folder, Engine(Path(folder, "state.duckdb")) as engine:
         found = []
         for first in (0, count):

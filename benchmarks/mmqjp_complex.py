@@ -85,7 +85,7 @@ def point(figure: str, count: int, most: int, zipf: float, sample: int = SAMPLE)
 
 
 def count_templates(count: int, most: int, zipf: float, seeds: Iterable[int]) -> Row:
-    """Return how many templates random queries come to, beside what the paper says."""
+    """Return the number of templates of random queries, beside the paper's number."""
     schema = three_levels()
     found = [
         found_templates(

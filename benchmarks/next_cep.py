@@ -123,7 +123,7 @@ def queries(kind: Kind, size: int, number: int, seed: int) -> list[Pattern]:
 
 
 def events(seconds_of_stream: float, seed: int) -> list[Event]:
-    """Return what all sources send, in order."""
+    """Return the events of all sources, in order."""
     choose = random.Random(seed)
     found: list[Event] = []
     for name, rate in RATES.items():
@@ -155,7 +155,7 @@ def engine(patterns: Sequence[Pattern], variant: Variant, kind: type[Engine] = E
 
 
 def verify(kind: Kind, size: int, number: int = 6, stream: float = 4.0) -> int:
-    """Return how many matches both variants find; raise ResultsDiffer if they differ."""
+    """Return the number of matches of both variants; raise ResultsDiffer if they differ."""
     patterns, sent = queries(kind, size, number, SEED), events(stream, SEED)
     plain, rewritten_ = (_said(engine(patterns, variant).push(sent)) for variant in VARIANTS)
     return require_equal(rewritten_, plain, f"{kind}, {size} operators")

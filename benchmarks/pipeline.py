@@ -48,7 +48,7 @@ MASTER = "local[2]"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much: items in a trigger, triggers in a round, rounds, segments timed one by one."""
+    """The sizes: items in a trigger, triggers in a round, rounds, segments timed one by one."""
 
     subscriptions: int
     batch: int

@@ -92,7 +92,7 @@ RESTART: dict[str, tuple[Any, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many are present, how many come in a bulk, and how many one by one, in each round."""
+    """The sizes of each round: subscriptions present, in a bulk, and one by one."""
 
     kind: Kind
     present: tuple[int, ...]
@@ -265,7 +265,7 @@ def _parameters(plan: Plan, side: Side, mode: str) -> dict[str, Value]:
 
 
 def _compiled(plan: Plan, which: str, times: Sequence[float]) -> Row:
-    """Return what the first or second query of a shape takes before it can be registered."""
+    """Return the compilation time of the first or second query of a shape."""
     parameters: dict[str, Value] = {
         "variant": plan.kind,
         "mode": f"{which} of its shape",

@@ -198,7 +198,7 @@ class Side:
 
     @property
     def witnesses(self) -> int:
-        """How many rows of R_bin are kept."""
+        """The number of kept rows of R_bin."""
         ((rows,),) = self.engine.sql("SELECT count(*) AS n FROM state.binding").to_pydict().values()
         return int(rows)
 
@@ -223,13 +223,13 @@ class Side:
         return self.batch / statistics.median(self.spent[scope][first:last])
 
     def constructed_per_s(self, most: int = 50) -> float:
-        """Return how many output documents of the latest batch are made in a second."""
+        """Return the output documents of the latest batch that are constructed a second."""
         assert self._latest is not None
         some = list(islice(self._latest, most))
         return len(some) / seconds(lambda: [match.xml() for match in some]) if some else 0.0
 
     def blocks(self, sample: Sequence[Item]) -> float:
-        """Return how many distinct blocks match an item, on average."""
+        """Return the mean number of distinct blocks that match an item."""
         earlier = {
             Wish(JoinQuery(tuple(sorted(w.joins.left)), ()), w.channel, w.keyword)
             for w in self.asked

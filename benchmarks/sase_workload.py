@@ -152,7 +152,7 @@ def side(
 
 
 def warmed(sides: Mapping[str, Side], number: int) -> int:
-    """Have all sides take the first events, and compare what they find; return how much that is."""
+    """Push the first events to all sides; compare and count their matches."""
     for one in sides.values():
         one.take(number, remember=True)
     first, *others = sides.values()

@@ -124,7 +124,7 @@ class Workload:
         return Side(self.mix.blocks(blocks, idle))
 
     def parameters(self, blocks: int, variant: str) -> dict[str, Value]:
-        """Return what identifies a row."""
+        """Return the identifying columns of a row."""
         where: dict[str, Value] = {"scope": "stage1", "storage": "memory"}
         return {"mix": self.name, "variant": variant, "blocks": blocks, **where}
 
@@ -204,7 +204,7 @@ class OneByOne:
 
 
 def verify(side: Side, documents: Sequence[Document]) -> int:
-    """Return how many nodes a sample of blocks selects; raises ResultsDiffer if wrongly."""
+    """Return the number of nodes that a sample of blocks selects; raises ResultsDiffer if wrong."""
     one_by_one = OneByOne(side)
     expected = [
         (doc, *found)
@@ -254,7 +254,7 @@ def _rates(workload: Workload, plan: Plan, options: Options) -> Iterator[Row]:
 
 
 def _warm(side: Side, documents: Sequence[Document]) -> float:
-    """Return how many blocks match a document, on average."""
+    """Return the mean number of blocks that match a document."""
     rows = side.shred(documents).bindings.select(["doc", "pair"]).to_pydict()
     return len(set(zip(rows["doc"], rows["pair"], strict=True))) / len(documents)
 

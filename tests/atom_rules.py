@@ -18,7 +18,7 @@ _MANY = {"author", "category", "contributor", "link"}
 
 
 def faults(document: bytes) -> list[str]:
-    """Return what is wrong with a feed document."""
+    """Return the faults of a feed document."""
     root = etree.fromstring(document)
     if root.tag != f"{NAMESPACE}feed":
         return [f"the root is {root.tag}"]

@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profiles and the folder of real data.
+"""Common parts of tests: the Hypothesis profiles and the folder of real data.
 
 With the environment variable CI set to "true" properties are derandomised (the same cases in every
 run).  With the profile "planted" a failure is not shrunk: it is expected (`tests.planted_faults`).
@@ -59,7 +59,7 @@ WHOLE_MODULES = ("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Have two processes more than cores: many tests wait for processes, disks and sockets."""
+    """Run two processes more than cores: many tests wait for processes, disks and sockets."""
     return (os.cpu_count() or 1) + 2
 
 

@@ -1,4 +1,4 @@
-"""How many cases properties are tried with.
+"""The number of cases of properties.
 
 In a run of all tests few, so that it ends within ten minutes. XSCL_EXAMPLES=8 in the environment
 stands for eight times as many, and `make test-slow` tries every property so.

@@ -1,4 +1,4 @@
-"""How stage 2 joins: small batches in memory, others in the database; on demand without views."""
+"""The evaluators of stage 2: small batches in memory, others in the database; Algorithm 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from templates.processor import Processor
 
 @contextmanager
 def in_database(everything: bool = True) -> Iterator[None]:
-    """Have the database join small batches too, which would be joined in memory."""
+    """Evaluate small batches in the database, too."""
     with pytest.MonkeyPatch.context() as patch:
         if everything:
             patch.setattr(processor, "SMALL_BATCH", -1)

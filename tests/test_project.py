@@ -106,7 +106,7 @@ def test_cep_core_loads_neither_duckdb_nor_spark() -> None:
 
 
 def statements(path: Path) -> Iterator[str]:
-    """What a module's texts say, those that are formatted with {} for each value."""
+    """Yield the string constants of a module; formatted ones with {} for each value."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value

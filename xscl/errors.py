@@ -170,7 +170,7 @@ def _excerpt(source: str, line: int, column: int) -> tuple[str, str]:
 
 
 def _visible(character: str) -> str:
-    """Return what stands for a character: not one that moves the cursor or turns the line."""
+    """Return a printable form of a character: none that moves the cursor or reverses the line."""
     if character in "\t\r":
         return " "
     shown = character.isprintable() or unicodedata.category(character) == "Mn"
@@ -178,7 +178,7 @@ def _visible(character: str) -> str:
 
 
 def _cells(character: str) -> int:
-    """Return how many columns of a terminal a character takes."""
+    """Return the width of a character in terminal columns."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,9 +1,8 @@
-"""The garbage collector, paused while a batch is worked on.
+"""Control of the garbage collector: pauses during batches, a permanent generation.
 
-A batch makes hundreds of thousands of objects, hardly one of them in a cycle,
-and the collector comes along every few of them and looks at everything there
-is: at 10,000 subscriptions that was a fifth of a batch's time.  Afterwards it
-looks once.
+A batch creates hundreds of thousands of objects, hardly one of them in a cycle.  The collector
+runs after every few thousand and traverses all of them.  At 10,000 subscriptions that was a fifth
+of a batch's time.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Collect nothing inside, in the whole process; afterwards it is as before."""
+    """Disable collection in the whole process while the block runs; then restore the setting."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -26,15 +25,15 @@ def paused() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Let the collector look no more at what there is now, which is here to stay.
+    """Move all live objects to the permanent generation (`gc.freeze`); later collections skip them.
 
-    With 20,000 subscriptions one look at everything takes a second, and it comes in the middle of
-    some batch.  `unsettle` takes it back.
+    With 20,000 subscriptions a full collection takes a second, in the middle of some batch.
+    `unsettle` reverses it.
     """
     gc.collect(1)
     gc.freeze()
 
 
 def unsettle() -> None:
-    """Let the collector look at everything again: something that was to stay has gone."""
+    """Return the permanent generation to the collector: long-lived objects were dropped."""
     gc.unfreeze()

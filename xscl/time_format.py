@@ -34,7 +34,7 @@ def duration(ticks: int | None) -> str:
 
 
 def moment(ticks: int) -> str:
-    """Return a time in UTC, or the ticks if no calendar has it."""
+    """Return a time in UTC, or the ticks if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(ticks // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -57,5 +57,5 @@ def ticks_of_time(text: str) -> int | None:
 
 
 def written(ticks: int) -> str:
-    """Return a time as programs are told it: ISO 8601 in UTC; the nearest one that it can write."""
+    """Return a time in ISO 8601, UTC, for programs; clipped to the years that it can write."""
     return rfc3339(min(max(ticks, 0), LATEST))

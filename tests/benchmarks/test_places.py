@@ -1,4 +1,4 @@
-"""What benchmarks time by its name is there under that name."""
+"""The functions that benchmarks time by name exist."""
 
 from __future__ import annotations
 

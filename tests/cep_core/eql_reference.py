@@ -261,7 +261,7 @@ class World:
     # -- conditions ------------------------------------------------------------------------
 
     def all(self, tests: Tests, past: Events, now: Events, tree: Tree) -> bool:
-        """Return whether conditions hold when ``now`` occurs, a result of the tree, after past."""
+        """Evaluate conditions on ``now``, a result of the tree, after past ones."""
         runs, own = frozenset(_iterated(tree)), frozenset(aliases(tree))
         moment = Moment(past, now, runs, own, self._names)
         return all(moment.holds(test) for test in tests)
@@ -271,7 +271,7 @@ Events: TypeAlias = tuple[tuple[str, Event], ...]
 
 
 class Moment(NamedTuple):
-    """What conditions read: events detected before, those that occur.
+    """The input of conditions: events detected before, and those that occur.
 
     Of the ``own`` aliases of those that occur, ``runs`` have several events.
     """
@@ -283,7 +283,7 @@ class Moment(NamedTuple):
     names: Names
 
     def holds(self, test: Test) -> bool:
-        """Return whether a condition holds; what is undefined makes its comparison false."""
+        """Evaluate a condition; an undefined value makes its comparison false."""
         match test:
             case Any2(one, None):
                 return not self.holds(one)

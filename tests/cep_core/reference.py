@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 
 
 class World(NamedTuple):
-    """What an evaluation reads: streams, a query's constants, and its place in time."""
+    """The input of an evaluation: streams, a query's constants, and its place in time."""
 
     streams: Mapping[str, Sequence[Seen]]
     parameters: Sequence[Any] = ()
@@ -98,7 +98,7 @@ def results(
     latenesses: Mapping[str, int] | None = None,
     functions: Mapping[str, Function] = FUNCTIONS,
 ) -> list[Seen]:
-    """Return what a query that is registered before arrival number ``registered`` sees.
+    """Return the results of a query that is registered before arrival number ``registered``.
 
     Rows come with the moment of their emission; its first item is the position in ``inputs``.
     """
@@ -291,7 +291,7 @@ def _aggregated(
 
 
 def _group(row: Row, group_by: Sequence[int]) -> tuple[Any, ...]:
-    """Return what rows of one group have in common: null equals null, and NaN equals NaN."""
+    """Return the key of a group: null equals null, and NaN equals NaN."""
     return tuple(["NaN" if _is_nan(row[VALUES + i]) else (row[VALUES + i],) for i in group_by])
 
 
@@ -432,7 +432,7 @@ def _ended(
     rows: Sequence[Sequence[Row]],
     world: World,
 ) -> bool:
-    """Return whether a guard's row begins after a and ends before b, or when b does."""
+    """Return True if a guard's row begins after a and ends before b, or when b does."""
     return any(
         a[1] < z[0] and z[1] <= b[1] and holds(guard.predicate, a, z, world)
         for guard, zs in zip(guards, rows, strict=True)
@@ -486,7 +486,7 @@ def _parts(path: Sequence[Row], node: algebra.SequenceScan) -> list[Any]:
 
 
 def _goes_on(path: Sequence[Row], node: algebra.SequenceScan, world: World) -> bool:
-    """Return whether the conditions hold that a sequence decides."""
+    """Evaluate the conditions that a sequence decides."""
     row = (0, 0, 0, *_parts(path, node))
     return all(
         holds(item, None, row, world)
@@ -599,7 +599,7 @@ def _lateness(node: algebra.Node, world: World) -> int:
 
 
 def _is_single(node: algebra.Node) -> bool:
-    """Return whether rows of an expression are single events."""
+    """Return True if the rows of an expression are single events."""
     return not _has(node, algebra.WindowJoin, *_ORDERED)
 
 
@@ -611,7 +611,7 @@ def _has(node: algebra.Node, *kinds: type) -> bool:
 
 
 def holds(node: Expression, first: Row | None, second: Row, world: World) -> bool:
-    """Return whether a condition is true; an atom that is null, NaN or fails is false."""
+    """Evaluate a condition; an atom that is null, NaN or fails is false."""
     match node:
         case expressions.And(items):
             return all(holds(item, first, second, world) for item in items)
@@ -682,7 +682,7 @@ def _every(
     second: Row,
     world: World,
 ) -> bool:
-    """Return whether an atom holds of all items."""
+    """Return True if an atom holds for all items."""
     tuples = [value(one, first, second, world) for one in over]
     if any(one is None for one in tuples):
         return False

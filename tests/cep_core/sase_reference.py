@@ -236,7 +236,7 @@ class _Meaning:
     # -- strategies ------------------------------------------------------------------------
 
     def _selected(self, path: Path) -> bool:
-        """Return whether a strategy selects each event after the ones before it."""
+        """Return True if a strategy selects each event after its predecessors."""
         return self.query.strategy == "any" or all(
             self._may_follow(path[:at], path[at][1]) for at in range(1, len(path))
         )
@@ -254,7 +254,7 @@ class _Meaning:
                 return not any(self._of_partition(one, last) for one in between)
 
     def _goes_on(self, prefix: Path, event: Happened) -> bool:
-        """Return whether an event continues a prefix: as the next component, or in its run."""
+        """Return True if an event continues a prefix: as the next component, or in its run."""
         last, before = prefix[-1]
         if not before.t1 < event.t0:
             return False
@@ -287,7 +287,7 @@ class _Meaning:
     # -- WHERE -----------------------------------------------------------------------------
 
     def _holds(self, path: Path, *, closed: bool) -> bool:
-        """Return whether all conditions hold that a path decides; ``closed``: it is whole."""
+        """Evaluate the conditions that a path decides; ``closed``: it is complete."""
         bound = {self.query.positive[place].name for place, _ in path}
         open_run = None if closed else self.query.positive[path[-1][0]].name
         rows = {
@@ -330,7 +330,7 @@ class _Meaning:
         return next((name for name, *_ in _reads(condition) if name in names), None)
 
     def _true(self, condition: Condition, rows: Mapping[str, Sequence[Happened]]) -> bool:
-        """Return whether a condition holds: for each event of a run that it names by [i]."""
+        """Evaluate a condition: for each event of a run that it names by [i]."""
         if isinstance(condition, Alike):
             return self._alike(condition, rows)
         runs = {name for name, _, each in _reads(condition) if each}
@@ -402,7 +402,7 @@ class _Meaning:
     # -- negation --------------------------------------------------------------------------
 
     def without(self, path: Path) -> bool:
-        """Return whether nothing negated happened."""
+        """Return True if no negated event occurred."""
         ends = self._ends_negated()
         if ends and not path[-1][1].t1 < self._deadline(path):
             return False

@@ -480,7 +480,7 @@ def ending(choose: Choice, types: Types) -> Expression:
 
 
 def ranking(choose: Choice, right: Node) -> Expression | None:
-    """Return what tells the first of simultaneous rows, most of the time."""
+    """Return a rank that mostly decides the first of simultaneous rows."""
     types = {2: right.schema.types}
     begin: Expression = Time(2, "begin")
     match choose.number(0, 4):

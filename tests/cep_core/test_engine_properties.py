@@ -66,7 +66,7 @@ CONFIGURATIONS: dict[str, tuple[Rule, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How an engine is configured."""
+    """The configuration of an engine."""
 
     rules: tuple[Rule, ...] = ALL_RULES
     options: Options = field(default_factory=Options)
@@ -134,7 +134,7 @@ class Run:
 
 
 def outputs(program: Program, setting: Setting = USUAL) -> list[Found]:
-    """Return what the engine puts out at each step, and at its close."""
+    """Return the output of the engine at each step, and at its close."""
     run = Run(program, setting)
     found = [run.do(step) for step in program.steps]
     found.append(run.engine.close())
@@ -163,7 +163,7 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
 
 
 def expected(program: Program) -> list[Found]:
-    """Return what the second opinion puts out at each step, and at the close."""
+    """Return the output of the reference at each step, and at the close."""
     inputs: list[Input] = []
     steps: list[int] = []  # of each input, where it is pushed
     live: dict[str, tuple[Node, int]] = {}
@@ -213,7 +213,7 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 
 def features(program: Program) -> set[str]:
-    """Return what occurs in a program: operators, parts of predicates, kinds of events, steps."""
+    """Return the features of a program: operators, parts of predicates, kinds of events, steps."""
     found: set[str] = set()
     for number, step in enumerate(program.steps):
         found.add(type(step).__name__)
@@ -369,7 +369,7 @@ def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
 
 
 def finished(program: Program) -> Found:
-    """Return what the definitions say of complete streams, of all queries of a program."""
+    """Return the results of all queries of a program by the definitions, over complete streams."""
     streams: dict[str, list[Row]] = {}
     events = [event for step in program.steps if isinstance(step, Push) for event in step.events]
     for number, event in enumerate(events):
@@ -703,7 +703,7 @@ def mistaken(
     change: Callable[[Expression], Expression],
     window: Callable[[Any], Expression],
 ) -> list[Found]:
-    """Return what the engine puts out for queries that were changed."""
+    """Return the output of the engine for changed queries."""
     steps = [
         replace(step, node=changed(step.node, lambda part: rewrite(part, change), window))
         if isinstance(step, Register)

@@ -165,7 +165,7 @@ class Trees:
         return Exc(inner, other, tests, inside)
 
     def _ended(self, depth: int, runs: bool) -> Tree:
-        """Return what an exception stands over: each kind of pattern, or any."""
+        """Return the operand of an exception: each kind of pattern, or any."""
         choose = self._choose
         match choose.number(0, 7):
             case 0:
@@ -253,7 +253,7 @@ def engine(rates: Sequence[float] = ()) -> Engine:
 
 
 def found(case: Case, core: Engine) -> Counter[Any]:
-    """Return what an engine with the query finds, as a multiset."""
+    """Return the matches of an engine with the query, as a multiset."""
     core.register("q", text(case.tree), language="eql")
     matches = []
     edges = (0, *case.cuts, len(case.events))
@@ -266,7 +266,7 @@ def found(case: Case, core: Engine) -> Counter[Any]:
 
 
 def expected(case: Case) -> Counter[Any]:
-    """Return what the second opinion says."""
+    """Return the matches of the reference."""
     streams = {name: [e for e in case.events if e.stream == name] for name in STREAMS}
     names = dict.fromkeys(all_aliases(case.tree), NAMES)
     made = World(streams, names).found(case.tree)
@@ -338,7 +338,7 @@ class Worth:
 
 @pytest.mark.hypothesis
 def test_rewriting_changes_no_result() -> None:
-    """Whatever the rates, and with filters, tests and time constraints in the way."""
+    """For all rates, with filters, tests and time constraints."""
     worth, changed = Worth(), 0
 
     @holding(28)

@@ -1,4 +1,4 @@
-"""What `explain` says, as the user sees it, and the plan as plain data."""
+"""The text of `explain`, as the user sees it, and the plan as plain data."""
 
 from __future__ import annotations
 

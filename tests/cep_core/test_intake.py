@@ -61,7 +61,7 @@ def batches(draw: st.DrawFn) -> list[list[Any]]:
 
 
 def taken(parts: Sequence[Sequence[Any]], lateness: int, few: int) -> tuple[Any, ...]:
-    """What an engine finds, reports and keeps, if batches of so many events are too few."""
+    """The matches, reports and state of an engine whose batch threshold is so many events."""
     core = Engine(1)
     for name in "ST":
         core.stream(name, {"v": int, "w": str}, lateness=lateness, channel="ST")

@@ -1,4 +1,4 @@
-"""What is refused at the border leaves the engine as it was."""
+"""Refused input leaves the engine unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shared, and in what order matches come, does not depend on what Python calls equal."""
+"""Neither sharing nor the order of matches depends on Python's equality."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def hexed(values: tuple[Any, ...]) -> str:
 
 
 def test_bytes_that_are_damaged() -> None:
-    """Whatever a byte is changed into, an engine or a SnapshotError comes of it."""
+    """Any changed byte yields an engine or a SnapshotError."""
     data = kept([("a", 10**30)]).snapshot()
     refused = 0
     for place in range(len(data)):

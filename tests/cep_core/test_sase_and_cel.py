@@ -1,4 +1,4 @@
-"""Where SASE and CEL mean the same they find the same, on random events with ties and intervals.
+"""Equivalent queries of SASE and CEL have equal matches, on random events with ties and intervals.
 
 Skip till next match is the left-deep `;`: each left row with the earliest later right rows.  A run
 at the end, put out after each of its events, is μ.  A negated end within T is NOT FOLLOWED BY
@@ -59,7 +59,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 
 def found(query: str | Node, language: str, events: list[Event]) -> Counter[Any]:
-    """Return what a query finds: times and values, each with its number."""
+    """Return the matches of a query: times and values, each with its number."""
     core = Engine(1)
     for name in "AB":
         core.stream(name, SCHEMA)

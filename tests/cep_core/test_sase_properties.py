@@ -88,7 +88,7 @@ def batches(case: Case) -> list[list[Event]]:
 
 
 def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
-    """Return what occurs in a case, and what its results are about."""
+    """Return the features of a case and of its results."""
     query = case.query
     items = query.items
     seen = {query.strategy}
@@ -123,7 +123,7 @@ def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
 
 
 def _lacking(query: Query, condition: Condition) -> bool:
-    """Return whether an equivalence test begins with events of which some lack the attribute."""
+    """Return True if an equivalence test begins with events of which some lack the attribute."""
     if not isinstance(condition, Same) or condition.value is not None:
         return False
     has = [[condition.attribute in TYPES[name] for name in item.types] for item in query.positive]

@@ -28,13 +28,13 @@ def decoded(codec: Codec, entries: dict[int, bytes]) -> dict[str, list[str]]:
 
 
 def whole(core: Engine) -> dict[str, list[str]]:
-    """What an empty log would write."""
+    """The entries that an empty log would write."""
     writer = StateWriter(core.plan, core.codec, lambda operator: operator.number)
     return by_kind(writer.entries({}))
 
 
 def by_position(core: Engine) -> dict[str, list[str]]:
-    """What a snapshot has, whatever numbers operators have in a log."""
+    """The content of a snapshot, independent of the numbers of operators in a log."""
     return by_kind(core.codec.unpacked(core.snapshot())["entries"])
 
 

@@ -49,7 +49,7 @@ def read(ticks: Path) -> Bars:
 
 
 def matches_of(text: str, language: str, bars: Bars) -> list[tuple[object, ...]]:
-    """What a query finds over a stream for each currency: begin, end, values."""
+    """The matches of a query over a stream for each currency: begin, end, values."""
     core = Engine(1)
     for coin in COINS:
         core.stream(coin, {"coin": str, "move": float, "close": float, "volume": float})

@@ -142,7 +142,7 @@ def test_what_a_killed_writer_left_behind_is_ignored_and_removed(tmp_path: Path)
 
 
 def failing(patch: pytest.MonkeyPatch, name: str, at: int) -> None:
-    """Let the call of this number fail, as on a full disk; the ones before and after do not."""
+    """Fail the call of this number, as on a full disk; the ones before and after succeed."""
     where, _, attribute = name.rpartition(".")
     owner = {"os": os, "Path": Path}[where]
     real, calls = getattr(owner, attribute), itertools.count(1)

@@ -1,4 +1,4 @@
-"""Whatever is pushed as an event is taken or recorded as rejected, and disturbs no other."""
+"""Any pushed event is accepted or recorded as rejected, and affects no other."""
 
 # ruff: noqa: E501 - queries are shown as they are
 

@@ -91,7 +91,7 @@ def test_the_automata_of_section_3_4(query: str, lines: list[str]) -> None:
 
 
 def test_small_purchases_before_a_large_one() -> None:
-    """What another card does is skipped; another amount ends the detection."""
+    """Events of another card are skipped; another amount ends the detection."""
     assert written(FRAUD) == [
         *("S1", "s0 sd t S1 [S1.amount < 100] / add"),
         *("(S1;S2)", "s0 s1 S1 / add", "s1 s1 t S2 [NOT (S1.acc = S2.acc)] / drop"),
@@ -118,7 +118,7 @@ def test_an_automaton_is_that_of_the_pattern_as_planned() -> None:
 
 
 def run(views: tuple[EventAutomaton, ...], events: str) -> list[str]:
-    """What automata without predicates detect, by the rules of section 3.3.
+    """The detections of automata without predicates, by the rules of section 3.3.
 
     Events are one a tick.  An instance is (state, ids so far, when they began, when they ended);
     there is always one in s0, in which nothing has happened.

@@ -34,7 +34,7 @@ _MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What was sent: batches, and the last answer of the feed (-1: none) with the feed's key."""
+    """The sent data: batches, and the last answer of the feed (-1: none) with the feed's key."""
 
     batches: tuple[Batch, ...]
     answers: int = -1
@@ -56,7 +56,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a store holds: the ids of documents and their versions, of rejected ones, matches."""
+    """The content of a store: ids and versions of documents, rejected documents, matches."""
 
     documents: tuple[tuple[str, int], ...]
     rejected: tuple[str, ...]
@@ -65,7 +65,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong, a line for each fault."""
+    """The faults, one a line."""
 
     lost: tuple[str, ...] = ()
     duplicate: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Verdict:
 
 
 def read(database: Path, *, flush: bool = True) -> Found:
-    """Return what a stopped store holds; with `flush` after telling it that the input has ended."""
+    """Return the content of a stopped store; with `flush`, after the end of its input."""
     with Engine(database) as engine:
         if flush:
             engine.flush()
@@ -99,7 +99,7 @@ def read(database: Path, *, flush: bool = True) -> Found:
 
 
 def verdict(given: Input, found: Found, *, complete: bool) -> Verdict:
-    """Return what is wrong; unless `complete`, what was sent may still be on its way."""
+    """Return the faults; unless `complete`, sent data may be in transit."""
     published = {match.id for match in found.matches if match.subscription == "pairs"}
     return Verdict(
         lost=(

@@ -141,12 +141,12 @@ class Place:
     # -- What they leave -------------------------------------------------------------------
 
     def check(self, *, complete: bool = False) -> Verdict:
-        """Return what is wrong in a copy of the directory, which itself is not touched."""
+        """Return the faults in a copy of the directory, which stays unchanged."""
         given = Input(log.batches(self.setting.log), self.last_answer, feed_key(self.setting.url))
         return verdict(given, self.found(), complete=complete)
 
     def found(self, *, flush: bool = True) -> Found:
-        """Return what a copy of the store holds; nothing if there is no store."""
+        """Return the content of a copy of the store; empty if there is no store."""
         home = self.setting.home
         if not home.database.exists():
             return Found((), (), ())
@@ -162,7 +162,7 @@ class Place:
         return min(self.server.count(PATH), self.answers) - 1
 
     def undelivered(self) -> int:
-        """Return how many matches in the store no listener has received."""
+        """Return the number of matches in the store that no listener has received."""
         received = log.delivered(self.setting.log)
         return len({match.id for match in self.found(flush=False).matches} - received)
 

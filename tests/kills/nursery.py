@@ -1,4 +1,4 @@
-"""What victims that are forked have behind them: everything loaded, all queries compiled once.
+"""The parent of forked victims, with everything loaded and all queries compiled once.
 
 Imported by the process that they are forked from, and by nobody else.  It must not start threads,
 which would not be there after a fork: hence it opens no database.

@@ -190,7 +190,7 @@ def test_c17_a_point_fails(point: str, place: Place, tell: Tell) -> None:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What makes a change fail, compiled."""
+    """Compiled code that makes a change fail."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")

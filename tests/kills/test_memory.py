@@ -65,7 +65,7 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_c19_a_large_log_is_read_in_little_memory_or_it_is_said_that_there_is_too_little(
     tmp_path: Path,
 ) -> None:
-    """However often it is started: each start reads the log again, and none makes it worse."""
+    """Repeated starts read the log again and do no further damage."""
     store = tmp_path / "state.duckdb"
     assert run(LEAVE, str(store)).returncode == -signal.SIGKILL
     log = store.with_name("state.duckdb.wal")
@@ -90,7 +90,7 @@ def test_c19_a_large_log_is_read_in_little_memory_or_it_is_said_that_there_is_to
 
 
 def test_c19_too_little_memory_is_no_damage() -> None:
-    """Whoever is told of damage may give up what is in the log."""
+    """After a report of damage the content of the log can be given up."""
     path = Path("state.duckdb")
     line = (
         'Failure while replaying WAL file "state.duckdb.wal": Failed to allocate block of 9 bytes'

@@ -62,7 +62,7 @@ FAULTS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """How long it takes, and how it is disturbed."""
+    """The duration and the disturbances of a soak."""
 
     name: str
     faults: tuple[Fault, ...]
@@ -84,7 +84,7 @@ LONG = Soak("long", FAULTS, 4, SECONDS * 5 / 6, SECONDS / 6, SECONDS / 6, True)
 
 @dataclass
 class Load:
-    """What is sent, heard and seen over all lives."""
+    """The sent, received and displayed data of all lives."""
 
     home: Home
     enough: threading.Event = field(default_factory=threading.Event)
@@ -201,7 +201,7 @@ def wait_for(check: Callable[[], bool], seconds: float = 120.0) -> None:
 
 
 def answers(home: Home, process: subprocess.Popen[bytes]) -> bool:
-    """Whether a life takes requests, or has ended."""
+    """Return True if a life accepts requests or has ended."""
     return home.address() is not None or process.poll() is not None
 
 

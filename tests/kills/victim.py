@@ -46,7 +46,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a victim is told."""
+    """The orders of a victim."""
 
     directory: Path
     url: str

@@ -1,4 +1,4 @@
-"""What goes in: documents by their number, a feed by the number of its answer, subscriptions.
+"""The input: documents by number, a feed by the number of its answer, subscriptions.
 
 A document n has the time of n milliseconds, a key `k` in common with every third, and an `f` of
 its own, which an item of the feed may have as its title.  Some documents are malformed.  Keys and
@@ -35,12 +35,12 @@ def _text(number: int) -> bytes:
 
 
 def sent_twice(batch: int) -> bool:
-    """Whether a batch is sent a second time although it was acknowledged."""
+    """Return True if a batch is sent a second time although it was acknowledged."""
     return batch % 5 == 4
 
 
 def sent_again(batch: int) -> bool:
-    """Whether a batch is sent again if the writer was killed before it was acknowledged."""
+    """Return True if a batch is sent again after a kill before its acknowledgement."""
     return batch % 2 == 1
 
 
@@ -51,7 +51,7 @@ _SHOWN = 60  # items in an answer, at most
 
 
 def known(answer: int) -> int:
-    """Return how many items a reader of an answer knows, if it has read those before it."""
+    """Return the number of items that a reader knows after an answer and all before it."""
     return _NEW * (answer // 2 + 1)
 
 

@@ -90,5 +90,5 @@ class Copy:
 
 
 def _is_of(failed: str, test: str) -> bool:
-    """Whether a test that failed is the given one, or one of its parameters."""
+    """Return True if a failed test is the given one, or one of its parameters."""
     return failed == test or failed.startswith((f"{test}[", f"{test}::"))

@@ -42,7 +42,7 @@ ARRIVES = 60.0
 
 @dataclass(slots=True)
 class Figures:
-    """What the others saw, in seconds, and what the service took, in bytes and seconds."""
+    """The latency of the others, in seconds, and the cost of the service, in bytes and seconds."""
 
     requests: list[float] = field(default_factory=list)
     matches: list[float] = field(default_factory=list)

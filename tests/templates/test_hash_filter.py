@@ -1,4 +1,4 @@
-"""What was seen is told apart from what was not, however it was added."""
+"""Seen numbers are told from others, independent of how they were added."""
 
 from __future__ import annotations
 

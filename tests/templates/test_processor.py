@@ -1,4 +1,4 @@
-"""What a processor lets go: its state beside another thread, and rows that have aged."""
+"""Eviction of a processor: its state beside another thread, and expired rows."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def built(
 
 
 def known(registry: Registry) -> dict[str, object]:
-    """What a registry says of all that is registered."""
+    """The description of a registry's content."""
     pairs = range(1, registry._next_pair)
     return {
         "rows": registry.rows(),
@@ -95,7 +95,7 @@ def of(members: Members) -> dict[str, object]:
 
 
 def recounted(registry: Registry) -> dict[str, object]:
-    """What a registry has to have counted, from its rows alone."""
+    """The counts of a registry, computed from its rows alone."""
     pairs = range(1, registry._next_pair)
     rows = registry.rows().values()
     graphs = {number: one.template.graph for number, one in registry.members.items()}
@@ -124,7 +124,7 @@ def recounted(registry: Registry) -> dict[str, object]:
 
 
 def counted(registry: Registry) -> dict[str, object]:
-    """What a registry has counted."""
+    """The counts of a registry."""
     pairs = slice(1, registry._next_pair)
     return {
         "columns": {number: one.columns for number, one in registry.members.items()},

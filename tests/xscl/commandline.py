@@ -14,7 +14,7 @@ _made = cache(get_command)
 
 
 def called(*arguments: str, given: str | None = None) -> Result:
-    """Return what a command came to, which reads `given` as its standard input.
+    """Return the result of a command that reads `given` as its standard input.
 
     All commands are made once: typer would make them for each call, which takes longer (70 ms)
     than most of them.

@@ -1,4 +1,4 @@
-"""What tests of the service share: questions of users have more time than elsewhere."""
+"""Common parts of the service's tests: users' SQL has more time than elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENT = 15.0
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_questions() -> Iterator[None]:
-    """Have users' questions answered on a busy machine; tests of what stops them say so."""
+    """Extend the deadline of users' SQL for a busy machine; tests of deadlines opt out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sql_service, "Limits", partial(Limits, seconds=PATIENT))
         yield

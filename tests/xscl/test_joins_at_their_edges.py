@@ -100,7 +100,7 @@ WAYS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Counter[tuple[str, ...]]]:
-    """What the oracle finds, by subscription."""
+    """The matches of the oracle, by subscription."""
     found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in QUERIES}
     for name, documents, _ in matches(EVENTS, LATENESS):
         found[name][documents] += 1

@@ -217,7 +217,7 @@ def test_sums_beyond_all_floats_are_infinite() -> None:
 def test_an_equivalence_test_among_events_of_which_some_lack_the_attribute(
     query: str, found: list[int]
 ) -> None:
-    """What an event lacks holds; the others agree with one another all the same."""
+    """A condition on a missing attribute holds; the other events still agree with one another."""
     core = engine()
     core.register("q", f"EVENT {query}", "sase")
     made = core.push(

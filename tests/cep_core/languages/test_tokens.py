@@ -72,7 +72,7 @@ def test_what_may_follow_the_published_name(end: str) -> None:
 
 
 def test_long_texts() -> None:
-    """What looks like PUBLISH at many places, each far from the end, is passed over quickly."""
+    """Many words like PUBLISH, each far from the end, are skipped quickly."""
     spaces = " " * 90_000
     assert split(f"PUBLISH a{spaces}x", 1) == ("PUBLISH a x", (), None)
     assert split(f"PUBLISH{spaces}", 1) == ("PUBLISH", (), None)

@@ -34,7 +34,7 @@ BLOG = "<blog><title>Feeds</title><note>good</note></blog>"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands run."""
+    """The working directory of the commands."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XSCL_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "100")

@@ -29,7 +29,7 @@ XML = (
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands run."""
+    """The working directory of the commands."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -268,7 +268,7 @@ def test_headings_become_names_and_faults_of_csv_are_reported() -> None:
 
 
 def said(*arguments: str) -> list[str]:
-    """Return what a run complains of, whatever its queries say."""
+    """Return the error of a run, independent of its queries."""
     done = xscl("--language", "eql", "-q", "SELECT * FROM t", *arguments)
     return done.stderr.splitlines()
 

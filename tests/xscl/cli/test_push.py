@@ -17,7 +17,7 @@ PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands run: a data directory with a subscription, and nothing else."""
+    """The working directory of the commands: a data directory with one subscription."""
     monkeypatch.chdir(tmp_path)
     assert called("subscribe", "echo", PAIR).exit_code == 0
     return tmp_path

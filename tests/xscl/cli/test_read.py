@@ -1,4 +1,4 @@
-"""What a new user asks: where the matches are, what a table is called, why a feed is refused."""
+"""Questions of a new user: where matches are, the name of a table, why a feed is refused."""
 
 from __future__ import annotations
 

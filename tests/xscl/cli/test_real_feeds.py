@@ -28,7 +28,7 @@ SAME_TITLE = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What the query looks at in an item."""
+    """The parts of an item that the query reads."""
 
     id: str
     time: int

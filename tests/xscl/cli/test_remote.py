@@ -264,7 +264,7 @@ def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
 
 
 def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
-    """Whoever finds out that it is malformed."""
+    """The command or the service may detect the malformed document."""
     for name, text in (
         ("broken.xml", "<a><b></a>"),
         ("lines.jsonl", '{"xml": "<a/>", "id": "fine"}\n{"xml": "<a", "id": "half"}\n{"xml": 7\n'),

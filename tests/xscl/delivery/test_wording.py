@@ -1,4 +1,4 @@
-"""What people read of a match."""
+"""The readable text of a match."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
 
 @dataclass(frozen=True)
 class Logical:
-    """What is one item to its publisher: `key` is in its content and never changes."""
+    """One item of a publisher: `key` is in its content and never changes."""
 
     key: str
     guid: str = ""

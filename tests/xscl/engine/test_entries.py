@@ -1,4 +1,4 @@
-"""What operators over time keep is written in entries, which say all that there is."""
+"""The state of temporal operators is written in entries, which describe it completely."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ACTIONS = st.lists(
 
 
 def kept(engine: Engine) -> dict[str, list[str]]:
-    """Return what operators over time keep: the entries of an empty log, in no order."""
+    """Return the state of temporal operators: the entries of an empty log, in no order."""
     core = engine.host.state.network.core
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
     for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):

@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how fast what no window ends grows: `status` and `explain`."""
+"""State by window, and the growth of state without a window: `status` and `explain`."""
 
 from __future__ import annotations
 

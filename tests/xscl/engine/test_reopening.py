@@ -1,4 +1,4 @@
-"""Whatever is accepted opens again as it was, and what is refused changes nothing."""
+"""Accepted input survives a restart unchanged, and refused input changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def images() -> Iterator[None]:
-    """Have every engine leave the image of its automaton, which only large ones do."""
+    """Write an automaton image for every engine, not only for large ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image, "FEWEST", 1)
         yield

@@ -69,7 +69,7 @@ def answers(engine: xscl.Engine) -> list[Answer]:
 
 
 def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tuple[int, int]]]:
-    """Return what stays of answers, and of which joins and newcomers something was cut."""
+    """Return the answers that stay, and the joins and newcomers that were cut."""
     groups: dict[tuple[int, int], list[Answer]] = {}
     for answer in found:
         groups.setdefault((answer[0], max(answer[1], answer[2])), []).append(answer)

@@ -1,4 +1,4 @@
-"""What is kept of the past: no retention changes a match, and what is over leaves the store."""
+"""Retention changes no match, and expired data leaves the store."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ KEEPING = ("chains", "ordered", "mixes", "published in time")
 def run(
     case: Case, cuts: Sequence[bool], retention: Retention, pause: int | None = None
 ) -> tuple[Player, list[str]]:
-    """Return what an engine delivers, perhaps closed and opened midway; what it has kept."""
+    """Return the matches and the state of an engine, perhaps closed and opened midway."""
     player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
         path = None if pause is None else Path(folder) / "state.duckdb"

@@ -44,7 +44,7 @@ def enough(seen: Counter[str], *limits: str) -> None:
 
 
 def watch(patch: pytest.MonkeyPatch, owner: type, name: str, reached: Callable[..., None]) -> None:
-    """Have a method also tell what it returned, and what it was given."""
+    """Wrap a method so that it records its arguments and its result."""
     method = getattr(owner, name)
 
     @wraps(method)

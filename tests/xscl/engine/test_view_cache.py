@@ -139,7 +139,7 @@ def test_a_composite_of_several_streams_has_its_times_once() -> None:
 
 
 def test_what_comes_in_several_rounds_is_met_whole() -> None:
-    """What a composite has of its streams is dropped together, also between two rounds."""
+    """The rows of a composite are dropped together, also between two rounds."""
     expected = matched(chained(None))
     assert len(expected) == 24
     for budget in (300, 1_200):
@@ -157,7 +157,7 @@ def matched(engine: xscl.Engine) -> list[tuple[str, ...]]:
 
 
 def counted(engine: xscl.Engine) -> tuple[int, int]:
-    """Return how many links and rows the database has."""
+    """Return the numbers of links and rows in the database."""
     (found,) = engine.host.transactions.store.fetch(
         "SELECT count(DISTINCT (doc, node1, node2, key)), count(*) FROM state.binding"
     )

@@ -43,7 +43,7 @@ def document(number: int) -> Document:
 
 
 def told(engine: Engine) -> list[tuple[object, ...]]:
-    """What has been told of subscriptions."""
+    """The reported content of subscriptions."""
     return [(s.name, s.number, s.qid, s.template, s.outputs) for s in engine.subscriptions]
 
 

@@ -612,7 +612,7 @@ def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
 def test_segments_are_looked_at_when_their_batch_comes(
     build_direct: Build, spool: Spool, store: Store
 ) -> None:
-    """What is before a damaged segment is consumed."""
+    """Segments before a damaged one are consumed."""
     for start in range(0, 12, 4):
         spool.append([document(start + number) for number in range(4)], 0)
     (spool.directory / "000000000003.arrow").write_bytes(b"")

@@ -69,13 +69,13 @@ class Case:
 
     @property
     def since(self) -> int | None:
-        """How far back the query looks; None if it sees what comes after it."""
+        """The time span before registration that the query reads; None: only later documents."""
         if self.first == self.late:
             return None
         return self.clock - self.documents[self.first].timestamp
 
     def expected(self) -> set[tuple[object, ...]]:
-        """Return what a query gives that had been there."""
+        """Return the matches of a query that was registered in the past."""
         with Engine() as engine:
             engine.subscribe("keeper", KEEPER, updates=True)
             engine.push(self.documents[: self.first])
@@ -147,7 +147,7 @@ DERIVED = "S//e->a[./k->x] FOLLOWED BY{%s-case(x) = y, 1 d} S//e->b[./k->y]"
 def test_derived_nodes_of_the_past_have_numbers_of_their_own(
     cases: tuple[str, str], views: bool
 ) -> None:
-    """What a document's derived nodes are numbered by is what was asked for at that moment."""
+    """Derived nodes of a document are numbered in the order of demand."""
     first, second = cases
     with by_algorithm_1(not views), Engine() as engine:
         engine.subscribe(first, DERIVED % first)

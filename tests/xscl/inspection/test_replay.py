@@ -28,7 +28,7 @@ Found: TypeAlias = "Counter[tuple[tuple[str, ...], str, bytes, int, int]]"
 
 
 def keep(engine: Engine, *streams: str) -> None:
-    """Have an engine keep all documents of some streams."""
+    """Keep all documents of some streams in an engine."""
     for stream in streams:
         query = f"{stream}//*->k JOIN{{k=n}} T//none->n"
         engine.subscribe(f"keeper of {stream}", query, updates=True)
@@ -76,7 +76,7 @@ KINDS: Mapping[str, st.SearchStrategy[Any]] = {
 
 
 def delivered(query: str, pushed: Sequence[Document], lateness: Mapping[str, int]) -> Found:
-    """Return what an engine delivers to the query when it is there from the beginning."""
+    """Return the matches of a query that is registered from the beginning."""
     with Engine() as engine:
         for stream, ticks in lateness.items():
             engine.stream(stream, lateness=ticks)

@@ -44,7 +44,7 @@ KINDS: Mapping[str, st.SearchStrategy[Any]] = {
 
 
 def play(engine: xscl.Engine, case: Any) -> None:
-    """Have an engine go through a history, one document after the other."""
+    """Push a history into an engine, one document after the other."""
     for stream, lateness in case.lateness.items():
         engine.stream(stream, lateness=lateness)
     for event in case.events:

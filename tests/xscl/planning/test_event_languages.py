@@ -58,7 +58,7 @@ def registered(engine: Engine | cep_core.Engine) -> None:
 
 
 def expected(rows: list[tuple[str, str, int, int]]) -> set[tuple[Any, ...]]:
-    """Return what the core finds when it is given the rows as events; equal rows are one match."""
+    """Return the matches of the core over the rows as events; equal rows are one match."""
     core = cep_core.Engine(1_000_000)
     registered(core)
     events = [cep_core.Event(s, (k, float(v)), time * 1_000) for s, k, v, time in rows]

@@ -141,7 +141,7 @@ def chained(engine: Engine, lateness: int = 0) -> None:
 def found_by(
     documents: Sequence[Document], cuts: Sequence[bool], lateness: int, path: Path | None = None
 ) -> set[tuple[Any, ...]]:
-    """Return what the chain finds; with a path the engine is opened anew at each cut."""
+    """Return the matches of the chain; with a path the engine is opened anew at each cut."""
     engine = Engine(path)
     chained(engine, lateness)
     batch: list[Document] = []

@@ -313,7 +313,7 @@ def _predicate(draw: st.DrawFn, names: dict[str, str], own: Sequence[str] = ()) 
 
 
 def _names(draw: st.DrawFn, kind: Kind, left: int, right: int) -> dict[str, str]:
-    """Return how to write both sides' variables: with decorators, or without."""
+    """Return the spelling of both sides' variables: with decorators, or without."""
     if kind == "FOLD":
         return {f"{name}{side}": f"${side}.{name}" for name in "kv" for side in (1, 2)}
     marked = "NEXT" in kind and draw(st.booleans())
@@ -355,7 +355,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 def differ(case: Case, other: Case) -> bool:
-    """Return whether XSCL finds something else in a case than CEL in another one."""
+    """Return True if XSCL's matches in a case differ from CEL's in another one."""
     ours, our_aggregates = by_xscl(case)
     theirs, their_aggregates = by_cel(other)
     return ours != theirs or any(

@@ -1,4 +1,4 @@
-"""What subscriptions share in the plan: m-ops, operators, indexes; and that nothing stays behind.
+"""Sharing in the plan: m-ops, operators, indexes; removal leaves nothing behind.
 
 Operators over time join their m-ops by the same rules as CEL's (Hong 2009, Table 5.1), joins by
 their template (section 6.4.3), blocks by their stream.
@@ -31,7 +31,7 @@ def mops(engine: xscl.Engine, kind: str) -> list[dict[str, Any]]:
 
 
 def sizes(engine: xscl.Engine) -> dict[str, list[int]]:
-    """Return how many operators the m-ops of each kind have."""
+    """Return the number of operators of the m-ops of each kind."""
     plan = engine.host.state.network.core.plan.to_dict()
     found: dict[str, list[int]] = {}
     for mop in plan["mops"]:

@@ -171,7 +171,7 @@ class Place:
         return poll_now(self.feeds, self.spool, chosen, self.fetching)
 
     def wait(self, ticks: int) -> None:
-        """Let time pass, and poll what becomes due as it does."""
+        """Advance the time, and poll the feeds that become due."""
         end = self.clock.now + ticks
         while coming := [f.next_poll for f in self.feeds if not f.gone and f.next_poll <= end]:
             self.clock.now = max(self.clock.now, min(coming))

@@ -1,4 +1,4 @@
-"""Whoever leads to a domain, it is asked one thing at a time, and not while it wants to be left."""
+"""A domain gets one request at a time on all paths to it, and none before its `Retry-After`."""
 
 from __future__ import annotations
 

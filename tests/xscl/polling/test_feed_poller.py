@@ -31,7 +31,7 @@ def rss(*titles: str, extra: str = "") -> bytes:
 
 @dataclass
 class Script:
-    """What the server answers to every request, and what it was asked."""
+    """The server's answer to every request, and the requests that it received."""
 
     status: int = 200
     body: bytes = b""

@@ -1,4 +1,4 @@
-"""What answers make of a feed, as pure functions."""
+"""The life cycle of a feed by its answers, as pure functions."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def feeds(tmp_path: Path, outlines: tuple[Outline, ...]) -> Iterator[Feeds]:
 
 
 def takes(feed: Feed) -> int:
-    """How long its server takes: half a second to two, every tenth one until the deadline."""
+    """The latency of its server: half a second to two, every tenth one until the deadline."""
     number = zlib.crc32(feed.domain.encode())
     return 30 * SECOND if number % 10 == 7 else (500 + number % 1_500) * 1_000
 

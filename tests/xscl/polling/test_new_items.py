@@ -1,4 +1,4 @@
-"""What is remembered of a feed's items: nothing that it shows is forgotten, the rest is bounded."""
+"""Memory of a feed's items: shown items are never forgotten, the rest is bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
 
 
 def taken(seen: dict[str, Seen], titles: list[str], now: int) -> tuple[News, dict[str, Seen]]:
-    """What an answer brings, and what is remembered after it."""
+    """The new items of an answer, and the remembered items after it."""
     found = news(FEED, parse_feed(rss(*titles), seen_at=now).items, seen, now)
     rest = {name: row for name, row in seen.items() if name not in found.forgotten}
     return found, rest | dict(found.items)

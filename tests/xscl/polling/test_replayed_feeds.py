@@ -34,7 +34,7 @@ FIRST = ("w3atom", "w3rss", "zenhabits", "1sttimemomdad", "courier-atom", "couri
 
 @dataclass
 class Month:
-    """What a replay brought: matches as they came, items and versions by feed, all documents."""
+    """The results of a replay: matches in order, items and versions by feed, all documents."""
 
     matches: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     listed: dict[str, tuple[str, int, int]] = field(default_factory=dict)

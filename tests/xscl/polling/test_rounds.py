@@ -143,7 +143,7 @@ def consume(place: Place, spool: Spool) -> Found:
 
 
 def sorted_by_time(place: Place) -> Found:
-    """What matches if all items come by time, to subscriptions of the same lateness."""
+    """The matches if all items arrive by time, for subscriptions of the same lateness."""
     with Engine() as engine:
         rows = place.engine.sql("SELECT name, lateness FROM state.stream").to_pylist()
         for row in rows:

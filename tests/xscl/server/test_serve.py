@@ -89,7 +89,7 @@ def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
 
 
 def written(place: Home) -> dict[str, Any]:
-    """What the service last wrote."""
+    """The last output of the service."""
     return place.read_status() or {}
 
 
@@ -273,7 +273,7 @@ def test_the_error_of_a_thread_ends_it(place: Home) -> None:
 
 
 def _in_the_way(path: Path) -> bool:
-    """Whether a directory was made; a look that is being written may have the name just now."""
+    """Return True if a directory exists; a status file under construction may have the name."""
     try:
         path.mkdir()
     except FileExistsError:

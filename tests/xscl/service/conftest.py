@@ -129,7 +129,7 @@ def bob(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
 
 
 def ok(response: httpx.Response) -> Any:
-    """Return what a request was answered, which was done."""
+    """Return the body of a successful answer."""
     assert response.status_code < 300, response.text
     return response.json() if response.content else None
 

@@ -26,7 +26,7 @@ class Event:
 
 @dataclass
 class Listener:
-    """What has come, one event after the other."""
+    """The received events, in order."""
 
     events: queue.Queue[Event] = field(default_factory=queue.Queue)
     ended: threading.Event = field(default_factory=threading.Event)

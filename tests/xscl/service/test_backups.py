@@ -37,7 +37,7 @@ def send(client: httpx.Client, number: int) -> None:
 def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     running: Running, operator: httpx.Client, tmp_path: Path
 ) -> None:
-    """What is restored has all that was acknowledged before, and the matches of what it has."""
+    """A restored store has all acknowledged documents and their matches."""
     ok(operator.put("/v1/subscriptions/pair", json={"query": PAIR}))
     stop, sent, failed = threading.Event(), [0], list[BaseException]()
 
@@ -82,7 +82,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
 
 
 def known(engine: Engine) -> int:
-    """Return how many documents an engine has: the first so many that were sent."""
+    """Return the number of documents of an engine: a prefix of the sent ones."""
     found = engine.sql("SELECT id FROM documents").to_pydict()["id"]
     assert set(found) == {f"d{number}" for number in range(len(found))}
     return len(found)

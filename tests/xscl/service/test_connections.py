@@ -27,7 +27,7 @@ BODY = b"POST /v1/documents/S HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100
 
 @pytest.fixture(params=[MANY, pytest.param(2_000, marks=pytest.mark.slow)])
 def many(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Return how many connections a client opens, with files for both sides of them."""
+    """Return the number of connections that a client can open, given files for both sides."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * int(request.param) + 1_000
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -116,7 +116,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Runni
 
 
 def dripping(peer: socket.socket, data: bytes) -> Callable[[], bool]:
-    """Return what sends a little more each time, and says whether the other side has ended it."""
+    """Return a function that sends a little more each time, and reports a closed connection."""
 
     def ended() -> bool:
         peer.settimeout(0.01)

@@ -125,7 +125,7 @@ def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None
 def test_c7_the_spool_cannot_be_written(
     running: Running, operator: httpx.Client, disk: Disk, point: str
 ) -> None:
-    """What was refused may be there or not; what was acknowledged is."""
+    """Refused documents may be present; acknowledged ones are."""
     eventually(lambda: not refused(post(operator, f"{point}-1", 10)))
     disk.full = {point}
     assert refused(post(operator, f"{point}-2", 11))

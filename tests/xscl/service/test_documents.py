@@ -161,7 +161,7 @@ def test_only_the_operator_sends_to_public_streams(
 def test_what_came_late_is_listed_while_a_push_goes_on(
     running: Running, operator: httpx.Client
 ) -> None:
-    """Whoever pushes has the engine's lock."""
+    """A push holds the engine's lock."""
     query = "punctual//a->x FOLLOWED BY{x=y, 10 s} punctual//a->y"
     ok(operator.put("/v1/subscriptions/punctual", json={"query": query}))
     for id in ("in-time", "late&time=2000000"):
@@ -217,7 +217,7 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) 
 
 
 def test_many_at_once_are_all_there(place: Home) -> None:
-    """What many clients send at once goes to the spool together, and the answers are theirs."""
+    """Documents of many clients go to the spool together, and each client gets its own answer."""
     ids: list[str] = []
     with serving(place) as running:
 

@@ -174,7 +174,7 @@ def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: Hom
 def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twice(
     place: Home, tmp_path: Path
 ) -> None:
-    """Who had come further than the backup is told, and goes on from where both agree."""
+    """A listener ahead of the backup is notified and continues at the last common position."""
     backup = tmp_path / "backup.xscl"
     with serving(place) as running, running.client() as client:
         at = subscribed(client, "q")
@@ -261,7 +261,7 @@ def at_work() -> Iterator[Sending]:
 
 
 async def listen(at_work: Sending, patience: Patience, seconds: float, most: int) -> list[bytes]:
-    """Return what a listener is sent that takes so many seconds for each, `most` of them."""
+    """Return the events of a listener that spends so many seconds on each, `most` of them."""
     one = at_work.engine.subscription("q")
     assert one is not None
     sent: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Who may ask, and from where: tokens, hosts, origins, sizes (rows W7, W10, W11)."""
+"""Access control: tokens, hosts, origins, sizes (rows W7, W10, W11)."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_code_cannot_be_guessed(alice: httpx.Client, post: Post) -> None:
 
 
 def test_a_stranger_has_few_codes_a_day(alice: httpx.Client, bob: httpx.Client, post: Post) -> None:
-    """However they are asked for; a code that was not mailed is none."""
+    """For all ways to request a code; a code that was not mailed is invalid."""
     to = "stranger@example.org"
     wanted = {"kind": "mail", "to": to}
     at = subscribed(alice, "pestering")
@@ -146,7 +146,7 @@ def test_an_address_that_the_server_refuses_leaves_no_endpoint(
 
 
 def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) -> None:
-    """What is over it waits for the next day; nothing is lost, and nothing has failed."""
+    """Mails over the limit wait for the next day; none is lost, and none counts as failed."""
     with running.client(token_of(operator, "dora")) as dora:
         ok(operator.put("/v1/accounts/dora/quota", json={"mails_a_day": 3}))
         at = subscribed(dora, "many")

@@ -1,4 +1,4 @@
-"""What the operator is told of the service: figures for Prometheus, and status."""
+"""The operator's view of the service: Prometheus metrics, and status."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_w7_figures_are_the_operators(alice: httpx.Client, running: Running) -> 
 def test_w8_no_name_of_a_user_is_in_the_figures(
     operator: httpx.Client, alice: httpx.Client
 ) -> None:
-    """Whatever alice puts into addresses, queries, names and methods."""
+    """For any text of alice in addresses, queries, names and methods."""
     alice.put("/v1/streams/zebra", json={})
     alice.put("/v1/subscriptions/zebra-1", json={"query": TWICE})
     alice.get("/v1/zebra/zebra")

@@ -145,7 +145,7 @@ def test_q6_windows_and_joins(operator: httpx.Client, query: str) -> None:
 
 
 def test_q7_mutated_queries(operator: httpx.Client) -> None:
-    """What is cut, doubled or replaced somewhere is refused with its place, or is a query."""
+    """A query that is cut, doubled or replaced somewhere is refused with its place, or is valid."""
     chance = random.Random(7)
     names = [f"valid{number}" for number in range(len(VALID))]
     for name, query in zip(names, VALID, strict=True):

@@ -1,4 +1,4 @@
-"""How often users may ask, and how many listeners they may have."""
+"""Limits of users: request rate and number of listeners."""
 
 from __future__ import annotations
 

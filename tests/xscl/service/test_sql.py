@@ -116,7 +116,7 @@ def users(running: Running, tokens: tuple[Home, dict[str, str]]) -> Iterator[dic
 
 @pytest.fixture
 def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have questions stopped as for users: elsewhere they have more time."""
+    """Apply the deadlines of users: elsewhere queries have more time."""
     monkeypatch.setattr(UserSql, "limits", property(lambda _: Limits()), raising=False)
 
 
@@ -555,7 +555,7 @@ def _children(pid: int) -> list[str]:
 
 
 def _opened_by(pid: str) -> set[str] | None:
-    """What a child has open; None if it has no question: it is not nice."""
+    """The open files of a child; None if it runs no query (then it is not niced)."""
     stat = _said(pid, "stat")
     if not stat or stat.rsplit(b")", 1)[1].split()[16] != b"10":
         return None
@@ -566,7 +566,7 @@ def _opened_by(pid: str) -> set[str] | None:
 
 
 def _said(pid: str, what: str) -> bytes:
-    """What the kernel says of a process, nothing if it is gone."""
+    """The kernel's status of a process, empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:

@@ -21,7 +21,7 @@ from xscl.time_format import ticks_of_time
 
 
 def closed(peer: socket.socket) -> bool:
-    """Return whether the other side has ended a connection."""
+    """Return True if the other side has closed a connection."""
     peer.settimeout(0.01)
     try:
         return peer.recv(1) == b""
@@ -32,7 +32,7 @@ def closed(peer: socket.socket) -> bool:
 
 
 def sent_whole(endless: socket.socket) -> bool:
-    """Return whether the other side takes a head of ten megabytes."""
+    """Return True if the other side accepts a head of ten megabytes."""
     try:
         endless.sendall(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         for _ in range(10_000):

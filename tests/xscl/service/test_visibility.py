@@ -22,7 +22,7 @@ FOREIGN = re.compile(r"_\d+\.")
 
 @pytest.fixture(scope="module")
 def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
-    """What alice has: the operator's answers say that it is there."""
+    """The objects of alice: the operator's answers show that they exist."""
     with running.client(token_of(operator, WORD + "-user")) as alice:
         ok(alice.put(f"/v1/streams/{WORD}", json={"lateness": "0 s"}))
         query = f"{WORD}//{WORD}->x FOLLOWED BY{{x=y, 10 s}} {WORD}//{WORD}->y"

@@ -136,7 +136,7 @@ Asked: TypeAlias = tuple[Block, Block, bool]
 
 
 def pair_of(source: Random, streams: tuple[str, ...] = ("S", "T")) -> Asked:
-    """Return what may be asked of an automaton."""
+    """Return a strategy of patterns for an automaton."""
     steps = tuple(_canonical(step_of(source, 2)) for _ in range(source.choice((1, 1, 2, 2, 3))))
     steps = (Step(steps[0].test, source.random() < 0.8, False, steps[0].conditions), *steps[1:])
     first = source.randint(1, len(steps))

@@ -1,4 +1,4 @@
-"""What is read of an image, and what is asked for anew, is what would be asked for without one."""
+"""An image with the patterns that it lacks equals an automaton that is built without one."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def documents(first: int) -> list[Document]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have images of few pairs."""
+    """Write images of few pairs, too."""
     monkeypatch.setattr(image, "FEWEST", 1)
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many pairs automata are asked for, each time."""
+    """Record the number of pairs of each request to an automaton."""
     counts: list[int] = []
 
     def counting(automaton: Automaton, pairs: Sequence[Pair]) -> None:

@@ -1,4 +1,4 @@
-"""What an index tries, and what it need not try: constants, intervals, words that come and go."""
+"""Tests of an index and the tests that it avoids: constants, intervals, changing words."""
 
 from __future__ import annotations
 

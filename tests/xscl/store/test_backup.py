@@ -574,7 +574,7 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a kill leaves of a data directory, with commits 2 to 4 in the log only."""
+    """A data directory after a kill, with commits 2 to 4 in the log only."""
     home = Home(tmp_path_factory.mktemp("alive") / "data")
     home.create()
     subscribed(home.database).close()

@@ -86,7 +86,7 @@ def copied(path: Path, directory: Path) -> Path:
 
 
 def files(path: Path) -> dict[str, bytes]:
-    """What the files of a store hold, but for the lock, which every opener signs."""
+    """The content of a store's files, except the lock, which every opener writes."""
     found = path.parent.glob(f"{path.name}*")
     return {file.name: file.read_bytes() for file in found if file.suffix != ".lock"}
 
@@ -467,7 +467,7 @@ def test_a_damaged_text_of_a_large_store_is_told_when_it_is_read(
 
 
 def opens_and_tells(path: Path) -> bool:
-    """Whether a damaged store opens, and says that it is damaged when a match is read."""
+    """Return True if a damaged store opens and reports the damage when a match is read."""
     try:
         engine = xscl.Engine(path)
     except StoreDamaged:

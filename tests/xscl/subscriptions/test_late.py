@@ -177,7 +177,7 @@ def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
 
 
 def test_the_histories_have_late_documents() -> None:
-    """What the two properties are worth: how many pairs of document and subscription there are."""
+    """The coverage of the two properties: the number of pairs of document and subscription."""
     found = Counter[str]()
 
     @settings(max_examples=100, derandomize=True, database=None)

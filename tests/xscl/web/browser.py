@@ -69,7 +69,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Browser:
-    """What tests do with a browser, and what they ask it."""
+    """Browser operations of tests."""
 
     def __init__(self, chrome: Chrome) -> None:
         self.chrome = chrome
@@ -85,18 +85,18 @@ class Browser:
         return self.chrome.find_elements(By.CSS_SELECTOR, selector)
 
     def is_live(self) -> bool:
-        """Whether the service tells the page of new matches."""
+        """Return True if the service sends new matches to the page."""
         return bool(self.all("#live.live-on"))
 
     def text(self, selector: str = "main") -> str:
         return self.until(lambda: [self.one(selector).text])[0]
 
     def until(self, check: Callable[[], T]) -> T:
-        """Return what is asked for when it has come true."""
+        """Wait for a condition and return its value."""
         return self.wait(check, PATIENCE)
 
     def wait(self, check: Callable[[], T], seconds: float) -> T:
-        """Return what is asked for when it has come true, which may take so many seconds.
+        """Wait for a condition for so many seconds and return its value.
 
         What it looks at may leave with its page meanwhile.
         """
@@ -124,7 +124,7 @@ class Browser:
         return self.chrome.execute_script(script, *arguments)
 
     def look(self, scheme: str = "light", size: tuple[int, int] = WIDE) -> None:
-        """Have a window of a size, in a light or dark room."""
+        """Set the size of the window and the light or dark colour scheme."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
         width, height = size
@@ -138,16 +138,16 @@ class Browser:
         self.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def complaints(self) -> list[str]:
-        """Return what pages have complained of since the last call: policy, scripts, files."""
+        """Return the console errors of pages since the last call: policy, scripts, files."""
         log: Any = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
         return [str(line["message"]) for line in log]
 
     def shifted(self) -> float:
-        """Return how much what was on the page has moved by itself."""
+        """Return the cumulative layout shift of the page."""
         return float(sum(self.run("return window.shifts")))
 
     def violations(self) -> list[str]:
-        """Return what axe finds wrong with the page, WCAG 2.2 AA and good practice."""
+        """Return the violations that axe finds on the page, WCAG 2.2 AA and good practice."""
         known = self.run("return typeof window.axe === 'object'")
         if not known:
             self.run(_AXE)

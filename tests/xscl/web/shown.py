@@ -1,4 +1,4 @@
-"""What the tests of the page show: the gallery's items, and every trick of a bad feed."""
+"""Documents for the tests of the page: the gallery's items, and all faults of a bad feed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Shop:
         assert answer.status_code == 202, answer.text
 
     def count(self) -> int:
-        """Return how many matches the newest page shows, at most."""
+        """Return the largest number of matches on the newest page."""
         news = self.client.get("/matches/news", params={"after": "0.0"})
         found = news.text.count("<article")
         while news.headers["X-More"] == "yes":

@@ -17,7 +17,7 @@ def values(card: Card) -> list[Value]:
 
 
 def joined(match: Match) -> list[list[tuple[str, int]]]:
-    """Return what carries a number, document by document."""
+    """Return the numbered nodes, document by document."""
     return [
         [(value.text, value.joined) for value in values(card) if value.joined]
         for card in shown(match, "x").cards

@@ -31,7 +31,7 @@ _SAYS = "return document.querySelector(arguments[0])?.textContent.includes(argum
 
 @dataclass(frozen=True)
 class Held:
-    """What is held after so many matches: bytes of script after a collection, nodes, bytes."""
+    """Memory after so many matches: bytes of script after a collection, nodes, bytes."""
 
     matches: int
     heap: int
@@ -41,7 +41,7 @@ class Held:
 
 
 def held(browser: Browser, matches: int) -> Held:
-    """Return what the page and this process, which is the service's, hold now."""
+    """Return the memory of the page and of this process, which runs the service."""
     ask = browser.chrome.execute_cdp_cmd
     ask("HeapProfiler.collectGarbage", {})
     heap = int(ask("Runtime.getHeapUsage", {})["usedSize"])

@@ -1,4 +1,4 @@
-"""Where links and forms may lead."""
+"""The permitted targets of links and forms."""
 
 from __future__ import annotations
 
