@@ -1,8 +1,8 @@
 """Documents of an auction site: nested, with attributes and recursion.
 
 The vocabulary is that of the XMark benchmark (Schmidt et al. 2002): regions
-with items, people, open and closed auctions.  A document here is what one
-hour brings, some hundred nodes, and hardly any two have one structure:
+with items, people, open and closed auctions.  A document has the
+events of one hour, some hundred nodes.  Hardly any two have the same structure:
 descriptions are texts, or lists of items that are texts or lists again.
 """
 
@@ -29,7 +29,7 @@ def auctions(count: int, seed: int) -> Iterator[bytes]:
 
 
 class _Site:
-    """Writes documents; numbers of items and auctions go on from one to the next."""
+    """Generates documents; numbers of items and auctions rise from one to the next."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source

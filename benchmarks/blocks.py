@@ -1,9 +1,8 @@
-"""Distinct blocks on feed items and on auctions, as stage 1 takes them and as XPath.
+"""Distinct blocks on feed items and on auctions, for stage 1 and as XPath.
 
-A block selects nodes below one that has to pass some tests.  Each mix has a
-*pool*, of which at least ten blocks match each feed item, and goes on without
-end with *idle* blocks, which no document matches: they ask for names and values
-beside those that occur, and are otherwise like the others.
+A block selects nodes below a node that passes some tests.  Each mix has a *pool*, of which at least
+ten blocks match each feed item, and an endless supply of *idle* blocks.  No document matches an
+idle block: it tests names and values that do not occur, and is otherwise like the others.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def _steps(path: str) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Blocks of one kind: those of the pool, and idle ones without end."""
+    """Blocks of one kind: those of the pool, and an endless supply of idle ones."""
 
     pool: Callable[[], Iterable[Asked]]
     idle: Callable[[], Iterator[Asked]]

@@ -6,8 +6,8 @@ beside; a table `register` times one more subscription and its removal.
 
 Figure 4.14 compares modes on Filter: `Cayuga` has no rules for channels, the
 next three lack one technique of Table 4.2 each, `none` lacks all of them and
-`all` none.  All modes take the same events.  A pattern of Table 4.1 hardly
-ever matches, so the modes are first compared on a domain of two values.
+`all` none.  All modes read the same events.  A pattern of Table 4.1 hardly
+ever matches, so the results of the modes are compared on a domain of two values first.
 
 Differs from section 4.6.1: a point is measured on fewer events than 100,000.
 """
@@ -206,7 +206,7 @@ def _modes(plan: Plan) -> Iterator[Row]:
 
 
 def _registration(plan: Plan) -> Iterator[Row]:
-    """Yield how long loading takes, and then one more subscription and its removal."""
+    """Yield the times of loading, of one more subscription, and of its removal."""
     size, more = plan.registered, 200
     workload = cayuga("Filter", size + more, 0, Table41(), SEED)
     side = Side(workload)

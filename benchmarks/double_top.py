@@ -5,7 +5,7 @@ maximum B >= 1.2 A, a minimum C within 10 % of A, a maximum D within 10 % of B,
 and a minimum E below A.  Figure 4.17 compares μ, a FOLD for each monotone run,
 with resubscription: a stream of local extrema, and NEXTs over it.
 
-The paper's two formulations are not equal as printed.  What makes them so here:
+The paper's two formulations are not equal as printed.  These changes make them equal:
 
 *   Equal prices.  A step from one quote of a name to its next is a rise if the
     price is not lower, else a fall.  So each step has one direction, extrema
@@ -16,7 +16,7 @@ The paper's two formulations are not equal as printed.  What makes them so here:
     dropped afterwards: both sides are equal as multisets.
 *   E is a local minimum, too: known when the next quote does not fall, which a
     NEXT confirms.  Both sides detect a match at that quote; its time is compared.
-*   B, C and D need no such care: a FOLD puts out every prefix of a run, but the
+*   B, C and D need no change: a FOLD emits every prefix of a run, but the
     FOLD after it ends at once unless the run has turned there.
 *   An extremum is detected one quote late and spans three quotes, so that
     neighbours overlap and NEXT would pass over them.  An aggregate AT INSTANT
@@ -82,8 +82,8 @@ def mu() -> list[tuple[str, str]]:
 def resubscription() -> list[tuple[str, str]]:
     """Return the formulation over a published stream of extrema.
 
-    The stream is published inside a query that puts nothing out, so that no time
-    goes into delivering extrema which nobody asked for.
+    The stream is published inside a query without output, so that no time goes into
+    the delivery of extrema without a subscriber.
     """
     extrema = f"SELECT * FROM FILTER{{Top > 1}}(({_extrema()} PUBLISH Extrema))"
     return [("extrema", extrema), ("double top", _over("Extrema"))]
@@ -133,7 +133,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 def compared(window: int, count: int) -> Iterator[Row]:
-    """Yield the rows of both formulations, which find the same."""
+    """Yield the rows of both formulations, which have equal matches."""
     events = quotes(count, window, SEED)
     sides = {
         name: Side(Workload(STREAMS, queries(), events)) for name, queries in FORMULATIONS.items()
@@ -169,7 +169,7 @@ def _profiles(count: int) -> Iterator[Row]:
 
 
 def _said(match: Match) -> Result:
-    """Return when a double top was found and (Name, A, B, C, D, E); the starts differ."""
+    """Return the end of a double top and (Name, A, B, C, D, E); the starts differ."""
     return (match.event.t1, *match.event.values)
 
 

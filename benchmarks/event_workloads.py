@@ -55,7 +55,7 @@ def without(*names: str, options: Options = INDEXES_ON) -> Mode:
 
 
 class Side:
-    """An engine with a workload: loads queries, takes events part by part, keeps the matches."""
+    """An engine with a workload: loads queries, pushes events part by part, keeps the matches."""
 
     def __init__(self, workload: Workload, mode: Mode = ALL) -> None:
         self.engine = Engine(ticks_per_second=1, rules=mode.rules, options=mode.options)
@@ -89,7 +89,7 @@ class Side:
         return True
 
     def push(self, count: int) -> float:
-        """Take the next events in; return the seconds for each."""
+        """Push the next events; return the seconds for each."""
         part = self._events[self._taken : self._taken + count]
         if len(part) < count:
             raise ValueError(f"the workload has {len(self._events)} events, too few")
@@ -103,7 +103,7 @@ class Side:
 
 
 def whole(match: Match) -> Result:
-    """Return all that a match says."""
+    """Return the content of a match."""
     return (match.query, match.event.t0, match.event.t1, *match.event.values)
 
 
@@ -116,9 +116,9 @@ def raced(
 ) -> tuple[dict[str, float], int]:
     """Return the seconds for an event by side, and the number of matches of each.
 
-    The sides take the same parts of the stream in turns, after one that is not
-    timed; their results have to be equal, that part's included.  ``said`` is
-    what of a match is compared.
+    The sides process the same parts of the stream in turns, after one part that is
+    not timed.  Their results must be equal, those of that part included.  ``said``
+    returns the compared content of a match.
     """
     size = events // (parts + 1)
     for side in sides.values():
@@ -150,7 +150,7 @@ def curves(
 
 
 def verified(workload: Workload, modes: Mapping[str, Mode], what: str) -> int:
-    """Return the number of matches, the same in all modes and more than none."""
+    """Return the number of matches, equal in all modes and positive."""
     sides = {name: Side(workload, mode) for name, mode in modes.items()}
     expected: list[Result] | None = None
     for name, side in sides.items():
@@ -323,7 +323,7 @@ def quotes(count: int, window: int, seed: int) -> list[Event]:
     """Return daily prices of 24 names, one quote a tick, as averages of the last ``window``.
 
     Log prices swing around a level and keep much of their last direction, so that
-    rises and falls of a fifth occur.  A name is left out on
+    rises and falls of a fifth occur.  A name is absent on
     one day in two hundred.  Prices are in cents: equal neighbours occur.
     """
     random = Random(seed)
@@ -386,7 +386,7 @@ def _items(count: int, random: Random) -> Iterator[Event]:
 def pattern_text(pattern: Pattern, website: int, least: int) -> str:
     """Return a subscription of Table 4.3 in CEL; only the first two templates use ``least``.
 
-    What a series passes over does not end it: NEXT and FOLD filter.
+    Events that a series skips do not end it: NEXT and FOLD filter.
     """
     article = f"FILTER{{website = {website} AND popularity > {least}}}(Item)"
     begun = f"FILTER{{website = {website}}}(Item)"
@@ -487,8 +487,8 @@ SMOOTHED = "SELECT pid, AVG(load) AS load FROM CPU GROUP BY pid WINDOW 60 s PUBL
 def hybrid(queries: int, selectivity: float, seconds: int, seed: int) -> Workload:
     """Return instances of Query 2 on all processes, and a reading of each process a second.
 
-    The starting conditions are no indexable predicates: each holds for about the
-    given share of the rows of SMOOTHED, each for other ones.
+    The starting conditions are not indexable.  Each holds for about the given share
+    of the rows of SMOOTHED, each for other rows.
     """
     texts = [
         f"SELECT * FROM FILTER{{load > 10}}(FILTER{{{_starting(number, selectivity)}}}(SMOOTHED)"

@@ -1,11 +1,11 @@
 """A stream of feed items with five leaves from 418 channels, and subscriptions to it.
 
-The paper's feeds (June to October 2006) are not public; these items repeat
-each other as feed items do: an *edited* item keeps its address and mostly its
-title, a *cross-post* appears in another channel with the same title and often
-the same text, short items say the title again, and some items share a minute.
+The paper's feeds (June to October 2006) are not public.  These items repeat
+each other as feed items do.  An *edited* item keeps its address and mostly its
+title.  A *cross-post* appears in another channel with the same title and often
+the same text.  Short items repeat the title, and some items share a minute.
 Every value but the channel's has a bounded number of partners, so that the
-matches of an item do not grow with what is kept.
+matches of an item do not grow with the join state.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def items(count: int, seed: int) -> list[Item]:
 
 
 class _Stream:
-    """Makes items, some of them from recent ones."""
+    """Generates items, some of them from recent ones."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source
@@ -102,7 +102,7 @@ class _Stream:
         return replace(fresh, values=(url, home, title, *fresh.values[3:]))
 
     def _cross_posted(self, fresh: Item) -> Item:
-        """Return a fresh item that says what a recent one says."""
+        """Return a fresh item with the content of a recent one."""
         origin = self._origin()
         if origin is None:
             return fresh

@@ -1,7 +1,7 @@
 """`feed-patterns`: Figure 4.18 of Hong 2009, the four templates of Table 4.3 over feed items.
 
 W and X are uniform over 415 websites and 100 popularities.  The last two
-templates have no X: their subscriptions are 415 distinct ones, each asked for
+templates have no X: their subscriptions are 415 distinct ones, each registered
 many times.  `witnesses` are distinct rows, `matches` deliveries to subscribers.
 
 Items are generated in place of the paper's 26,623 from 415 websites; a series
@@ -70,7 +70,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 def verify(pattern: Pattern, subscriptions: int = 200, items: int = 400) -> int:
-    """Return the number of matches of a small run, the same whatever is shared."""
+    """Return the number of matches of a small run, equal for all modes of sharing."""
     return verified(feed_patterns(pattern, subscriptions, items, SEED), MODES, pattern)
 
 
@@ -112,7 +112,7 @@ def _sizes(pattern: Pattern, plan: Plan, profile: bool) -> Iterator[Row]:
 
 
 def _noted(seen: set[Result], match: Match) -> Result:
-    """Return all that a match says, after noting its row."""
+    """Return the content of a match, after recording its row."""
     said = whole(match)
     seen.add(said[1:])
     return said

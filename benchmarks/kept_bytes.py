@@ -1,9 +1,9 @@
 """The memory of one more object of a kind, measured in a process of its own.
 
-`python -m benchmarks.kept_bytes THING COUNT` prints a JSON object.  So
-many come to warm up, then so many again: what the process has grown by
-(resident memory, given back as far as the allocators do), what the engine's
-own counts have, and the database's part, which it may also drop.
+`python -m benchmarks.kept_bytes THING COUNT` prints a JSON object.  COUNT
+objects are added to warm up, then COUNT again.  The answer has the growth of the
+process (resident memory, released as far as the allocators do), the engine's own
+counts, and the database's part, which it may also drop.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Bring: TypeAlias = Callable[[Engine, int, int], None]
 
 
 def equal_subscriptions(engine: Engine, first: int, count: int) -> None:
-    """Bring in subscriptions that all ask the same."""
+    """Register equal subscriptions."""
     engine.subscribe_many((f"s{n}", JOIN) for n in range(first, first + count))
 
 
 def distinct_subscriptions(engine: Engine, first: int, count: int) -> None:
-    """Bring in subscriptions that are all different: each has its own constants."""
+    """Register distinct subscriptions: each has its own constants."""
     asked = wishes("b", first + count, SEED)[first:]
     engine.subscribe_many((f"s{n}", wish.query("INF")) for n, wish in enumerate(asked, first))
 
 
 def joined_documents(engine: Engine, first: int, count: int) -> None:
-    """Bring in feed items whose witnesses are kept for ever, for joins of all leaves."""
+    """Push feed items whose witnesses are kept without a window, for joins of all leaves."""
     if not engine.subscriptions:
         asked = wishes("a", 100, SEED)
         engine.subscribe_many((f"s{n}", wish.query("INF")) for n, wish in enumerate(asked))
@@ -52,7 +52,7 @@ def joined_documents(engine: Engine, first: int, count: int) -> None:
 
 
 def instances(engine: Engine, first: int, count: int) -> None:
-    """Bring in feed items each of which waits for a next one, in one operator over time."""
+    """Push feed items each of which is an instance of one temporal operator."""
     if not engine.subscriptions:
         engine.subscribe("next", NEXT)
     _push(engine, first, count)
@@ -72,7 +72,7 @@ def _push(engine: Engine, first: int, count: int) -> None:
 
 
 def documents(first: int, count: int) -> list[Document]:
-    """Return some of an endless stream of feed items; those of one part know no other."""
+    """Return some of an endless stream of feed items; parts do not refer to one another."""
     found = []
     for item in items(count, SEED + first):
         number = first + item.number
@@ -84,7 +84,7 @@ def documents(first: int, count: int) -> list[Document]:
 
 
 def sizes(engine: Engine) -> Sizes:
-    """Return counts and bytes of what an engine keeps."""
+    """Return counts and bytes of an engine's state."""
     kept = engine.host.state.processor._kept
     tables = ("binding", "times", "value", "document", "text", "result", "subscription")
     counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
@@ -103,7 +103,7 @@ def sizes(engine: Engine) -> Sizes:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process has, after giving back what is free."""
+    """Return the resident bytes of this process, after releasing free memory."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     ctypes.CDLL(None).malloc_trim(0)

@@ -1,15 +1,14 @@
-"""`memory`: what is kept for each subscription, document, witness row and instance; and a day.
+"""`memory`: the memory of a subscription, document, witness row and instance; a day of state.
 
-The first part measures in processes of their own (`kept_bytes`) by how much the
-resident memory grows; the engine's own counts stand beside it.  The database's
-blocks are part of both: it keeps in memory what it has read as long as there is
-room, so `bytes` is without them and `database_bytes` apart.
+The first part measures the growth of resident memory in processes of their own (`kept_bytes`),
+beside the engine's own counts.  The database's blocks are part of both.  It caches what it has
+read as long as there is room, so `bytes` excludes them and `database_bytes` lists them.
 
 The second part is 24 hours of feed items in virtual time, with windows of half
 an hour to two hours: joins, NOT FOLLOWED BY, and NEXT, which waits for the next
-item of a channel and so has one instance for each at most.  What is kept is
+item of a channel and so has at most one instance for each.  The state is
 counted every hour; it may grow until the windows have passed, not after.
-What is deleted waits until an eighth of all is such, so the counts swing by
+Eviction waits until an eighth of the state has expired, so the counts vary by
 that.  At the end there are two items, each after three hours without any.
 """
 
@@ -91,7 +90,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 def each(thing: str, count: int) -> Row:
-    """Return the bytes that one more of a thing takes."""
+    """Return the bytes of one more object of a kind."""
     command = [sys.executable, "-m", "benchmarks.kept_bytes"]
     command += [BROUGHT_AS.get(thing, thing), str(count)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -132,7 +131,7 @@ def _day(day: Day) -> Iterator[Row]:
 
 
 def hours(day: Day) -> Iterator[Sizes]:
-    """Yield what is kept at the end of each hour, and last after six more with two items."""
+    """Yield the state at the end of each hour, and after six more hours with two items."""
     with TemporaryDirectory() as folder, Engine(Path(folder, "state.duckdb")) as engine:
         engine.retain(RETENTION)
         engine.subscribe_many(QUERIES.items())
@@ -162,7 +161,7 @@ def _documents(day: Day) -> list[Document]:
 
 
 def largest_late_to_early(series: Sequence[Sizes], name: str) -> float:
-    """Return the most of a count in the last quarter of a series, by the most in the second."""
+    """Return the maximum of a count in the last quarter of a series, by that of the second."""
     quarter = len(series) // 4
     late = max(counted[name] for counted in series[-quarter:])
     early = max(counted[name] for counted in series[quarter : 2 * quarter])
@@ -170,7 +169,7 @@ def largest_late_to_early(series: Sequence[Sizes], name: str) -> float:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw what is kept at each hour of the day."""
+    """Draw the state at each hour of the day."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if "hour" in row.parameters:

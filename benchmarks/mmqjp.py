@@ -177,12 +177,12 @@ class Shared:
         ]
 
     def take_back(self) -> None:
-        """Undo the join of d2, so that it can be done again."""
+        """Undo the join of d2, so that it can be repeated."""
         self.connection.execute("ROLLBACK; BEGIN TRANSACTION")
         self.processor.reload()
 
     def close(self) -> None:
-        """Give the database up."""
+        """Close the database."""
         self.connection.close()
 
 
@@ -195,7 +195,7 @@ def _nothing() -> list[pa.Table]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians in milliseconds for all queries, and what was found."""
+    """Medians in milliseconds for all queries, and their results."""
 
     shared: float
     fan_out: float

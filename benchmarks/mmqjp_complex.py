@@ -5,10 +5,9 @@ has up to K = 4 value joins, and the inner nodes above its leaves are bound, too
 The number of queries is varied first, then K, then the Zipf parameter.
 
 The paper counts 2, 6, 20 and 39 templates for K = 2, 3, 4 and 5 (6 to 22 for 10
-to 100,000 queries).  Here the sides of a join are told apart; `templates_merged`
-counts what is left if a template and its mirror image are one.  Whether 1,000
-random queries come to a rare template is chance: the counts are medians of
-several seeds, with the least and the most.
+to 100,000 queries).  Here the sides of a join are distinguished; `templates_merged`
+counts a template and its mirror image as one.  Rare templates depend on chance,
+so the counts are medians of several seeds, with the minimum and the maximum.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def three_levels(branching: int = BRANCHING) -> Schema:
 
 
 def run(options: Options) -> Iterator[Row]:
-    """Yield how many templates there are, then the points of the figures."""
+    """Yield the numbers of templates, then the points of the figures."""
     seeds = range(SEED, SEED + (QUICK_SEEDS if options.quick else SEEDS))
     for most in SWEEP_JOINS:
         yield count_templates(QUERIES, most, ZIPF, seeds)

@@ -3,19 +3,18 @@
 Eight sources with Poisson-distributed events, 1, 2, 4, ... 128 a second; queries of the workloads
 next, union and mix, random trees of a size with random sources at their leaves.
 
-*   Figure 9: how many operators one node carries, by the size of the queries: as many as keep up
-    with the stream, from the time that a part of the stream takes.
+*   Figure 9: the number of operators that one node carries, by the size of the queries.  A node
+    carries as many as keep up with the stream, by the time for a part of the stream.
 *   Figure 10: the throughput of queries of five operators, by their number.
-*   Figure 11: how many queries of five operators 1 to 40 nodes carry.  The nodes are simulated:
-    `cep_core.views.placement` computes their load from the cost model, in events a second; a node
-    of the
-    paper's machines is one of CAPACITY.
+*   Figure 11: the number of queries of five operators that 1 to 40 nodes carry.  The nodes are
+    simulated: `cep_core.views.placement` computes their load from the cost model, in events a
+    second; a node of the paper's machines is one of CAPACITY.
 *   `memory`: the instances that are kept after each of ten windows, for a next and an iteration
-    with `OCCURS WITHIN`, and a moment (`@`), which wait for what seldom comes.
+    with `OCCURS WITHIN`, and a moment (`@`), which wait for rare events.
 
 Both sides of Figures 9 and 10 share equal operators between queries, as the engine does (and the
-paper's planner); their results are compared before anything is timed.  Processor time is taken
-without the delivery of matches: the paper's sinks are on other machines.
+paper's planner); their results are compared before anything is timed.  Processor time excludes
+the delivery of matches: the paper's sinks are on other machines.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def pattern(kind: Kind, size: int, choose: random.Random) -> Pattern:
 
 
 def text(tree: Pattern) -> str:
-    """Return a pattern as EQL; alternatives go by one alias, as the operands of a union do."""
+    """Return a pattern as EQL; alternatives share one alias, as the operands of a union do."""
 
     def written(one: Pattern, alias: str | None) -> str:
         match one:
@@ -135,14 +134,14 @@ def events(seconds_of_stream: float, seed: int) -> list[Event]:
 
 
 class Undelivered(Engine):
-    """An engine whose matches stay where they were found: as rows."""
+    """An engine whose matches stay undelivered, as rows."""
 
     def _matches(self) -> list[Match]:
         return []
 
 
 def engine(patterns: Sequence[Pattern], variant: Variant, kind: type[Engine] = Engine) -> Engine:
-    """Return an engine with the queries; nothing but rewriting makes a difference."""
+    """Return an engine with the queries; the variants differ in rewriting only."""
     core = kind(TICKS, options=EngineOptions(rewriting=variant == "rewritten"))
     for name, rate in RATES.items():
         core.stream(name, {"id": int}, rate=rate)
@@ -166,7 +165,7 @@ def _said(matches: Sequence[Match]) -> list[tuple[object, ...]]:
 
 
 def spent(patterns: Sequence[Pattern], sent: Sequence[Event]) -> dict[str, float]:
-    """Return the seconds that a part of the stream takes each variant."""
+    """Return the seconds of each variant for a part of the stream."""
 
     def measured(variant: Variant) -> Callable[[], float]:
         def measure() -> float:
@@ -222,7 +221,7 @@ def figure_10(quick: bool) -> Iterator[Row]:
 
 
 def profiles(stream: float, amount: int = 40) -> Iterator[Row]:
-    """Yield where the time goes: of rewriting and planning queries, and of events."""
+    """Yield profiles of rewriting and planning queries, and of events."""
     sent = events(stream, SEED)
     for kind in KINDS:
         patterns = queries(kind, 5, amount, SEED)
@@ -242,7 +241,7 @@ def profiles(stream: float, amount: int = 40) -> Iterator[Row]:
 
 
 def figure_11(quick: bool) -> Iterator[Row]:
-    """Yield how many queries of five operators simulated nodes carry, by policy."""
+    """Yield the number of queries of five operators that simulated nodes carry, by policy."""
     sizes = (1, 10, 40) if quick else (1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
     repeats = 1 if quick else 5
     for kind in MANY:

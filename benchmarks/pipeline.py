@@ -1,11 +1,10 @@
 """`pipeline`: from the spool to matches, through Spark and directly.
 
-Both consumers take the same segments in turns, each into an engine of its own,
-and must find the same.  A *trigger* is one segment of 10,000 items: its time is
-from the end of the one before to the commit of its matches, so it has all of
-Spark's own work in it.  The *latency* of a segment is from the moment at which
-its items are acknowledged to that at which the match is handed on that it
-completes; segments come one at a time, none before the one before is through.
+Both consumers process the same segments in turns, each into an engine of its own, and must have
+equal matches.  A *trigger* is one segment of 10,000 items.  Its time runs from the end of the one
+before to the commit of its matches, so it includes all of Spark's own work.  The *latency* of a
+segment runs from the acknowledgement of its items to the delivery of the match that it completes.
+Segments arrive one at a time, each after the one before is finished.
 
 Spark is local, with two tasks at a time.
 """
@@ -63,7 +62,7 @@ FULL = Plan(10_000, 10_000, 4, 3, 100)
 
 @dataclass(slots=True)
 class Side:
-    """One way from a spool to an engine, and when each of its batches was through."""
+    """One consumer from a spool to an engine, and the end of each of its batches."""
 
     name: str
     spool: Spool
@@ -82,7 +81,7 @@ class Side:
             self.found.set()
 
     def run_once(self) -> None:
-        """Consume what is there; the first batch, in which a query starts, is not counted."""
+        """Consume the spool; the first batch, in which a query starts, is not counted."""
         self.ended.clear()
         consumer = self.consumer(EngineSink(self.engine, self.listen))
         with timed_stages(self.stages, STAGES | {"waiting and reading": (consumer, "run_once")}):
@@ -90,7 +89,7 @@ class Side:
         self.triggers.extend(b - a for a, b in zip(self.ended, self.ended[1:], strict=False))
 
     def time_singles(self, pairs: Sequence[list[Document]]) -> None:
-        """Send segments one by one, each to be matched with what came before."""
+        """Send segments one by one, each with a match to an earlier one."""
         consumer = self.consumer(EngineSink(self.engine, self.listen))
         thread = threading.Thread(target=consumer.serve, args=(self.interval,))
         thread.start()

@@ -1,7 +1,7 @@
 """Queries of many shapes: different paths, branches, operators and windows, and constants.
 
-A *skeleton* is all of a query but its constants; there are as many as are asked
-for, and queries take them in turns, each with constants of its own.
+A *skeleton* is a query without its constants.  Queries use the skeletons in turns,
+each with constants of its own.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Queries:
 
 
 def documents(count: int, seed: int) -> list[Document]:
-    """Return documents, every minute one, that meet conditions often and agree often."""
+    """Return documents, one a minute, that often satisfy conditions and often have equal values."""
     source = random.Random(seed)
     found = []
     for number in range(count):

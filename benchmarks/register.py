@@ -3,12 +3,12 @@
 The queries have 1,000 shapes (`query_shapes`) and constants of their own.  With
 each number present there are, in turns, a bulk (`subscribe_many`), one by one,
 and removal of the same; at the end the engine is closed and opened again, until
-its first push is committed.  The first query of a shape is compiled, with the
-second the shape itself, all others only need their constants put in: the shapes
-are known before anything is timed, and what that took are rows of their own.
+its first push is committed.  The first query of a shape is compiled, and with the
+second the shape itself; all others only get their constants put in.  The shapes
+are known before anything is timed; their compilation has rows of its own.
 
-`ratio` compares with nothing present.  Queries with operators over time are
-planned each for itself, and are fewer.
+`ratio` compares with no subscriptions present.  Queries with temporal operators are
+planned one by one, and are fewer.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ FULL = (
 
 
 def run(options: Options) -> Iterator[Row]:
-    """Yield rates of a bulk, times of one more, one less and a restart, and their growth."""
+    """Yield rates of a bulk, times of one registration, removal and restart, and their growth."""
     for kind in ("joins", "over time"):
         verify(kind, 40 if options.quick else 150)
     for plan in QUICK if options.quick else FULL:
@@ -120,7 +120,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 def _up_to(plan: Plan, most: int | None) -> Plan:
-    """Return a plan with as many present as are asked for at most."""
+    """Return a plan limited to a number of subscriptions present."""
     if most is None or plan.kind != "joins":
         return plan
     present = (*(count for count in plan.present if count < most), most)
@@ -133,7 +133,7 @@ def _up_to(plan: Plan, most: int | None) -> Plan:
 def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
     """Return the number of matches of a small run; raises ResultsDiffer if they are not the same.
 
-    Subscriptions come in a bulk, or one by one, or between others that are
+    Subscriptions are registered in a bulk, one by one, or between others that are
     removed again, with a restart before the documents.
     """
     queries = Queries(kind, subscriptions, SEED)
@@ -166,7 +166,7 @@ def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
 
 @dataclass(slots=True)
 class Side:
-    """An engine with some subscriptions, and what more and fewer of them cost, in seconds."""
+    """An engine with some subscriptions, and the seconds of registration and removal."""
 
     path: Path
     plan: Plan
@@ -199,7 +199,7 @@ class Side:
         self.ready = sum(seconds(lambda t=t: self.engine.subscribe_many(t)) for t in texts)  # type: ignore[misc]
 
     def turn(self) -> None:
-        """Bring a bulk in, then some one by one; take out these, and the bulk if that is much."""
+        """Register a bulk, then some one by one; remove these, and the bulk if it is large."""
         bulk, singles = (self.queries.take(n) for n in (self.plan.bulk, self.plan.singles))
         self.bulk.append(seconds(lambda: self.engine.subscribe_many(bulk)))
         with timed_stages(self.coming, STAGES):
@@ -213,7 +213,7 @@ class Side:
                 self.engine.unsubscribe(name)
 
     def start_again(self) -> None:
-        """Close the engine and open it; that ends when a first push is committed."""
+        """Close and open the engine, until its first push is committed."""
         self.engine.close()
         (document,) = documents(1, SEED + len(self.restart))
 
@@ -313,7 +313,7 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the time of one more, one less and a restart against how many are present."""
+    """Draw the times of registration, removal and restart against the number present."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in rows:
         present = float(str(row.parameters.get("subscriptions", 0)))

@@ -7,13 +7,13 @@ joins what it finds with later items, on leaves of the same name.
 
 End to end is from the bytes of a batch to its committed results, the store on
 a file.  Results are stored once for each distinct join and expanded to the
-subscribers when they are read: rows and matches are counted, and how fast
-output documents are constructed is shown beside.
+subscribers when they are read.  Rows and matches are counted, and the rate of
+constructing output documents is shown beside.
 
-What is kept must not make a small batch slow: batches of 1 and of 50 items are
-pushed at the beginning and at the end, `ratio` is the first time by the second.
-So many witness rows as no run can wait for are *put in*: the rows that are there
-are repeated in the database under other numbers of documents and other values;
+Join state must not slow down a small batch: batches of 1 and of 50 items are
+pushed at the beginning and at the end; `ratio` is the first time by the second.
+Millions of witness rows are *put in* instead of pushed: the existing rows are
+repeated in the database under other numbers of documents and other values;
 values that very many share (a channel's address) stay.
 """
 
@@ -73,7 +73,7 @@ SHARED = 20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Engines with different numbers of subscriptions that take the same items, in turns."""
+    """Engines with different numbers of subscriptions, for the same items in turns."""
 
     variant: str
     window: str
@@ -135,7 +135,7 @@ def _subscribe(engine: Engine, asked: Sequence[Wish], window: str) -> None:
 
 
 class Side:
-    """One engine on a file, and what it did with each batch."""
+    """One engine on a file, and the measurements of each batch."""
 
     def __init__(self, folder: str, plan: Plan, subscriptions: int) -> None:
         self.batch = plan.batch
@@ -149,11 +149,11 @@ class Side:
         self._latest: Matches | None = None
 
     def warm_up(self, batch: list[Document]) -> None:
-        """Take the first batch in."""
+        """Push the first batch."""
         self.engine.push(batch)
 
     def push(self, batch: list[Document]) -> None:
-        """Take a batch in, by stages, and count what came out."""
+        """Push a batch, by stages, and count its results."""
         stages = Stages()
         with timed_stages(stages, STAGES):
             self._latest = self.engine.push(batch).matches
@@ -164,7 +164,7 @@ class Side:
         self._count()
 
     def push_small(self, stream: Sequence[Item], when: str) -> None:
-        """Take items in by small batches, and keep the times of each size."""
+        """Push items in small batches, and keep the times of each size."""
         at = 0
         for size in SMALL:
             times = []
@@ -174,7 +174,7 @@ class Side:
             at += size * TIMES
 
     def put_in(self, witnesses: int) -> None:
-        """Repeat the witness rows that are kept, until there are about so many."""
+        """Repeat the kept witness rows, until there are about so many."""
         store, documents = self.engine.host.transactions.store, self.engine.host.state.documents
         span = documents.next
         repeated = f"range(1, {max(1, witnesses // self.witnesses)}) r(n)"
@@ -283,7 +283,7 @@ def _ready(plan: Plan, folder: str, first: list[Document]) -> Iterator[Side]:
 
 
 def _beside_many(plan: Plan) -> Iterator[Row]:
-    """Yield what small batches take beside witness rows that are put in."""
+    """Yield the times of small batches beside witness rows that are put in."""
     few = TIMES * sum(SMALL)
     every = items(plan.items + 2 * few, SEED)
     warming, before, after = (every[a:b] for a, b in pairwise((0, plan.items, -few, None)))
@@ -335,7 +335,7 @@ def _rows(plan: Plan, side: Side, first: Side, stream: Sequence[Item]) -> Iterat
 
 
 def _small(plan: Plan, side: Side) -> Iterator[Row]:
-    """Yield what small batches take at the end; `ratio` compares with the beginning."""
+    """Yield the times of small batches at the end; `ratio` compares with the beginning."""
     for size in SMALL:
         parameters = _parameters(plan, len(side.asked)) | {"scope": "small batch", "batch": size}
         before, after = (statistics.median(side.small[size, when]) for when in ("before", "after"))
@@ -349,7 +349,7 @@ def _small(plan: Plan, side: Side) -> Iterator[Row]:
 
 
 def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
-    """Yield how the cost grows with the number of subscriptions, and with what is kept."""
+    """Yield the growth of the cost with the number of subscriptions, and with the state."""
     if len(sides) > 1:
         sizes = [len(side.asked) for side in sides]
         costs = [1 / side.rate("end_to_end") for side in sides]

@@ -6,11 +6,11 @@ over sharable streams S1, S2, ...: `channels` is everything, `no channels` lacks
 the c_ rules.  Both sides take the same events; one event of workload 3 belongs
 to all the S_i and counts as one.
 
-A match is delivered to each of its queries on both sides, which no channel can
-save; RUMOR put out one channel tuple instead.  So workload 3 is shown at two
-densities: the default domain of 1,000 values, where up to 0.4 of the queries
-match a T event, and one of 100,000 values, where the work of the plan shows.
-Each window that is drawn is asked for on every S_i.
+Both sides deliver a match to each of its queries, which no channel can save;
+RUMOR emitted one channel tuple instead.  So workload 3 is shown at two densities.
+In the default domain of 1,000 values up to 0.4 of the queries match a T event;
+in one of 100,000 values the work of the plan dominates.
+Each window that is drawn is registered on every S_i.
 
 The hybrid queries are Query 2 over generated loads of 104 processes, smoothed
 over 60 s; starting conditions are arithmetic, so that no index can hold them.
@@ -124,7 +124,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 def verify() -> int:
-    """Return the number of matches of small workloads, the same whatever is shared."""
+    """Return the number of matches of small workloads, equal for all modes of sharing."""
     table = Table53(domain=20)
     small = {"workload 1": workload_1(100, 400, table, SEED)}
     for operator in OPERATORS:
@@ -199,7 +199,7 @@ def _hybrid(plan: Plan) -> Iterator[Row]:
 
 
 def _profiles(plan: Plan) -> Iterator[Row]:
-    """Yield where the time goes, by workload."""
+    """Yield profiles by workload."""
     events, table = plan.events, Table53()
     profiles = {
         "workload 1": workload_1(plan.queries_1[-1], events, table, SEED),

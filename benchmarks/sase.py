@@ -4,9 +4,9 @@
   predicates; the number of types stands for the domain V1 of an equivalence test, as in the paper.
   `basic` adds a cell to its stack for each event of the stream, as the paper's automaton does;
   `basic, own types` sees only the three types of the query, which is more than the paper gave it.
-  Scope `scan` is the time in scan and construction, `end_to_end` that of all: taking events in and
-  delivering results, which cost Python as much as the stacks, dilute the ratio.  Scope `rows` is
-  that of all if results are read as rows (`Engine.take` and `rows`), not as ordered matches.
+  Scope `scan` is the time in scan and construction.  Scope `end_to_end` adds intake of events and
+  delivery of results, which cost Python as much as the stacks and dilute the ratio.  Scope `rows`
+  is end to end with results read as rows (`Engine.take` and `rows`), not as ordered matches.
 - `second test` (Figure 10): two equivalence tests, the second in selection, in Multi-PAIS, by
   dynamic filtering, and both as one key.
 - `length` (Figure 11): at V1 = 100 as the paper, and at equal matches per event.
@@ -172,7 +172,7 @@ def growth(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def profile(batch: int) -> Iterator[Row]:
-    """Yield where the time of a sequence of three goes: shares by stage."""
+    """Yield the profile of a sequence of three: shares by stage."""
     table = Table1(TYPES, (100, 20))
     taken = events(table, WINDOW + batch)
     one = side(table, query(3, WINDOW, ("attr1",)), Switches(), taken)
@@ -182,7 +182,7 @@ def profile(batch: int) -> Iterator[Row]:
 
 
 def second_test(domain: int, batch: int) -> Iterator[Row]:
-    """Yield the ways to evaluate a second equivalence test (Figure 10)."""
+    """Yield the evaluations of a second equivalence test (Figure 10)."""
     table = Table1(TYPES, (domain, 20))
     taken = events(table, WINDOW + REPEATS * batch)
     text = query(3, WINDOW, ("attr1", "attr2"))
@@ -262,7 +262,7 @@ def domains(domain: int, batch: int) -> Iterator[Row]:
 
 
 def memory(windows: int, window: int = WINDOW) -> Iterator[Row]:
-    """Yield the rows that are kept after each of some windows."""
+    """Yield the kept rows after each of some windows."""
     table = Table1(TYPES, (100, 20))
     one = side(table, query(3, window, ("attr1",)), Switches(), events(table, windows * window))
     for number in range(1, windows + 1):
@@ -275,7 +275,7 @@ def memory(windows: int, window: int = WINDOW) -> Iterator[Row]:
 
 
 def rates(one: Side, batch: int, seconds: float) -> dict[str, Value]:
-    """Return the rate by the clock, and by the processor: without what else the machine does."""
+    """Return the rate by wall time, and by processor time, which excludes other processes."""
     busy = statistics.median(one.cpu[-REPEATS:])
     return {"events_per_s": batch / seconds, "cpu_events_per_s": batch / busy}
 

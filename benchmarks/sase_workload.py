@@ -51,7 +51,7 @@ class Table1:
 
 
 def simulated(types: int, domain: int, length: int) -> int:
-    """Return so many types that a query without a test is as selective as with one over a domain.
+    """Return the number of types at which a query is as selective as one with a test over a domain.
 
     The paper multiplies the types by V^((L-1)/L), from its formula (1), to measure construction
     without the evaluation of predicates.
@@ -61,7 +61,7 @@ def simulated(types: int, domain: int, length: int) -> int:
 
 
 def domain_for(matches: float, length: int, window: int = WINDOW, types: int = TYPES) -> int:
-    """Return the domain of attr1 at which each event makes so many matches, on average.
+    """Return the domain of attr1 at which each event has so many matches, on average.
 
     With a window that slides an event of the last type meets W^(L-1) / (L-1)! sequences of others.
     """
@@ -93,7 +93,7 @@ def query(length: int, window: int = WINDOW, tests: Sequence[str] = (), more: st
 
 @dataclass(slots=True)
 class Side:
-    """An engine with one query, which takes the events of a run batch by batch."""
+    """An engine with one query, which processes the events of a run batch by batch."""
 
     engine: Engine
     events: Sequence[Event]
@@ -103,9 +103,9 @@ class Side:
     found: Counter[Any] = field(default_factory=Counter)
 
     def take(self, number: int, *, remember: bool = False, rows: bool = False) -> float:
-        """Push the next events; return the seconds that it took.
+        """Push the next events; return the seconds.
 
-        The events of a push are made before it, as in the paper, not long ago.  With ``rows``
+        The events of a push are created right before it, as in the paper.  With ``rows``
         results are read as rows, in no order.
         """
         seconds = cpu = 0.0
@@ -169,8 +169,8 @@ def alternating(
 ) -> Iterator[tuple[str, float]]:
     """Yield (side, seconds) for batches that the sides take in turns.
 
-    Garbage is collected in between, so that none pays for what another has left; the list of events
-    to come, which is the benchmark's, is not looked through for it.
+    Garbage is collected in between, so that no side pays for another's.  The benchmark's own list
+    of future events is excluded from collection.
     """
     gc.collect()
     gc.freeze()
@@ -190,9 +190,9 @@ def stage_shares(one: Side, number: int) -> dict[str, float]:
 
 
 def scanning(one: Side, number: int) -> float:
-    """Return the seconds of a batch that go into scan and construction alone.
+    """Return the seconds of a batch spent in scan and construction alone.
 
-    Without what both algorithms have in common: taking events in, and delivering results.
+    They exclude the common parts of both algorithms: intake of events and delivery of results.
     """
     stages = Stages()
     with timed_stages(stages, SCANNING):

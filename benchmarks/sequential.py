@@ -1,12 +1,11 @@
 """Sequential, the paper's baseline: one SQL query for each registered query.
 
-It runs over the same tables of the same DuckDB as the shared templates, the
-variables written into each query.  It has the choice of base relations (R_bin,
-R_doc), of the materialised R_L and R_R of section 6.5, and of text or prepared
-statements; all that it reads is made ready outside its time; and whatever is
-fastest counts.  Beside it stands the same with R_vj, the value joins that the
-shared side works out for all queries together and within its time: a baseline
-that is handed half of what is measured, to show what sharing the rest is worth.
+It runs over the same tables of the same DuckDB as the shared templates, with the
+variables written into each query.  It may read base relations (R_bin, R_doc) or
+the materialised R_L and R_R of section 6.5, as text or prepared statements.  Its
+input is prepared outside its time, and the fastest form counts.  A second baseline
+reads R_vj, the value joins that the shared side computes for all queries within its
+time.  It gets half of the measured work for free, and shows the gain of sharing the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, n
 
 
 class Sequential:
-    """One SQL query for each registered query, over what the shared join of d2 has left."""
+    """One SQL query for each registered query, over the relations of the shared join of d2."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class Sequential:
         self._graphs = graphs
 
     def prepare(self) -> None:
-        """Make ready, after the shared join, what a long-lived system would have ready."""
+        """Prepare, after the shared join, the relations that a long-lived system would have."""
         for name, query in _READY.items():
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
         for number, graph in self._graphs.items():
@@ -60,7 +59,7 @@ class Sequential:
         return texts
 
     def run(self, texts: Iterable[tuple[int, str]]) -> list[Found]:
-        """Run queries one after the other and return what they find."""
+        """Run queries one after the other and return their results."""
         execute = self._connection.execute
         return [
             (query, found[0], found[1], found[2:])

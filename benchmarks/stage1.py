@@ -1,4 +1,4 @@
-"""`stage1`: blocks over single documents, looked up together against tried one by one.
+"""`stage1`: blocks over single documents, by the shared index against XPath one by one.
 
 YFilter's experiments (Diao and others 2003) with value predicates: 1 ... 100,000
 distinct blocks of several mixes (`blocks`) on feed items and on auctions.  The
@@ -6,11 +6,11 @@ rate is from the bytes of documents to the columns of their witnesses, on one
 core.  No document comes twice.
 
 The baseline is lxml's XPath, compiled, every block on its own, on documents that
-are parsed once: a sample of blocks on a sample of documents, scaled.  What both
-find in them is compared before any time is measured.
+are parsed once: a sample of blocks on a sample of documents, scaled.  The results
+of both are compared before any time is measured.
 
-`idle` blocks match nothing: their number should hardly be felt.  `one more` is
-a block that comes when the others are there, with the next document after it.
+`idle` blocks match nothing: their number should hardly matter.  `one more` is a
+block that is added to the others, with the next document after it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ FULL = Plan((1, 10, 100, 1_000, 10_000, 100_000), 3_000, 400, 100_000)
 
 
 def run(options: Options) -> Iterator[Row]:
-    """Yield rates, ratios and growth for each mix, and what one more block costs."""
+    """Yield rates, ratios and growth for each mix, and the cost of one more block."""
     plan = QUICK if options.quick else FULL
     for name in (*ITEMS, *AUCTIONS):
         workload = Workload(name, plan)
@@ -100,7 +100,7 @@ def run(options: Options) -> Iterator[Row]:
 
 
 class Workload:
-    """A mix of blocks, and documents for it that never end."""
+    """A mix of blocks, and an endless supply of documents for it."""
 
     def __init__(self, name: str, plan: Plan) -> None:
         self.name = name
@@ -144,7 +144,7 @@ class Side:
             self.add(number)
 
     def add(self, number: int) -> None:
-        """Ask for a block."""
+        """Add a block."""
         first, second = self.blocks[number].pair(STREAM)
         self.automaton.add(number, first, second, valued=True)
 
@@ -178,7 +178,7 @@ class OneByOne:
         self.scale = len(side.blocks) / len(chosen)
 
     def try_all(self, roots: Sequence[etree._Element]) -> float:
-        """Return the seconds that all blocks would take for a document."""
+        """Return the seconds for all blocks on a document."""
         expressions = list(self.expressions.values())
 
         def try_each() -> None:
@@ -326,7 +326,7 @@ def _one_more(workload: Workload, blocks: int) -> Iterator[Row]:
 
 
 def _memory(workload: Workload, blocks: int) -> Row:
-    """Return the memory that the automaton takes for each block."""
+    """Return the memory of the automaton for each block."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -3,10 +3,11 @@
 *With* views a batch is joined by Algorithm 4: the slices of R_L of its values
 are found in memory and made into R_vj once for all templates, whose queries
 read nothing else.  *Without*, by Algorithm 1, the query of each template reads
-R_bin and R_doc.  First both documents of `mmqjp-flat` and `mmqjp-complex`, with
-the cost of each part; then feed items, with the join state in memory
+R_bin and R_doc.  The first part joins both documents of `mmqjp-flat` and
+`mmqjp-complex`, with the cost of each part.  The second part pushes feed items, with
+the join state in memory
 
-- *warm*: as it grows while the stream goes on,
+- *warm*: as it grows with the stream,
 - *cold*: in a batch after the engine was opened again, the state to be read from
   the database first (`loading_ms`, which `milliseconds` include; opening they do not),
 - *off*: Algorithm 1 over the database.
@@ -209,7 +210,7 @@ def _growth(workload: Workload, rows: Sequence[Row]) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class Side:
-    """An engine on a file, and what its timed batches cost."""
+    """An engine on a file, and the costs of its timed batches."""
 
     path: Path
     views: bool
@@ -227,7 +228,7 @@ class Side:
             self.engine = Engine(self.path)
 
     def push(self, batch: list[Document]) -> None:
-        """Take a batch in, and note what stage 2 cost."""
+        """Push a batch, and record the cost of stage 2."""
         stages = Stages()
         if self.reopened:
             self._reopen()
