@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.errors import FeedError
-from xscl.cli.commands import deferred
+from xscl.cli.commands import lazy_commands
 from xscl.cli.output import UsageError, echo, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
@@ -33,7 +33,7 @@ class Commands(TyperGroup):
     """Group of all commands; maps errors to messages and exit codes."""
 
     def __init__(self, *, commands: dict[str, Any] | None = None, **attributes: Any) -> None:
-        super().__init__(commands={**deferred(), **(commands or {})}, **attributes)
+        super().__init__(commands={**lazy_commands(), **(commands or {})}, **attributes)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -61,14 +61,14 @@ class Commands(TyperGroup):
         return answer
 
 
-class Remarks(logging.Handler):
+class WarningHandler(logging.Handler):
     """Log handler that prints warnings of the library on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
 
 
-logging.getLogger("xscl").addHandler(Remarks(logging.WARNING))
+logging.getLogger("xscl").addHandler(WarningHandler(logging.WARNING))
 
 app = typer.Typer(
     name="xscl",
@@ -109,7 +109,7 @@ def main() -> None:
     all else of an end.
     """
     codes: list[int] = []
-    atexit.register(_leave, codes)  # the first of what comes from here on is called last
+    atexit.register(_exit, codes)  # the first of what comes from here on is called last
     try:
         app()
     except SystemExit as end:
@@ -119,7 +119,7 @@ def main() -> None:
         raise
 
 
-def _leave(codes: list[int]) -> None:
+def _exit(codes: list[int]) -> None:
     """Flush standard output and error, then end the process with a code, if there is one."""
     try:
         sys.stdout.flush()

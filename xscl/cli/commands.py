@@ -98,7 +98,7 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-class Deferred(TyperCommand):
+class LazyCommand(TyperCommand):
     """Placeholder of a command in the list; it imports the command when it is called."""
 
     def __init__(self, name: str, command: Command) -> None:
@@ -130,6 +130,6 @@ class Deferred(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
-def deferred() -> dict[str, Any]:
+def lazy_commands() -> dict[str, Any]:
     """Return all commands by name, none of them imported."""
-    return {name: Deferred(name, command) for name, command in COMMANDS.items()}
+    return {name: LazyCommand(name, command) for name, command in COMMANDS.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,10 +39,7 @@ def sources(
     those of `streams` that none of them names.
     """
     by_path: dict[Path, list[str]] = {}
-    for text in mapped:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise UsageError(f"--stream {text!r} is not of the form NAME=PATH")
+    for name, path in named_paths(mapped):
         if name not in streams:
             raise UsageError(
                 f"no query reads the stream {name!r}",
@@ -61,6 +58,15 @@ def sources(
         raise UsageError("there is nothing to read", hint="name files, directories or archives")
     own = (Source(path, tuple(names)) for path, names in by_path.items())
     return (*own, *(Source(path, rest) for path in others))
+
+
+def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names and paths of texts NAME=PATH."""
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--stream {text!r} is not of the form NAME=PATH")
+        yield name, path
 
 
 def load(

@@ -39,7 +39,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Unreadable:
     """An unreadable record: its place, the reason, and a remedy."""
 
     place: str
@@ -47,7 +47,7 @@ class Unread:
     hint: str | None = None
 
 
-def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unread]:
+def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unreadable]:
     """Yield the records of a file, or of standard input for "-".
 
     ``columns`` are those of a CSV file without a heading, in their order.
@@ -58,12 +58,12 @@ def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unread]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if not data.lstrip().startswith(b"<"):
-            yield Unread(name, f"it is not UTF-8 text: byte {error.start}")
+            yield Unreadable(name, f"it is not UTF-8 text: byte {error.start}")
             return
         text = ""
     first = text.lstrip()[:1]
     if not data.strip():
-        yield Unread(name, "it is empty")
+        yield Unreadable(name, "it is empty")
     elif first in ("<", ""):
         yield from _xml(data, name)
     elif first == "[":
@@ -74,7 +74,7 @@ def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unread]:
         yield from _csv(text, name, columns)
 
 
-def as_name(text: str) -> str:
+def identifier(text: str) -> str:
     """Return a heading, or the name of a file, as an identifier of the query languages."""
     name = re.sub(r"\W", "_", text.strip())
     return f"_{name}" if not name or name[0].isdigit() else name
@@ -83,7 +83,7 @@ def as_name(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
-def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unread]:
+def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unreadable]:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
     number = 0
@@ -96,24 +96,26 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unre
             if _is_event(row, columns):
                 if len(row) != len(columns):
                     hint = "name all its columns, in their order, with --schema"
-                    yield Unread(place, "there are values where the heading should be", hint)
+                    yield Unreadable(place, "there are values where the heading should be", hint)
                     return
                 heading = list(columns)
             else:
-                heading = [as_name(one) for one in row]
-                twice = _twice(heading)
+                heading = [identifier(one) for one in row]
+                twice = _duplicate(heading)
                 if twice is not None:
-                    yield Unread(place, f"two columns are called {twice}", "give each its own name")
+                    yield Unreadable(
+                        place, f"two columns are called {twice}", "give each its own name"
+                    )
                     return
                 continue
         if len(row) != len(heading):
-            yield Unread(place, f"{len(row)} values for the {len(heading)} columns")
+            yield Unreadable(place, f"{len(row)} values for the {len(heading)} columns")
         else:
             values = {key: v or None for key, v in zip(heading, row, strict=True)}
             yield Record(values, place, number)
             number += 1
     if heading is not None and not number:
-        yield Unread(name, "it has no event below its heading")
+        yield Unreadable(name, "it has no event below its heading")
 
 
 def _is_event(row: Sequence[str], columns: Sequence[str]) -> bool:
@@ -154,16 +156,16 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(_DELIMITERS, key=bare.count)
 
 
-def _csv_fault(place: str, message: str) -> Unread:
+def _csv_fault(place: str, message: str) -> Unreadable:
     if message == _UNCLOSED:
-        return Unread(place, "a quote is opened here and never closed")
-    return Unread(place, f"this is no CSV: {message}")
+        return Unreadable(place, "a quote is opened here and never closed")
+    return Unreadable(place, f"this is no CSV: {message}")
 
 
 # -- JSON ----------------------------------------------------------------------------------
 
 
-def _json_lines(text: str, name: str) -> Iterator[Record | Unread]:
+def _json_lines(text: str, name: str) -> Iterator[Record | Unreadable]:
     number = 0
     for line, one in enumerate(text.split("\n"), 1):
         if not one.strip():
@@ -173,24 +175,24 @@ def _json_lines(text: str, name: str) -> Iterator[Record | Unread]:
             found = _DECODER.decode(one)
         except (ValueError, RecursionError) as error:
             hint = "a line is one object, or the file is one array of objects"
-            yield Unread(place, f"this is no JSON: {error}", hint)
+            yield Unreadable(place, f"this is no JSON: {error}", hint)
             continue
         made = _json_record(found, place, number)
         number += isinstance(made, Record)
         yield made
 
 
-def _json_array(text: str, name: str) -> Iterator[Record | Unread]:
+def _json_array(text: str, name: str) -> Iterator[Record | Unreadable]:
     """Yield the objects of arrays; after a syntax error, resume at a line that begins with `{`."""
     at, number, line, counted = 0, 0, 1, 0
     inside = False
     while True:
-        at = _past(text, at, ", \t\r\n" if inside else " \t\r\n")
+        at = _skip(text, at, ", \t\r\n" if inside else " \t\r\n")
         line, counted = line + text.count("\n", counted, at), at
         place = f"{name}:{line}"
         if at == len(text):
             if inside:
-                yield Unread(place, "the array is not closed")
+                yield Unreadable(place, "the array is not closed")
             return
         if text[at] in "[]" and inside is (text[at] == "]"):
             inside, at = not inside, at + 1
@@ -198,7 +200,7 @@ def _json_array(text: str, name: str) -> Iterator[Record | Unread]:
         try:
             found, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            yield Unread(place, f"this is no JSON: {error}")
+            yield Unreadable(place, f"this is no JSON: {error}")
             again = _OBJECT.search(text, at)
             if again is None:
                 return
@@ -209,25 +211,25 @@ def _json_array(text: str, name: str) -> Iterator[Record | Unread]:
         yield made
 
 
-def _past(text: str, at: int, signs: str) -> int:
+def _skip(text: str, at: int, signs: str) -> int:
     """Return the offset of the first character that is not in `signs`."""
     while at < len(text) and text[at] in signs:
         at += 1
     return at
 
 
-def _json_record(found: Any, place: str, number: int) -> Record | Unread:
+def _json_record(found: Any, place: str, number: int) -> Record | Unreadable:
     """Return an object, which the decoder leaves as pairs, as a record."""
     pairs = found if isinstance(found, tuple) else None
     if pairs is None:
-        return Unread(place, "an event is one object")
-    names = [as_name(key) for key, _ in pairs]
-    twice = _twice(names)
+        return Unreadable(place, "an event is one object")
+    names = [identifier(key) for key, _ in pairs]
+    twice = _duplicate(names)
     if twice is not None:
-        return Unread(place, f"{twice} is there twice")
+        return Unreadable(place, f"{twice} is there twice")
     wrong = [key for key, (_, value) in zip(names, pairs, strict=True) if _is_nested(value)]
     if wrong:
-        return Unread(place, f"{wrong[0]} is no single value")
+        return Unreadable(place, f"{wrong[0]} is no single value")
     values = {key: value for key, (_, value) in zip(names, pairs, strict=True)}
     return Record(values, place, number, typed=True)
 
@@ -239,12 +241,12 @@ def _is_nested(value: Any) -> bool:
 # -- XML -----------------------------------------------------------------------------------
 
 
-def _xml(data: bytes, name: str) -> Iterator[Record | Unread]:
+def _xml(data: bytes, name: str) -> Iterator[Record | Unreadable]:
     """Yield the children of the root: attributes and elements with text are their values."""
     try:
         root = parse(data)
     except MalformedDocument as error:
-        yield Unread(name, str(error))
+        yield Unreadable(name, str(error))
         return
     number = 0
     for element in root:
@@ -253,24 +255,24 @@ def _xml(data: bytes, name: str) -> Iterator[Record | Unread]:
         place = f"{name}:{element.sourceline}"
         nested = [child for child in element if isinstance(child.tag, str)]
         deep = [child for child in nested if len(child)]
-        pairs = [(as_name(_local(key)), str(value)) for key, value in element.attrib.items()]
-        pairs += [(as_name(_local(one.tag)), (one.text or "").strip()) for one in nested]
-        twice = _twice([key for key, _ in pairs])
+        pairs = [(identifier(_local(key)), str(value)) for key, value in element.attrib.items()]
+        pairs += [(identifier(_local(one.tag)), (one.text or "").strip()) for one in nested]
+        twice = _duplicate([key for key, _ in pairs])
         if deep:
-            yield Unread(place, f"{_local(deep[0].tag)} is no single value")
+            yield Unreadable(place, f"{_local(deep[0].tag)} is no single value")
         elif twice is not None:
-            yield Unread(place, f"{twice} is there twice")
+            yield Unreadable(place, f"{twice} is there twice")
         else:
             yield Record({key: value or None for key, value in pairs}, place, number)
             number += 1
     if not number:
-        yield Unread(name, "its root has no element that is an event")
+        yield Unreadable(name, "its root has no element that is an event")
 
 
 def _local(tag: Any) -> str:
     return str(tag).rpartition("}")[2]
 
 
-def _twice(names: Sequence[str]) -> str | None:
+def _duplicate(names: Sequence[str]) -> str | None:
     """Return the first name that is there for the second time."""
     return next((name for at, name in enumerate(names) if name in names[:at]), None)

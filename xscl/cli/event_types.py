@@ -14,7 +14,7 @@ from math import isfinite
 
 from cep_core import Schema
 from xscl.cli.document_inputs import instant
-from xscl.cli.event_records import Record, Unread, Value
+from xscl.cli.event_records import Record, Unreadable, Value
 from xscl.cli.output import UsageError, one_line
 
 SECOND = 1_000_000
@@ -33,7 +33,7 @@ _WORDS = {"true": True, "false": False}
 # -- types ---------------------------------------------------------------------------------
 
 
-def inferred(records: Iterable[Record], without: Sequence[str]) -> Schema:
+def inferred_schema(records: Iterable[Record], without: Sequence[str]) -> Schema:
     """Return the schema of records: the columns in order of appearance, with their types."""
     kinds: dict[str, set[type]] = {}
     for record in records:
@@ -41,7 +41,7 @@ def inferred(records: Iterable[Record], without: Sequence[str]) -> Schema:
             if name not in without:
                 found = kinds.setdefault(name, set())
                 found |= {str} if record.typed and isinstance(value, str) else _kinds(value)
-    return Schema(tuple(kinds), tuple(map(_common, kinds.values())))
+    return Schema(tuple(kinds), tuple(map(_common_type, kinds.values())))
 
 
 def _kinds(value: Value) -> set[type]:
@@ -58,7 +58,7 @@ def _kinds(value: Value) -> set[type]:
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
-def _common(kinds: set[type]) -> type:
+def _common_type(kinds: set[type]) -> type:
     """Return the narrowest type for values of several types."""
     if len(kinds) == 1:
         return next(iter(kinds))
@@ -84,7 +84,7 @@ def _parsed(text: str, kind: type) -> Value:
         return None
 
 
-def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unread:
+def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unreadable:
     """Return a record's values under a schema; missing ones are None."""
     found: list[Value] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
@@ -93,30 +93,30 @@ def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unread:
             made = _parsed(value, kind)
             if made is None:
                 said = one_line(repr(value), 60)
-                return Unread(record.place, f"{name} is {said}, not of type {kind.__name__}")
+                return Unreadable(record.place, f"{name} is {said}, not of type {kind.__name__}")
             value = made
         elif value is not None and kind is str and not isinstance(value, str):
             value = json.dumps(value)
         found.append(value)
     fault = schema.fault(found)
-    return tuple(found) if fault is None else Unread(record.place, fault)
+    return tuple(found) if fault is None else Unreadable(record.place, fault)
 
 
 # -- times ---------------------------------------------------------------------------------
 
 
-def time_column(records: Sequence[Record], asked: str | None, stream: str) -> str | None:
+def time_column(records: Sequence[Record], wanted: str | None, stream: str) -> str | None:
     """Return the column with the times of records, None if they have none."""
     names = {name for record in records for name in record.values}
-    if asked is None:
+    if wanted is None:
         return next((name for name in TIMES if name in names), None)
-    if asked not in names:
+    if wanted not in names:
         columns = ", ".join(sorted(names))
-        raise UsageError(f"{stream} has no column {asked}", hint=f"there are {columns}")
-    return asked
+        raise UsageError(f"{stream} has no column {wanted}", hint=f"there are {columns}")
+    return wanted
 
 
-def doubt(records: Iterable[Record], column: str | None) -> str | None:
+def unit_warning(records: Iterable[Record], column: str | None) -> str | None:
     """Return a reason why numeric times may not be microseconds, None without one."""
     if column is None:
         return None
@@ -132,7 +132,7 @@ def doubt(records: Iterable[Record], column: str | None) -> str | None:
     return None
 
 
-def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, int] | Unread:
+def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, int] | Unreadable:
     """Return the interval of a record in ticks; without times, one record a second."""
     if column is None:
         time = record.number * SECOND
@@ -143,7 +143,7 @@ def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, i
         begin = _ticks(record.values[BEGIN], unit)
     if end is None or begin is None:
         wrong = record.values.get(column if end is None else BEGIN)
-        return Unread(record.place, f"{one_line(repr(wrong), 60)} is no time")
+        return Unreadable(record.place, f"{one_line(repr(wrong), 60)} is no time")
     return begin, end
 
 

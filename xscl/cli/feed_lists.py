@@ -15,6 +15,7 @@ import typer
 from feeds.errors import FeedError
 from feeds.formats.opml import Outline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
+from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
@@ -42,7 +43,7 @@ def import_(
     Example:
       xscl feeds import subscriptions.opml
     """
-    with misused():
+    with usage_errors():
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
@@ -85,7 +86,7 @@ def export(
 
 
 @contextmanager
-def misused() -> Iterator[None]:
+def usage_errors() -> Iterator[None]:
     """Report FeedsError of an argument as a command called wrongly."""
     try:
         yield
@@ -95,15 +96,7 @@ def misused() -> Iterator[None]:
 
 def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
     """Return a list as bytes, and its outlines."""
-    limit = DEFAULT.bytes + 1
-    if str(file) == "-":
-        body = sys.stdin.buffer.read(limit)
-    else:
-        try:
-            with file.open("rb") as stream:
-                body = stream.read(limit)
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    body = file_bytes(file, DEFAULT.bytes + 1)
     try:
         return body, read_list(body)
     except FeedError as error:

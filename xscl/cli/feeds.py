@@ -11,8 +11,9 @@ import typer
 
 from feeds.http.fetch import CONTACT
 from xscl.cli import feed_lists
+from xscl.cli.argument_files import file_text
 from xscl.cli.completion import feeds_like
-from xscl.cli.feed_lists import misused
+from xscl.cli.feed_lists import usage_errors
 from xscl.cli.feed_rows import (
     HEADINGS,
     PollOutcome,
@@ -96,7 +97,7 @@ def add(
     Example:
       xscl feeds add https://example.org/news.atom --stream news --tag daily
     """
-    with misused():
+    with usage_errors():
         check_url(address)
         for name in (*((stream,) if stream is not None else ()), *(tag or ())):
             check_name(name)
@@ -168,7 +169,7 @@ def edit(
     Example:
       xscl feeds edit news --tag daily --every 30min
     """
-    with misused():
+    with usage_errors():
         for name in tag or ():
             check_name(name)
     given = _headers(header)
@@ -305,14 +306,8 @@ def _headers(written: Sequence[str] | None) -> Headers:
     """Return parsed headers; `@file` names a file with one a line."""
     lines: list[str] = []
     for text in written or ():
-        lines += _lines_of(Path(text[1:])) if text[:1] == "@" else [text]
-    with misused():
+        lines += (
+            file_text(Path(text[1:]), "the headers in").splitlines() if text[:1] == "@" else [text]
+        )
+    with usage_errors():
         return tuple(read_header(line) for line in lines if line.strip())
-
-
-def _lines_of(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the headers in {path} cannot be read: {reason}") from None

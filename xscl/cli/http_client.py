@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from xscl.cli.argument_files import file_text
 from xscl.cli.output import UsageError, warn
 from xscl.errors import NameTaken, NotSupported, QueryError, TooComplex, XsclError
 
@@ -179,12 +180,7 @@ def token_of(given: str | None) -> str | None:
     """Return a token; `@file` names the file that holds it."""
     if given is None or not given.startswith("@"):
         return given or None
-    path = Path(given[1:]).expanduser()
-    try:
-        return path.read_text("utf-8").strip() or None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(f"the token in {path} cannot be read: {reason}") from None
+    return file_text(Path(given[1:]).expanduser(), "the token in").strip() or None
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from xscl.cli.argument_files import file_bytes
 from xscl.cli.http_client import Refused
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, progress
@@ -68,12 +69,9 @@ def _register(service: Service, rows: Sequence[ImportRow]) -> int:
 def _read(file: Path) -> list[ImportRow]:
     """Return the rows of a file, or of standard input for `-`."""
     try:
-        given = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        text = given.decode("utf-8-sig")
+        text = file_bytes(file).decode("utf-8-sig")
         is_csv = file.suffix == ".csv" if file.suffix else not text.lstrip().startswith("{")
         return list(read_import_rows(text, is_csv=is_csv))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text: byte {error.start + 1} is wrong") from None
     except RowError as error:

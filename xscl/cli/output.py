@@ -138,22 +138,14 @@ def progress(
     There is none where standard error is no terminal, or with `quiet`.
     """
     # Rich takes a twentieth of a second to load, which most commands do without.
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
-    console = Console(stderr=True)
     begin = time.monotonic()
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+    columns = (rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn())
+    console = Console(stderr=True)
+    bar = rich.Progress(
+        *(*columns, rich.TimeElapsedColumn()),
         console=console,
         transient=True,
         redirect_stdout=False,

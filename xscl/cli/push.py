@@ -58,7 +58,7 @@ def push(
     found = [Source(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
     loaded = load(found, moment, native=native, qualified=True)
-    documents, wrong = _judged(loaded.documents)
+    documents, wrong = _validated(loaded.documents)
     not_read = len(loaded.refused) + len(wrong)
     wrong += [_refused(each) for each in loaded.refused if each.body is not None]
     report = MatchReport(as_json)
@@ -89,7 +89,7 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
         )
 
 
-def _judged(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal]]:
+def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal]]:
     """Return the valid documents, and the others with their errors; report these."""
     latest = ticks() + DAY
     fine: list[Document] = []

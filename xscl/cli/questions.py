@@ -11,12 +11,13 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
 
+from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.local_service import LocalService
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import answer, warn
-from xscl.cli.query_argument import query_text, refuse_bare_duration
+from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.run import WRITERS, Format
 from xscl.cli.service import Service, client_of, opened
 from xscl.documents.results import XSCL

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from feeds.documents import Document
+from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.options import At, Native
 from xscl.cli.output import (
@@ -22,8 +23,7 @@ from xscl.cli.output import (
     progress,
     warn,
 )
-from xscl.cli.query_argument import query_text
-from xscl.cli.run_events import LANGUAGE_NAMES, Asked, run_events
+from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
 from xscl.language.windows import refuse_bare_windows
@@ -113,8 +113,8 @@ def run(
     if language is not None:
         _refuse("--language", {"--at": at, "--native": native, "--format": form is Format.XML})
         paths, as_json = [str(one) for one in inputs or []], as_json or form is Format.JSONL
-        asked = Asked(language, query, paths, stream or [], schema, time, unit)
-        run_events(asked, strict=strict, as_json=as_json)
+        options = EventRun(language, query, paths, stream or [], schema, time, unit)
+        run_events(options, strict=strict, as_json=as_json)
         return
     _refuse("documents", {"--schema": schema, "--time": time, "--unit": unit})
     with Engine() as engine:

@@ -21,26 +21,28 @@ from cep_core import (
     Schema,
     definitions,
 )
-from xscl.cli.event_records import Record, Unread, as_name, read
+from xscl.cli.argument_files import file_text, query_text
+from xscl.cli.document_inputs import named_paths
+from xscl.cli.event_records import Record, Unreadable, identifier, read
 from xscl.cli.event_types import (
     BEGIN,
     SECOND,
     UNITS,
-    doubt,
-    inferred,
+    inferred_schema,
     interval,
     time_column,
     typed,
+    unit_warning,
 )
 from xscl.cli.output import UsageError, echo, echo_json, one_line, warn
-from xscl.cli.query_argument import query_text, refuse_unknown_language
+from xscl.cli.query_options import refuse_unknown_language
 from xscl.time_format import moment
 
 LANGUAGE_NAMES = tuple(name for name in LANGUAGES if name != "air")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EventRun:
     """The options of one call of `xscl run --language`."""
 
     language: str
@@ -53,7 +55,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class EventInput:
     """The events of all inputs in order of time, and the number of unreadable records."""
 
     events: tuple[Event, ...]
@@ -62,14 +64,14 @@ class Read:
     nothing: tuple[str, ...]  # streams of which nothing is known
 
 
-def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
+def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
     """Run event queries over files and print their matches."""
-    refuse_unknown_language(asked.language, LANGUAGE_NAMES)
-    if asked.unit is not None and asked.unit not in UNITS:
-        raise UsageError(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
-    defined = _defined(asked.schema)
-    found = _read(asked, defined)
-    engine = _engine(asked, defined, found)
+    refuse_unknown_language(options.language, LANGUAGE_NAMES)
+    if options.unit is not None and options.unit not in UNITS:
+        raise UsageError(f"there is no unit {options.unit}", hint=f"there are {', '.join(UNITS)}")
+    defined = _defined(options.schema)
+    found = _read(options, defined)
+    engine = _engine(options, defined, found)
     matches = [*engine.push(found.events), *engine.close()]
     for match in matches:
         _write(match, as_json=as_json)
@@ -88,11 +90,7 @@ def _defined(path: Path | None) -> dict[str, Definition]:
     """Return the sources of a schema file, by name."""
     if path is None:
         return {}
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the schema file {path} cannot be read: {reason}") from None
+    text = file_text(path, "the schema file")
     try:
         found = definitions(text, SECOND)
     except QueryError as error:
@@ -101,15 +99,15 @@ def _defined(path: Path | None) -> dict[str, Definition]:
     return {one.name: one for one in found if one.kind == "source"}
 
 
-def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine:
+def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput) -> Engine:
     """Return an engine with the streams and the queries."""
     engine = Engine(SECOND)
     try:
         for name, schema in found.schemas.items():
             one = defined.get(name)
             engine.stream(name, schema, rate=None if one is None else one.rate)
-        for number, given in enumerate(asked.queries, 1):
-            engine.register(f"q{number}", query_text(given), asked.language)
+        for number, given in enumerate(options.queries, 1):
+            engine.register(f"q{number}", query_text(given), options.language)
     except CepError as error:
         warn(str(error))
         for name in found.nothing:
@@ -122,19 +120,19 @@ def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine
 # -- inputs --------------------------------------------------------------------------------
 
 
-def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
+def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
     """Return the events of all inputs; report and count the unreadable records."""
     by_stream: dict[str, list[Record]] = {name: [] for name in defined}
     unread = 0
-    for stream, path in _inputs(asked, defined):
+    for stream, path in _inputs(options, defined):
         records = by_stream.setdefault(stream, [])
         columns = defined[stream].schema.names if stream in defined else ()
         try:
             for one in read(path, columns):
-                unread += _kept(one, records)
+                unread += _append(one, records)
         except OSError as error:
-            unread += _kept(Unread(path, error.strerror or str(error)), records)
-    unit = UNITS[asked.unit or "us"]
+            unread += _append(Unreadable(path, error.strerror or str(error)), records)
+    unit = UNITS[options.unit or "us"]
     schemas: dict[str, Schema] = {}
     events: list[Event] = []
     nothing: list[str] = []
@@ -143,38 +141,34 @@ def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
         if own is None and not records:
             nothing.append(stream)
             continue
-        wanted = asked.time if own is None or own.time is None else own.time
+        wanted = options.time if own is None or own.time is None else own.time
         column = time_column(records, wanted, stream) if records else None
         times = [name for name in (column, BEGIN) if column and name]
-        schemas[stream] = own.schema if own else inferred(records, times)
-        doubtful = doubt(records, column) if asked.unit is None else None
-        if doubtful is not None:
+        schemas[stream] = own.schema if own else inferred_schema(records, times)
+        warning = unit_warning(records, column) if options.unit is None else None
+        if warning is not None:
             hint = f"say --unit {', '.join(UNITS)}"
-            warn(f"the times of {stream} are taken as microseconds, but {doubtful}", hint)
+            warn(f"the times of {stream} are taken as microseconds, but {warning}", hint)
         for record in records:
             event = _event(stream, record, schemas[stream], column, unit)
-            if isinstance(event, Unread):
-                unread += _kept(event, records)
+            if isinstance(event, Unreadable):
+                unread += _append(event, records)
             else:
                 events.append(event)
     events.sort(key=lambda one: (one.t1, one.t0))
-    return Read(tuple(events), schemas, unread, tuple(nothing))
+    return EventInput(tuple(events), schemas, unread, tuple(nothing))
 
 
-def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
+def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
     """Yield the inputs with their streams: as --stream says, else by the name of the file."""
-    named = []
-    for text in asked.mapped:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise UsageError(f"--stream {text!r} is not of the form NAME=PATH")
-        named.append(path)
-        yield name, path
-    others = [path for path in asked.inputs if path not in named]
+    mapped = list(named_paths(options.mapped))
+    yield from mapped
+    named = [path for _, path in mapped]
+    others = [path for path in options.inputs if path not in named]
     if not named and not others:
         raise UsageError("there is nothing to read", hint="name files, or - for standard input")
     for path in others:
-        stem = as_name(Path(path).stem)
+        stem = identifier(Path(path).stem)
         if path == "-" or (defined and stem not in defined):
             if len(defined) != 1:
                 message = f"of which stream are the events of {path}?"
@@ -183,7 +177,7 @@ def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str,
         yield stem, path
 
 
-def _kept(one: Record | Unread, records: list[Record]) -> int:
+def _append(one: Record | Unreadable, records: list[Record]) -> int:
     """Append a record, or report an unreadable one; return the number of the latter."""
     if isinstance(one, Record):
         records.append(one)
@@ -194,14 +188,14 @@ def _kept(one: Record | Unread, records: list[Record]) -> int:
 
 def _event(
     stream: str, record: Record, schema: Schema, column: str | None, unit: Fraction
-) -> Event | Unread:
+) -> Event | Unreadable:
     values, times = typed(record, schema), interval(record, column, unit)
-    if isinstance(values, Unread):
+    if isinstance(values, Unreadable):
         return values
-    if isinstance(times, Unread):
+    if isinstance(times, Unreadable):
         return times
     if times[0] > times[1]:
-        return Unread(record.place, "it ends before it begins")
+        return Unreadable(record.place, "it ends before it begins")
     return Event(stream, values, *times)
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 from typer.core import TyperGroup, TyperOption
 
-from xscl.cli.commands import Deferred
+from xscl.cli.argument_files import file_text
+from xscl.cli.commands import LazyCommand
 from xscl.cli.options import DATA
 from xscl.cli.output import UsageError
 
@@ -73,13 +74,15 @@ def defaults(
     command = group.commands.get(name)
     if command is None or not values:
         return {}
-    return {name: _of(command.load() if isinstance(command, Deferred) else command, values)}
+    return {
+        name: _for_command(command.load() if isinstance(command, LazyCommand) else command, values)
+    }
 
 
-def _of(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+def _for_command(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are options of a command; of a group, by command."""
     if isinstance(command, TyperGroup):
-        return {name: _of(one, values) for name, one in command.commands.items()}
+        return {name: _for_command(one, values) for name, one in command.commands.items()}
     options = {one.name for one in command.params if isinstance(one, TyperOption)}
     return {key: value for key, value in values.items() if key in options}
 
@@ -98,11 +101,7 @@ def _folders(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Path
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text") from None
+        values = tomllib.loads(file_text(file))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: {error}", hint='a line is: name = "value"') from None
     for name, value in values.items():

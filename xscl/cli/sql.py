@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from xscl.cli.argument_files import query_text
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, clean, table
-from xscl.cli.query_argument import query_text
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
 

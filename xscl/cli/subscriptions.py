@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 import typer
 
+from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
-from xscl.cli.query_argument import query_text, refuse_bare_duration, refuse_unknown_language
+from xscl.cli.query_options import refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError

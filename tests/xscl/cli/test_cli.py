@@ -19,7 +19,7 @@ from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
-from xscl.cli.commands import deferred
+from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.engine.facade import Engine
@@ -525,6 +525,6 @@ def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
 
 
 def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
-    for name, command in deferred().items():
+    for name, command in lazy_commands().items():
         first = command.load().help.partition("\n\n")[0]
         assert " ".join(first.split()) == command.help, name

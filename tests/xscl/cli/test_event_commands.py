@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from tests.xscl.commandline import called
-from xscl.cli.event_records import Record, Unread, read
-from xscl.cli.event_types import inferred
+from xscl.cli.event_records import Record, Unreadable, read
+from xscl.cli.event_types import inferred_schema
 
 PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
 CEL = "SELECT acc, amount_1 AS A_amount, amount AS B_amount FROM t NEXT{$1.acc = $2.acc} t"
@@ -88,8 +88,8 @@ def test_a_schema_gives_types_and_names_the_only_stream() -> None:
 def test_a_file_without_a_heading_has_the_columns_of_the_schema() -> None:
     write("t.sdl", "SOURCE t (ms int, acc str, amount float) TIME ms")
     write("t.csv", "1000,a,10\n2000,a,20\n")
-    asked = ("--language", "eql", "-q", PAIRS, "--schema", "t.sdl", "--unit", "ms", "t.csv")
-    (row,) = rows(*asked)
+    options = ("--language", "eql", "-q", PAIRS, "--schema", "t.sdl", "--unit", "ms", "t.csv")
+    (row,) = rows(*options)
     assert row["values"] == {"A_acc": "a", "A_amount": 10.0, "B_amount": 20.0}
     write("u.csv", "1000,7,10\n2000,7,20\n")
     done = xscl("--language", "eql", "-q", PAIRS, "--stream", "t=u.csv")
@@ -102,8 +102,8 @@ def test_a_file_without_a_heading_has_the_columns_of_the_schema() -> None:
 def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
     write("all.sdl", "SOURCE t (acc str, amount float)")
     write("t.csv", "time,acc,amount\n1,a,10\n2,a\n3,a,much\nlater,a,5\n4,a,20\n")
-    asked = ("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--unit", "s")
-    done = xscl(*asked, "--json")
+    options = ("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--unit", "s")
+    done = xscl(*options, "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["values"]["B_amount"] == 20
     assert done.stderr.splitlines() == [
@@ -112,7 +112,7 @@ def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
         "xscl: not read: t.csv:5: 'later' is no time",
         "xscl: events read: 2, not read: 3",
     ]
-    assert xscl(*asked, "--strict").exit_code == 1
+    assert xscl(*options, "--strict").exit_code == 1
 
 
 def test_a_bad_line_of_json_and_a_nested_event() -> None:
@@ -209,7 +209,7 @@ def test_intervals() -> None:
 
 def kinds(*texts: str) -> tuple[type, ...]:
     records = [Record({"x": text or None}, "", n) for n, text in enumerate(texts)]
-    return inferred(records, ()).types
+    return inferred_schema(records, ()).types
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_time_that_is_no_number_is_reported() -> None:
 
 def found(name: str) -> Iterator[str]:
     for one in read(name):
-        yield one.reason if isinstance(one, Unread) else ",".join(one.values)
+        yield one.reason if isinstance(one, Unreadable) else ",".join(one.values)
 
 
 def test_headings_become_names_and_faults_of_csv_are_reported() -> None:
@@ -276,10 +276,10 @@ def said(*arguments: str) -> list[str]:
 def test_strings_of_json_stay_strings() -> None:
     write("t.jsonl", '{"time": 1, "acc": "12", "n": 3}\n{"time": 2, "acc": "12", "n": 4}\n')
     query = "SELECT A.acc, B.n FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
-    asked = ("--language", "eql", "-q", query, "t.jsonl")
-    assert rows(*asked)[0]["values"] == {"A_acc": "12", "B_n": 4}
+    options = ("--language", "eql", "-q", query, "t.jsonl")
+    assert rows(*options)[0]["values"] == {"A_acc": "12", "B_n": 4}
     write("all.sdl", "SOURCE t (acc int, n float)")  # somebody says that they are numbers
-    assert rows(*asked, "--schema", "all.sdl")[0]["values"] == {"A_acc": 12, "B_n": 4.0}
+    assert rows(*options, "--schema", "all.sdl")[0]["values"] == {"A_acc": 12, "B_n": 4.0}
 
 
 def test_an_array_of_json() -> None:

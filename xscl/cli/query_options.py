@@ -1,25 +1,12 @@
-"""Arguments of commands that hold a query, its language or a duration."""
+"""Checks of options about queries: their language, and durations."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 from xscl.cli.output import UsageError
 from xscl.language.faults import near_miss
 from xscl.language.parser import parse_window
-
-
-def query_text(argument: str) -> str:
-    """Return the text of a query: the argument, or after an @ the contents of a file."""
-    if not argument.startswith("@"):
-        return argument
-    path = Path(argument[1:])
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the query file {path} cannot be read: {reason}") from None
 
 
 def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
