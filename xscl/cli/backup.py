@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
-from xscl.cli.output import UsageError, answer, echo, echo_json, warn
+from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
@@ -75,55 +75,37 @@ def restore(
         )
     place = home(data)
     if file is None:
-        _echo_accepted(place, accept(place), as_json)
+        _echo_accepted(place, accept(place), as_json=as_json)
     else:
-        _echo_restored(place, put_back(file, place, force=force), as_json)
+        _echo_restored(place, put_back(file, place, force=force), as_json=as_json)
 
 
-def _echo_restored(place: Home, done: Restored, as_json: bool) -> None:
-    if as_json:
-        echo_json(
-            {
-                "restored": str(place.path),
-                **done.backup.as_dict(),
-                "aside": None if done.aside is None else str(done.aside),
-                "kept": list(done.kept),
-                "waiting": done.waiting,
-                "missing": done.missing,
-            }
-        )
-        return
-    echo(f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}")
-    _echo_aside(done.aside, done.kept)
-    echo(f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'")
-    if done.missing:
+def _echo_restored(place: Home, done: Restored, *, as_json: bool) -> None:
+    counts = {"waiting": done.waiting, "missing": done.missing}
+    lines = [
+        f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
+        *_aside_lines(done),
+        f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'",
+    ]
+    value = {"restored": str(place.path), **done.backup.as_dict(), **_aside(done), **counts}
+    answer(value, lines, as_json=as_json)
+    if done.missing and not as_json:
         warn(
             f"warning: {_counted(done.missing, 'segment')} between them cannot be consumed again: "
             "they were deleted after they had been consumed, or never written"
         )
 
 
-def _echo_accepted(place: Home, done: AcceptedStore, as_json: bool) -> None:
-    if as_json:
-        echo_json(
-            {
-                "accepted": str(place.path),
-                "commits": done.commits,
-                "lost": done.lost,
-                "aside": None if done.aside is None else str(done.aside),
-                "kept": list(done.kept),
-            }
-        )
-        return
-    if not done.commits:
-        echo(f"there is no store in {place.path}: the next start makes an empty one")
-        echo(
-            "lost: all subscriptions, feeds and matches; the spool will be read from its beginning"
-        )
+def _echo_accepted(place: Home, done: AcceptedStore, *, as_json: bool) -> None:
+    if done.commits:
+        first = f"accepted the store in {place.path} as it is, at commit {done.commits}"
+        lost = _lost(done.lost)
     else:
-        echo(f"accepted the store in {place.path} as it is, at commit {done.commits}")
-        echo(f"lost: {_lost(done.lost)}")
-    _echo_aside(done.aside, done.kept)
+        first = f"there is no store in {place.path}: the next start makes an empty one"
+        lost = "all subscriptions, feeds and matches; the spool will be read from its beginning"
+    found = {"accepted": str(place.path), "commits": done.commits, "lost": done.lost}
+    lines = [first, f"lost: {lost}", *_aside_lines(done)]
+    answer({**found, **_aside(done)}, lines, as_json=as_json)
 
 
 def _lost(commits: int | None) -> str:
@@ -140,9 +122,16 @@ def _lost(commits: int | None) -> str:
             )
 
 
-def _echo_aside(aside: Path | None, kept: tuple[str, ...]) -> None:
-    if aside is not None:
-        echo(f"kept aside in {aside}: {', '.join(kept)}")
+def _aside(done: Restored | AcceptedStore) -> dict[str, Any]:
+    """Return the directory of the files that were there before, and their names."""
+    return {
+        "aside": None if done.aside is None else str(done.aside),
+        "kept": list(done.kept),
+    }
+
+
+def _aside_lines(done: Restored | AcceptedStore) -> list[str]:
+    return [] if done.aside is None else [f"kept aside in {done.aside}: {', '.join(done.kept)}"]
 
 
 def _described(one: Backup) -> str:

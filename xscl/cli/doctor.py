@@ -9,7 +9,7 @@ import typer
 
 from xscl.cli.diagnostics import checkup
 from xscl.cli.options import DATA, Data, Json, home, setting
-from xscl.cli.output import echo, echo_json
+from xscl.cli.output import answer
 
 
 def doctor(
@@ -28,12 +28,11 @@ def doctor(
       xscl doctor
     """
     found = list(checkup(home(data), host, port))
-    if as_json:
-        echo_json([asdict(one) for one in found])
-    else:
-        for one in found:
-            echo(f"{one.sign:<4}  {one.what:<8}  {one.found}")
-            if one.hint is not None:
-                echo(f"{'':14}  hint: {one.hint}")
+    lines = []
+    for one in found:
+        lines.append(f"{one.sign:<4}  {one.what:<8}  {one.found}")
+        if one.hint is not None:
+            lines.append(f"{'':14}  hint: {one.hint}")
+    answer([asdict(one) for one in found], lines, as_json=as_json)
     if any(one.sign == "bad" for one in found):
         raise typer.Exit(1)

@@ -47,7 +47,7 @@ def import_(
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
-    with opened("feeds import", data, url, token, create=True) as service:
+    with opened("feeds import", data, url, token, missing="create") as service:
         lines = service.import_feeds(body, outlines, tag or ())
     answer([asdict(line) for line in lines], _report(lines), as_json=as_json)
 

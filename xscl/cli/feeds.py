@@ -103,7 +103,7 @@ def add(
             check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
-    with opened("feeds add", data, url, token, create=True) as service:
+    with opened("feeds add", data, url, token, missing="create") as service:
         added, warnings = service.follow(address, stream, tag or (), seconds, headers)
         is_served = service.is_served
     for warning in warnings:

@@ -43,7 +43,7 @@ def import_(
     """
     rows = _read(file)
     _refuse_names(rows)
-    with opened("import", data, url, token, create=True) as service:
+    with opened("import", data, url, token, missing="create") as service:
         new = _register(service, rows)
     unchanged = len(rows) - new
     answer(

@@ -63,7 +63,7 @@ def push(
     wrong += [_refused(each) for each in loaded.refused if each.body is not None]
     report = MatchReport(as_json)
     with (
-        opened("push", data, url, token, create=True) as service,
+        opened("push", data, url, token, missing="create") as service,
         service.push(documents, wrong, report) as counts,
     ):
         _echo({**counts, "not_read": not_read}, report)

@@ -14,15 +14,13 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.local_service import LocalService
-from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.run import WRITERS, Format
-from xscl.cli.service import Service, client_of, opened
+from xscl.cli.service import Service, opened
 from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
-from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.compile import compile_query
@@ -126,22 +124,13 @@ def explain(
       xscl explain echo --sql
     """
     text = query_text(query)
-    at = home(data)
-    if at.exists() or client_of(data, url, token) is not None:
-        with opened("explain", data, url, token) as service:
-            resolved, text_of = _explained(service, text, show_sql)
-    else:
-        with Engine() as engine:
-            resolved, text_of = _explained(LocalService(at, engine), text, show_sql)
+    with opened("explain", data, url, token, missing="memory") as service:
+        resolved = _resolved(service, text)
+        explanation = service.explain(text, named=resolved.named, sql=show_sql)
     if svg is not None:
         _draw(resolved, svg)
-    value = {"query": text, "sql" if show_sql else "explanation": text_of}
-    answer(value, [text_of], as_json=as_json)
-
-
-def _explained(service: Service, text: str, show_sql: bool) -> tuple[Resolved, str]:
-    resolved = _resolved(service, text)
-    return resolved, service.explain(text, named=resolved.named, sql=show_sql)
+    value = {"query": text, "sql" if show_sql else "explanation": explanation}
+    answer(value, [explanation], as_json=as_json)
 
 
 def _draw(resolved: Resolved, file: Path) -> None:

@@ -26,7 +26,7 @@ from xscl.cli.options import (
     home,
     setting,
 )
-from xscl.cli.output import echo, echo_json, warn
+from xscl.cli.output import answer, warn
 from xscl.delivery.channels.mail import mail_server
 from xscl.polling.feed_poller import Fetching
 from xscl.server.demo import demonstrate
@@ -220,9 +220,4 @@ def demo(
         place = home(data or Path(temporary) / "data")
         printer = MatchPrinter(as_json=as_json, history=False)
         found = demonstrate(place, printer, spark=spark, once=once, tell=warn)
-    if as_json:
-        echo_json({"status": found.as_dict()})
-        return
-    echo()
-    for line in found.lines():
-        echo(line)
+    answer({"status": found.as_dict()}, ["", *found.lines()], as_json=as_json)

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from xscl.cli.feed_rows import Row
 from xscl.cli.http_client import HttpClient, client_at, token_of
@@ -27,12 +27,17 @@ Service: TypeAlias = LocalService | RemoteService
 
 @contextmanager
 def opened(
-    command: str, data: Path, url: str | None, token: str | None, *, create: bool = False
+    command: str,
+    data: Path,
+    url: str | None,
+    token: str | None,
+    *,
+    missing: Literal["refuse", "create", "memory"] = "refuse",
 ) -> Iterator[Service]:
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
-    With `create` the data directory is made if it is not there.  `command` is the name of
-    the holder in the lock.  Raises HomeError, Unreachable.
+    A `missing` data directory is refused, created, or replaced by an engine in memory.  `command`
+    is the name of the holder in the lock.  Raises HomeError, Unreachable.
     """
     client = client_of(data, url, token)
     if client is not None:
@@ -40,7 +45,11 @@ def opened(
             yield RemoteService(client)
         return
     at = home(data)
-    if not create:
+    if missing == "memory" and not at.exists():
+        with Engine() as engine:
+            yield LocalService(at, engine)
+        return
+    if missing == "refuse":
         at.expect()
     with at.hold(command), Engine(at.database) as engine:
         yield LocalService(at, engine)

@@ -9,7 +9,7 @@ import typer
 
 from feeds.spool import Spool
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import UsageError, echo, echo_json
+from xscl.cli.output import UsageError, answer
 
 app = typer.Typer(
     help="The queue of documents that were taken and not consumed yet.",
@@ -49,8 +49,6 @@ def skip(
     at.expect()
     with at.hold("spool skip"), Spool(at.spool) as opened:
         opened.skip(first, last)
-    if as_json:
-        echo_json({"first": first, "last": last})
-        return
     what = f"segment {first}" if first == last else f"segments {first} to {last}"
-    echo(f"gave up {what}: the next 'xscl serve' goes on without the documents in it")
+    line = f"gave up {what}: the next 'xscl serve' goes on without the documents in it"
+    answer({"first": first, "last": last}, [line], as_json=as_json)

@@ -67,7 +67,7 @@ def subscribe(
         refuse_bare_windows(text)
     refuse_bare_duration(since)
     _check_webhook(webhook)
-    with opened("subscribe", data, url, token, create=True) as service:
+    with opened("subscribe", data, url, token, missing="create") as service:
         reads = service.subscribe(name, text, updates=updates, language=language, since=since)
         explanation = service.explain(name, named=True).splitlines()
         warnings = [line for line in explanation if line.startswith("warning: ")]

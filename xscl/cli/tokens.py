@@ -34,7 +34,7 @@ def create(
     Example:
       xscl token create --user alice --label laptop
     """
-    with opened("token create", data, url, token, create=True) as service:
+    with opened("token create", data, url, token, missing="create") as service:
         made = service.create_token(user, label)
     value = {name: made[name] for name in ("id", "user", "label", "token")}
     answer(value, [made["token"]], as_json=as_json)
