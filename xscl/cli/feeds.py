@@ -244,7 +244,7 @@ def poll(
         chosen = _chosen(service.feeds(), feed or (), everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)
-            sys.stdout.flush()  # before the matches count as told
+            sys.stdout.flush()  # before the matches are acknowledged
     if outcomes and all(each.row["error"] is not None for each in outcomes):
         raise typer.Exit(1)
 

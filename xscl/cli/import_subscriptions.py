@@ -108,7 +108,7 @@ def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
     """Return an error with the number of its row in the file, at its place in that row's query."""
     assert error.row is not None
     number = done + error.row
-    told = f"row {number}: {error.message}"
+    message = f"row {number}: {error.message}"
     hint = error.hint
     if done:
         hint = f"{hint}; " if hint else ""
@@ -118,8 +118,8 @@ def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
             QueryError(line=int(line), column=int(column))
             | Refused(line=int(line), column=int(column))
         ):
-            return QueryError(told, part[error.row - 1].query, line, column, hint)
+            return QueryError(message, part[error.row - 1].query, line, column, hint)
         case NameTaken():
-            return NameTaken(told, hint=hint)
+            return NameTaken(message, hint=hint)
         case _:
-            return XsclError(told, hint=hint)
+            return XsclError(message, hint=hint)

@@ -203,8 +203,8 @@ class LocalService:
     ) -> Iterator[dict[str, int | None]]:
         """Take documents in; yield their counts.
 
-        The matches count as reported when the block ends: of a process that was killed before, the
-        next command reports them.
+        The matches are acknowledged when the block ends: after a kill before that, the next command
+        reports them again.
         """
         self.engine.retain(asked(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
@@ -222,7 +222,7 @@ class LocalService:
 
     @contextmanager
     def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[None]:
-        """Consume the spool; the matches count as reported when the block ends."""
+        """Consume the spool; acknowledge the matches when the block ends."""
         with report_sink(self.engine, report) as sink:
             DirectConsumer(spool, sink).run_once()
             yield
@@ -277,7 +277,7 @@ class LocalService:
     ) -> Iterator[list[PollOutcome]]:
         """Poll feeds and consume what is new; yield the outcomes.
 
-        The matches count as reported when the block ends, as with `push`.
+        The matches are acknowledged when the block ends, as with `push`.
         """
         self.engine.retain(asked(self.engine.retention))
         with Spool(self.home.spool) as spool, self._feeds() as table:

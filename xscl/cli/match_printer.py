@@ -60,8 +60,8 @@ class MatchPrinter:
     def skipped(self, count: int) -> None:
         """Print the number of matches left out because the output was not read in time."""
         if count:
-            told = json_line({"skipped": count}) if self._as_json else f"... {count} skipped"
-            self._write(told)
+            line = json_line({"skipped": count}) if self._as_json else f"... {count} skipped"
+            self._write(line)
 
     def stop(self) -> None:
         """Limit waiting for the reader of the output to `GRACE` from now on."""

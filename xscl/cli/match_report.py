@@ -1,7 +1,7 @@
 """Report of the matches of one command, printed as they come or as one JSON answer.
 
-A match counts as told when it was written out.  If the process is killed before, the next command
-tells it again.
+A match is acknowledged in the store once it was written out.  After a kill before that, the next
+command reports it again.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class MatchReport:
 
 
 def report_sink(engine: Engine, report: MatchReport) -> EngineSink:
-    """Return a sink that reports matches; those of one JSON answer count as told at its end."""
-    return (_ToldAtTheEnd if report.as_json else EngineSink)(engine, report)
+    """Return a sink that reports matches; those of one JSON answer are acknowledged at its end."""
+    return (_AcknowledgedAtTheEnd if report.as_json else EngineSink)(engine, report)
 
 
-class _ToldAtTheEnd(EngineSink):
-    """A sink whose matches count as told when its block ends, not batch by batch."""
+class _AcknowledgedAtTheEnd(EngineSink):
+    """A sink that acknowledges matches when its block ends, not batch by batch."""
 
-    def __enter__(self) -> _ToldAtTheEnd:
+    def __enter__(self) -> _AcknowledgedAtTheEnd:
         self.on_matches(self.engine.host.log.undelivered())
         return self
 

@@ -67,7 +67,7 @@ def push(
         service.push(documents, wrong, report) as counts,
     ):
         _echo({**counts, "not_read": not_read}, report)
-        sys.stdout.flush()  # before the matches count as told
+        sys.stdout.flush()  # before the matches are acknowledged
     if not documents:
         raise typer.Exit(1)
 
