@@ -1,6 +1,6 @@
-"""What is missing on this machine, or wrong with a data directory, and how to mend it.
+"""Diagnostics of the machine and a data directory, each with a remedy.
 
-Nothing is changed by looking; a store that a service has open is left to that service.
+Nothing is changed; a store that a service has open is not checked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WITHOUT_SPARK = f"'xscl serve' consumes directly without it; {install_command('
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it is, and what to do about it."""
+    """The result of one check: its subject, severity, finding, and remedy."""
 
     what: str
     sign: Sign
@@ -53,7 +53,7 @@ class Finding:
 
 
 def checkup(home: Home, host: str, port: int) -> Iterator[Finding]:
-    """Yield what is found of the machine, then of the data directory."""
+    """Yield the findings of the machine, then those of the data directory."""
     yield _python()
     yield _java()
     yield _extra("spark", _WITHOUT_SPARK)
@@ -137,7 +137,7 @@ def _port(home: Home, host: str, port: int) -> Finding:
 
 
 def _directory(home: Home) -> Iterator[Finding]:
-    """Yield what is found of a data directory."""
+    """Yield the findings of a data directory."""
     path = home.path
     if not path.exists():
         yield Finding("data", "ok", f"{path} is not there yet: what keeps something makes it")
@@ -227,7 +227,7 @@ def _store(home: Home) -> Finding:
 
 
 def _looked(what: str, look: Callable[[], Finding]) -> Finding:
-    """Return what was found, or that it cannot be read."""
+    """Return the finding of a check, or the error that it raised."""
     try:
         return look()
     except (StoreError, FeedsError) as error:

@@ -1,8 +1,8 @@
 """Readers of event files: CSV with a heading, JSON, or XML, told apart by their first character.
 
-A record is a mapping of names to what was written.  What cannot be read is reported with its line,
-and the rest is not disturbed: after an error of CSV reading goes on in the line after the one in
-which the record began, so that a quote that is not closed costs one line.
+A record maps names to values.  An unreadable one is reported with its line, and reading goes on.
+After a CSV error it resumes in the line after the first one of the record, so a quote that is not
+closed costs one line.
 """
 
 from __future__ import annotations
