@@ -50,8 +50,7 @@ from feeds.xml.xmlparse import parse
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import index_view, shape_batch, shred
-from xscl.shredding.nodes.tree import number_nodes
-from xscl.shredding.nodes.values import Attribute
+from xscl.shredding.nodes.tree import Attribute, number_nodes
 from xscl.shredding.remote import remote_bindings
 from xscl.shredding.remote.remote_bindings import Portion, portion_of, texts_of
 

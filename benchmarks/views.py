@@ -45,8 +45,7 @@ from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES, ZIPF
 from feeds.documents import Document
 from templates.processor import Processor
-from templates.registry.members import Firing
-from templates.registry.registered import Registered
+from templates.registry.members import Firing, Registered
 from templates.state.join_state import Kept
 from templates.state.value_joins import Pass
 from tests.joining import by_algorithm_1

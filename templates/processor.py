@@ -39,7 +39,7 @@ from templates.smallbatch.bounded_answers import BoundedAnswers
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import Base, ConjunctiveQueries, Evaluator, arrow_table, over_base
 from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
-from templates.state.expiry import Leaving
+from templates.state.join_state import Leaving
 from templates.state.value_joins import Dense, HeavyBatch, Pass, times_of
 from templates.state.view_cache import ViewCache
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns.arrow_tables import Lender
-from templates.columns.hash_filter import Seen
+from templates.columns.columns import Seen
 
 Keys = npt.NDArray[np.uint64]
 Hash = Callable[[Sequence[str], int], Keys]

@@ -17,7 +17,9 @@ a part of it may be dropped (`templates.state.view_cache`).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ from templates.columns.columns import (
     Columns,
     Growing,
     Index,
+    Runs,
     among,
     chosen,
     columns_of,
@@ -40,7 +43,7 @@ from templates.columns.columns import (
     steps,
     together,
 )
-from templates.columns.sorted_runs import Runs
+from templates.model.relations import INFINITE
 
 ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}
 LINK: Mapping[str, npt.DTypeLike] = {
@@ -275,3 +278,60 @@ def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
     """
     first = np.where(numbers > 0, ends[numbers - 1], 0)
     return spread(first, ends[numbers])
+
+
+SHARE = 8
+PARTS = 256
+"""Times that rows are told apart by when they leave, if they were there before."""
+
+
+class Leaving:
+    """Counts the kept rows and the expired ones, to decide when a deletion pays.
+
+    A deletion reads all that is kept, so it waits until an eighth of that is expected to go: the
+    cost of a row's deletion does not depend on how many stay.  Windows count as up to an eighth
+    longer than they are, so there are few distinct times of expiry.
+    """
+
+    def __init__(self) -> None:
+        self._kept = 0
+        self._left = 0
+        self._leave: list[tuple[int, int]] = []  # when, and how many
+
+    @classmethod
+    def of(cls, keeps: Column, times: Column) -> Leaving:
+        """Return what is to be told of rows: how long each is kept, and since when."""
+        made = cls()
+        made._kept = len(keeps)
+        finite = keeps < INFINITE
+        leave = times[finite] + np.maximum(keeps[finite], 0)
+        if len(leave):
+            step = max(1, int(leave.max() - leave.min()) // PARTS)
+            first = int(leave.min())
+            counts = np.bincount((leave - first) // step)
+            parts = np.flatnonzero(counts)
+            when = first + (parts + 1) * step
+            made._leave = list(zip(when.tolist(), counts[parts].tolist(), strict=True))
+        return made
+
+    def note(self, keeps: Column, ts: int) -> None:
+        """Note rows that were added: how long each is kept, and the latest time of all."""
+        self._kept += len(keeps)
+        lengths, counts = np.unique(keeps[keeps < INFINITE], return_counts=True)
+        classes: Counter[int] = Counter()
+        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+            classes[_rounded(length)] += count
+        for length, count in classes.items():
+            heappush(self._leave, (ts + length, count))
+
+    def due(self, clock: int) -> bool:
+        """Whether enough rows have left by a time for them to be looked for."""
+        while self._leave and self._leave[0][0] < clock:
+            self._left += heappop(self._leave)[1]
+        return bool(self._left) and SHARE * self._left >= self._kept
+
+
+def _rounded(length: int) -> int:
+    """Return a length rounded up to its first four binary digits."""
+    step = 1 << max(0, length.bit_length() - 4)
+    return -(-length // step) * step

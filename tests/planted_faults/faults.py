@@ -85,7 +85,7 @@ _SHREDDING = (
     ),
     Fault(
         "a condition on a value is not tested",
-        "xscl/shredding/nodes/values.py",
+        "xscl/shredding/nodes/tree.py",
         "            return left >= right",
         "            return True",
         (_EDGES,),
@@ -180,7 +180,7 @@ _TEMPLATES = (
     ),
     Fault(
         "join state is never evicted",
-        "templates/state/expiry.py",
+        "templates/state/join_state.py",
         "return bool(self._left) and SHARE * self._left >= self._kept",
         "return False",
         ("tests/xscl/engine/test_engine.py::test_windows_free_the_state",),

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from xscl.documents.document_log import EARLIEST, Documents, Stored
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Item
+from xscl.shredding.nodes.tree import Item, Tree
 from xscl.store.store import Store
 
 ABSENT = 0

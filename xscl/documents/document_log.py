@@ -25,7 +25,7 @@ from lxml import etree
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.columns.hash_filter import Seen
+from templates.columns.columns import Seen
 from xscl.documents.document_validation import FARTHEST, Reason, Refusal, rejected, sound
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import DocumentError, StoreError

@@ -19,7 +19,6 @@ from xscl.documents.document_log import Accepted, Origin
 from xscl.documents.document_validation import Refusal, check
 from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
-from xscl.engine.push_size import PushSize
 from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
@@ -31,6 +30,49 @@ from xscl.store.consumed_offsets import Batch, Beat
 from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
+
+AIM = 100_000
+"""Results of joins that a transaction should find at most."""
+FIRST, MOST = 2_048, 65_536
+GROWTH = 4
+SINGLY = 10_000
+"""Documents that are pushed one by one after a push that had to be undone."""
+
+
+@dataclass(slots=True)
+class PushSize:
+    """The number of documents of the next transaction; guarded by the engine's lock.
+
+    A push is split at document boundaries, so that the results of one transaction fit in memory: an
+    arriving document may have thousands with every join.  How many a document has is known from
+    those before it.  The size grows slowly, and shrinks at once.
+
+    Where a join reads what other joins of the same push find, the bound of results is exact only
+    if documents are pushed one by one (`operators.joins.Interleaved`).  That is found out on the
+    way; from then on documents are pushed singly for a while.
+    """
+
+    size: int = FIRST
+    singly: int = 0
+
+    @property
+    def documents(self) -> int:
+        """How many documents the next transaction takes at most."""
+        return 1 if self.singly else self.size
+
+    def learn(self, documents: int, results: int) -> None:
+        """Note how many results the documents of a transaction had."""
+        self.singly = max(0, self.singly - documents)
+        if not documents:
+            return
+        fitting = max(1, AIM * documents // max(1, results))
+        grown = max(self.size, min(GROWTH * documents, MOST))  # few documents say little of many
+        self.size = min(fitting, grown)
+
+    def undo(self) -> None:
+        """Note that a transaction was undone, as its documents have to be pushed one by one."""
+        self.singly = SINGLY
+
 
 EVICTED_AFTER = 64
 """Pushes from one look for what operators over time need no more to the next."""

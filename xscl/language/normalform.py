@@ -3,7 +3,7 @@
 The blocks of a query are its *components*, numbered from left to right; every
 operator covers a range of them.  The predicate of a JOIN or FOLLOWED BY is a
 union of disjuncts, each in value-join normal form (`valuejoin`).  Every variable
-has a name of its own (`renaming`).
+has a name of its own (`scope`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
-from xscl.language.renaming import distinct_names
-from xscl.language.scope import Scope, bound_steps, variables
+from xscl.language.scope import Scope, bound_steps, distinct_names, variables
 from xscl.language.syntax import (
     Block,
     Element,

@@ -11,8 +11,9 @@ from lark import Token, Tree
 
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS
-from xscl.language.larktree import (
+from xscl.language.paths import (
     Node,
+    Paths,
     binds,
     calls,
     formulas,
@@ -22,7 +23,6 @@ from xscl.language.larktree import (
     span_of,
     tree_of,
 )
-from xscl.language.paths import Paths
 from xscl.language.syntax import (
     And,
     Arithmetic,

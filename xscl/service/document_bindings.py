@@ -18,8 +18,7 @@ from feeds.spool import Spool
 from feeds.xml.xmlparse import parse
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
-from xscl.shredding.nodes.tree import Tree, number_nodes
-from xscl.shredding.nodes.values import Attribute, string_value
+from xscl.shredding.nodes.tree import Attribute, Tree, number_nodes, string_value
 
 
 @dataclass(frozen=True, slots=True)

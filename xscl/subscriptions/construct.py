@@ -14,7 +14,7 @@ from lxml import etree
 
 from xscl.language.syntax import Element, Embedded
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.values import Attribute, Item, string_value
+from xscl.shredding.nodes.tree import Attribute, Item, string_value
 
 
 def default_document(selected: Iterable[Item]) -> bytes:

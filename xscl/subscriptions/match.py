@@ -18,8 +18,7 @@ from xscl.documents.results import Result, Subscription, result_of
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Item, string_value
+from xscl.shredding.nodes.tree import Item, Tree, string_value
 from xscl.subscriptions.construct import (
     constructed,
     constructed_document,

@@ -16,8 +16,7 @@ from feeds.formats.display import plain_text
 from xscl.errors import StoreError
 from xscl.planning.join_groups import Place, compared
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Attribute, Item, string_value
+from xscl.shredding.nodes.tree import Attribute, Item, Tree, string_value
 from xscl.subscriptions.match import EventMatch, Match, Node, Part
 from xscl.web.links import link
 

@@ -23,7 +23,7 @@ import templates.smallbatch.first_rows as first_rows
 import templates.state.value_joins as valuejoins
 import xscl
 from tests.examples import examples
-from xscl.engine.push_size import AIM, FIRST, PushSize
+from xscl.engine.ingest import AIM, FIRST, PushSize
 from xscl.errors import StoreError
 from xscl.store.consumed_offsets import Batch, Beat
 

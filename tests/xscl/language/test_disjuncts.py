@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from xscl.errors import QueryError
-from xscl.language.disjuncts import MAX_DISJUNCTS, Literal, disjuncts
 from xscl.language.parser import parse
 from xscl.language.syntax import (
     And,
@@ -27,6 +26,7 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
+from xscl.language.valuejoin import MAX_DISJUNCTS, Literal, disjuncts
 
 
 def query(predicate: str) -> str:

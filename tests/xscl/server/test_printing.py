@@ -31,8 +31,7 @@ from xscl.delivery.message import messages_of, owner_of, row_of
 from xscl.documents.results import Subscription
 from xscl.documents.retention import Retention
 from xscl.errors import StoreError
-from xscl.shredding.nodes.tree import number_nodes
-from xscl.shredding.nodes.values import Attribute
+from xscl.shredding.nodes.tree import Attribute, number_nodes
 from xscl.store.data_directory import Home
 from xscl.subscriptions.match import Match
 from xscl.web.cards import shown

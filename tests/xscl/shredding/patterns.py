@@ -31,8 +31,7 @@ from xscl.language.syntax import (
 from xscl.shredding.automaton.pattern import canonical
 from xscl.shredding.conditions.navigate import holds, matches_name
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Attribute, string_value
+from xscl.shredding.nodes.tree import Attribute, Tree, string_value
 
 NAMES = ("a", "a", "b", "{urn:n}a")
 ATTRIBUTES = ("p", "q", "{urn:n}p")

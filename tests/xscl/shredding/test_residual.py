@@ -35,7 +35,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.residual import compiled
-from xscl.shredding.nodes.values import Attribute, Item
+from xscl.shredding.nodes.tree import Attribute, Item
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 

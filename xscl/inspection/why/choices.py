@@ -17,8 +17,7 @@ from xscl.language.syntax import Predicate, Step
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.residual import Row, Test, compiled
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Item
+from xscl.shredding.nodes.tree import Item, Tree
 
 Place: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""

@@ -27,7 +27,7 @@ from xscl.inspection.why.question import Edge, Question, covered
 from xscl.inspection.why.taken import is_over_time, taken
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan, components
 from xscl.language.parser import parse
-from xscl.language.renaming import distinct_names
+from xscl.language.scope import distinct_names
 from xscl.language.syntax import Block, Expression, FollowedBy, Join, Predicate, Query
 from xscl.language.unparse import unparse
 

@@ -17,8 +17,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Item, string_value
+from xscl.shredding.nodes.tree import Item, Tree, string_value
 
 
 def mismatch(block: Block, tree: Tree) -> str:

@@ -29,8 +29,7 @@ from cep_core.plan import (
 from xscl.documents.composite_events import Composite, item_at
 from xscl.language.functions import number
 from xscl.planning.truncations import Cuts, joins_below
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import string_value
+from xscl.shredding.nodes.tree import Tree, string_value
 
 Kind: TypeAlias = Literal["text", "number"]
 

@@ -23,7 +23,7 @@ from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
 from xscl.documents.document_log import LEVELS
 from xscl.language.functions import number
 from xscl.shredding.arrivals import Arrival
-from xscl.shredding.nodes.values import string_value
+from xscl.shredding.nodes.tree import string_value
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}

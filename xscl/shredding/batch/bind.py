@@ -15,8 +15,7 @@ from lxml import etree
 from xscl.language.syntax import Step
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.conditions.navigate import holds, matches_name
-from xscl.shredding.nodes.tree import Tree
-from xscl.shredding.nodes.values import Attribute, Item
+from xscl.shredding.nodes.tree import Attribute, Item, Tree
 
 
 def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> list[list[int]]:

@@ -5,7 +5,7 @@ automaton finds in it, put together from the lineages of its nodes
 (`xscl.shredding.automaton.lineage`):
 the witnesses of the patterns that ask for no values, as columns, and the spots
 where others may match, whose index is asked for each document.  It is remembered
-when it is met again, within a budget.
+when it is met again, within a budget.  `Alike` are documents of one shape.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from lxml import etree
 
 from xscl.language.syntax import Path
 from xscl.shredding.automaton.automaton_states import Place, Spot, State
@@ -24,6 +26,7 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.rows import Remembered
 from xscl.shredding.automaton.structure import Skeleton, Structure
 from xscl.shredding.nodes.names import Steps, steps_of
+from xscl.shredding.nodes.tree import string_value
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
@@ -248,3 +251,55 @@ def shape_of(automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton)
         automaton.shapes = ShapeCache()
     assert isinstance(automaton.shapes, ShapeCache)
     return automaton.shapes.shape(automaton, streams, skeleton)
+
+
+class Alike:
+    """Documents of one shape, by their places from 0; `docs` are their numbers."""
+
+    __slots__ = ("_texts", "docs", "nodes", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.docs: list[int] = []
+        self.nodes: list[Sequence[etree._Element]] = []
+        self._texts: dict[int, list[Any]] = {}  # None: not read yet
+
+    def add(self, doc: int, nodes: Sequence[etree._Element]) -> None:
+        """Take a document in, before any is looked at."""
+        self.docs.append(doc)
+        self.nodes.append(nodes)
+
+    def text(self, node: int, one: int) -> str:
+        """Return the string value of a node in a document."""
+        known = self._texts.get(node)
+        if known is None:
+            known = self._texts[node] = [None] * len(self.docs)
+        text: str | None = known[one]
+        if text is None:
+            place, name = self.shape.structure.places[node]
+            element = self.nodes[one][place]
+            text = string_value(element) if name is None else str(element.get(name))
+            known[one] = text
+        return text
+
+    def texts(self, node: int, which: Sequence[int]) -> list[str]:
+        """Return the string values of a node in some documents."""
+        if len(which) == 1:
+            return [self.text(node, which[0])]
+        known = self._texts.get(node)
+        if known is None:
+            known = self._texts[node] = [None] * len(self.docs)
+        texts: list[str] = [known[one] for one in which]
+        if None not in texts:
+            return texts
+        place, name = self.shape.structure.places[node]
+        elements = [self.nodes[one][place] for one in which]
+        if name is not None:
+            texts = [str(element.get(name)) for element in elements]
+        elif place in self.shape.structure.leaves:
+            texts = [element.text or "" for element in elements]
+        else:
+            texts = [string_value(element) for element in elements]
+        for one, text in zip(which, texts, strict=True):
+            known[one] = text
+        return texts

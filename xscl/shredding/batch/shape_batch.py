@@ -20,12 +20,11 @@ from typing import Any
 from xscl.shredding.automaton.automaton_states import Place, Spot
 from xscl.shredding.automaton.rows import Packed
 from xscl.shredding.batch.index_view import Asked, Found, View
-from xscl.shredding.batch.shape import Shape
-from xscl.shredding.batch.shape_documents import Alike
+from xscl.shredding.batch.shape import Alike, Shape
 from xscl.shredding.batch.walk import Walk
 from xscl.shredding.conditions.atoms import Constant
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.values import string_value
+from xscl.shredding.nodes.tree import string_value
 
 
 class Together(Alike):

@@ -13,12 +13,11 @@ from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
 from xscl.shredding.automaton.automaton_states import Entry, Place
 from xscl.shredding.automaton.rows import bindings
 from xscl.shredding.automaton.subtree import is_structural
-from xscl.shredding.batch.shape import Shape, matches
-from xscl.shredding.batch.shape_documents import Alike
+from xscl.shredding.batch.shape import Alike, Shape, matches
 from xscl.shredding.conditions.atoms import is_plain
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.values import Attribute, Item, compares
+from xscl.shredding.nodes.tree import Attribute, Item, compares
 
 
 class Walk:

@@ -24,7 +24,7 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
-from xscl.shredding.nodes.values import Attribute, Item, compares, string_value
+from xscl.shredding.nodes.tree import Attribute, Item, compares, string_value
 
 
 def select(path: Path, item: Item) -> Iterator[Item]:

@@ -44,7 +44,7 @@ from xscl.language.syntax import (
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.values import Item, string_value
+from xscl.shredding.nodes.tree import Item, string_value
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""

@@ -3,6 +3,9 @@
 A node's number is its pre-order rank among elements and attributes, the root
 being 0; the attributes of an element follow it at once, in document order.
 Namespace declarations, comments and processing instructions do not count.
+
+An item is what a path selects: an lxml element, an attribute (its value with its owner and name),
+or a text node (a plain string).  Items have values as XPath 1.0 defines them.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 from lxml import etree
 
-from xscl.language.syntax import Step
-from xscl.shredding.nodes.values import Attribute, Item
+from xscl.language.functions import number
+from xscl.language.syntax import Operator, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,55 @@ def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
 
 def _expanded(name: str) -> str:
     return f"Q{name}" if name.startswith("{") else name
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute node: the element that has it, its name in Clark notation, its value."""
+
+    owner: etree._Element
+    name: str
+    value: str
+
+
+Item: TypeAlias = "etree._Element | Attribute | str"
+
+
+def string_value(item: Item) -> str:
+    """Return the XPath string value: all text inside an element, without comments."""
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Attribute):
+        return item.value
+    if not len(item):
+        return item.text or ""
+    return "".join(str(text) for text in item.itertext())
+
+
+def compares(text: str, comparison: Operator, constant: str | float) -> bool:
+    """Whether a string value compares with a constant: as numbers if that is one.
+
+    Order between strings is by code point; XPath 1.0 would make numbers of both.
+    """
+    if isinstance(constant, str):
+        return _ordered(text, comparison, constant)
+    return _ordered(number(text), comparison, constant)
+
+
+T = TypeVar("T", str, float)
+
+
+def _ordered(left: T, comparison: Operator, right: T) -> bool:
+    match comparison:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right

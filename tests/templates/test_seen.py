@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.hash_filter import Seen
+from templates.columns.columns import Seen
 
 NUMBERS = st.lists(st.integers(0, 40) | st.sampled_from([2**63, 2**64 - 1]), max_size=8)
 
