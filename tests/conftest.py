@@ -65,7 +65,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process one test after the other, but all that share what is dear to one."""
+    """Give each process one test at a time, but tests that share an expensive fixture to one."""
     # xdist need not be installed, and has no types
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 

@@ -32,7 +32,7 @@ def examples(number: int, *, counted: bool = False) -> settings:
 def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[Any]:
     """Return the values of a parameter of a test, all but the usual ones marked as slow.
 
-    For tests that are dear and whose variants go nearly the same way: some stand for all.  Each
+    For expensive tests whose variants differ little: some represent all.  Each
     value is a tuple of `several` parameters, or of one.
     """
     known = list(values)

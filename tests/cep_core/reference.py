@@ -13,7 +13,7 @@ arrival, a clock M (the largest time that arrived before), a lateness L.
 - A window join pairs a newcomer n with an earlier arrival o iff, besides its predicate and window,
   M(n) <= o.t1 + window + L.
 - A query sees rows whose first part arrived since its registration.  Operators that forget parts,
-  and ordered ones above a window join, take in such rows only.
+  and ordered ones above a window join, read such rows only.
 """
 
 from __future__ import annotations
@@ -565,7 +565,7 @@ _FORGETTING = (
 
 
 def _in_order(node: algebra.Node, world: World) -> list[list[Row]]:
-    """Return the rows that an ordered operator takes in, by input."""
+    """Return the input rows of an ordered operator, by input."""
     found = []
     for source in sources(node):
         rows = _rows(source, world)

@@ -61,7 +61,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Over:
-    """An aggregate over a run, or what precedes the event at hand."""
+    """An aggregate over a run, or over the events before the current one."""
 
     function: str
     name: str

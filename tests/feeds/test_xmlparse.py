@@ -89,7 +89,7 @@ def test_x1_x2_entity_declarations_are_refused(xml: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("kind", ["b", "% b"])
 def test_x3_x4_external_entities_are_not_opened(encoding: str, kind: str, tmp_path: Path) -> None:
-    """libxml2 by itself opens the file of a parameter entity, whatever it was told."""
+    """libxml2 by itself opens the file of a parameter entity, whatever its options."""
     canary = tmp_path / "canary.dtd"
     canary.write_text('<!ENTITY c "CANARY">')
     use = "%b;" if kind == "% b" else ""

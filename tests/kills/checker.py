@@ -1,8 +1,8 @@
 """The checker: what was sent against what the store holds.
 
-It knows the log, the number of items that the feed's server has shown, and what SQL says of a
-stopped store; what is to match it finds by brute force, from the definitions of the subscriptions
-(`tests.kills.workload.SUBSCRIPTIONS`), over the documents that the store says it has:
+It reads the log, the number of items that the feed's server has shown, and a stopped store by SQL.
+It computes the expected matches by brute force, from the definitions of the subscriptions
+(`tests.kills.workload.SUBSCRIPTIONS`), over the documents in the store:
 
     pairs   documents with equal k, the second at most 8 ms later; each publishes its first document
     hits    what pairs has published
@@ -10,7 +10,7 @@ stopped store; what is to match it finds by brute force, from the definitions of
     gaps    each document that no other with its k follows within 3 ms
     news    a document and an item whose title is its f
 
-`verdict` is a pure function; a fault is a line that says what is wrong.
+`verdict` is a pure function; a fault is one line of text.
 """
 
 from __future__ import annotations

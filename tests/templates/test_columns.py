@@ -1,4 +1,4 @@
-"""Columns in memory: numbers that are near one another are told by place, others by sorting."""
+"""Columns in memory: dense numbers are grouped by position, others by sorting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seen numbers are told from others, independent of how they were added."""
+"""Seen numbers are distinguished from others, independent of how they were added."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
 
 @dataclass
 class Post:
-    """A mail server on loopback that takes everything but what it is told to refuse."""
+    """A mail server on loopback that accepts all mails but those that it is set to refuse."""
 
     port: int
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)

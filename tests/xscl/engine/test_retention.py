@@ -517,7 +517,7 @@ def test_what_a_data_directory_keeps() -> None:
 
 
 def served(home: Home, serving: Serving) -> Retention | None:
-    """Run a service until it has done what there is; return what its directory keeps then."""
+    """Run a service until it is idle; return the content of its directory."""
     until = threading.Event()
     until.set()
     Service(home, serving, lambda matches: None).run(until)
@@ -565,7 +565,7 @@ def test_a_failed_push_forgets_nothing() -> None:
 
 
 def test_windows_and_retention_do_not_take_what_the_other_one_keeps() -> None:
-    """Windows let go of witnesses, retention of results and texts, many at once in one push."""
+    """Windows evict witnesses, retention evicts results and texts, many in one push."""
     windows = {b"a": 10, b"c": 500}
     joins = (f"S//{n}->x FOLLOWED BY{{x=y, {w}}} S//{n}->y" for n, w in (("a", 10), ("c", 500)))
     with pushed(Retention(matches=200), *joins) as engine:

@@ -51,7 +51,7 @@ BOTH = pytest.mark.parametrize(
 
 @dataclass
 class Store:
-    """A sink with a ledger, as the engine is, that can be told to fail."""
+    """A sink with consumed offsets, like the engine, that can be made to fail."""
 
     documents: list[Document] = field(default_factory=list)
     ledger: list[tuple[str, int]] = field(default_factory=list)

@@ -140,7 +140,7 @@ def serving() -> Iterator[Server]:
 
 @dataclass
 class Clock:
-    """A time that passes when it is told to."""
+    """A clock that advances on request."""
 
     now: int = START
 

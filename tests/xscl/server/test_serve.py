@@ -179,7 +179,7 @@ def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
 
 
 def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
-    """And lets time pass once: what was absent is told."""
+    """The service lets time pass once, and absent documents yield matches."""
     with scripted.serving() as server:
         server.says("/feed", scripted.reply(scripted.rss("one", "two")))
         with (
@@ -369,7 +369,7 @@ def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
 
 @dataclass
 class Clock:
-    """Seconds that pass when it is told to, and between two looks at it."""
+    """A clock in seconds that advances on request, and between two reads."""
 
     now: float = 0.0
     between: float = 0.0

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what every field is, shows an example, and how problems are told."""
+"""The OpenAPI document describes every field, with examples, and the form of problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind a reverse proxy nobody is the operator without a token, and clients are told apart."""
+"""Behind a reverse proxy nobody is the operator without a token, and clients are distinguished."""
 
 from __future__ import annotations
 

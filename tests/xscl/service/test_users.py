@@ -60,7 +60,7 @@ def tried(user: httpx.Client) -> list[dict[str, Any]]:
 def test_a_subscription_reads_what_it_read_when_a_stream_of_that_name_is_made(
     alice: httpx.Client, operator: httpx.Client
 ) -> None:
-    """He is told so, and the same again is the same."""
+    """The answer names the change, and the same request again changes nothing."""
     ok(operator.put("/v1/streams/prices", json={}))
     query = {"query": "prices//a->x"}
     made = ok(alice.put("/v1/subscriptions/watch", json=query))
