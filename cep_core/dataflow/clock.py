@@ -114,10 +114,6 @@ class Batch:
         finally:
             self._clock.now = now
 
-    def clear(self) -> None:
-        """Forget what was touched: the plan is given up."""
-        self._touched.clear()
-
 
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""

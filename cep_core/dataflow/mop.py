@@ -7,7 +7,7 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from cep_core.dataflow.channels import Channel, Port, without_slot
@@ -232,7 +232,3 @@ class Wire:
         source.channel.disconnect(port, slot)
         if port is not self.port and self._lane is not None:
             self._lane.forget(self.port, slot, lambda members: without_slot(members, slot))
-
-    def ports(self) -> Iterator[tuple[Channel, Port]]:
-        """Yield the channels with the ports that listen to them."""
-        yield from self._ports.items()

@@ -72,10 +72,6 @@ class Automaton:
     states: tuple[State, ...]
     edges: tuple[Forward, ...]
 
-    def state(self, name: str) -> State:
-        """Return a state by name."""
-        return next(state for state in self.states if state.name == name)
-
 
 _IDENTITY = Unary(TRUE, None)
 _MOST_STATES = 200

@@ -116,7 +116,6 @@ class NotModified:
     """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
 
     state: FeedState
-    url: str = field(repr=False)
     cache: Cache = Cache()
     moved_to: str | None = field(default=None, repr=False)
 
@@ -336,7 +335,7 @@ def _not_modified(
         last_modified=_raw(answer, b"last-modified") or state.last_modified,
         unchanged=state.unchanged + 1,
     )
-    return NotModified(refreshed, url, _cache(answer), moved_to)
+    return NotModified(refreshed, _cache(answer), moved_to)
 
 
 def _raw(answer: httpx.Response, name: bytes) -> str | None:

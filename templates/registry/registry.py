@@ -60,7 +60,6 @@ class Placed(NamedTuple):
 class _PairUse:
     """A pair of variables: how many rows of R_T have it, and how long they keep its bindings."""
 
-    number: int
     first: int
     second: int
     rows: int = 0
@@ -212,10 +211,6 @@ class Registry:
     def __contains__(self, qid: int) -> bool:
         return qid in self._rows
 
-    def sharers(self, qid: int) -> int:
-        """Return how many registered joins share a row."""
-        return self._uses[qid]
-
     def is_kept(self, pair: int) -> bool:
         """Whether some join of two sides needs the witnesses of a pair."""
         use = self._pairs.get(pair)
@@ -230,11 +225,6 @@ class Registry:
     def looks_back(self) -> bool:
         """Whether some join has results in both orders of its documents."""
         return self._symmetric > 0
-
-    @property
-    def shortest(self) -> int | None:
-        """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
-        return min(self._keeps, default=None)
 
     def take_keeps_changed(self) -> bool:
         """Return whether some pair is kept longer or shorter than the last time that was asked."""
@@ -281,7 +271,7 @@ class Registry:
 
     def _know_pair(self, number: int, first: int, second: int) -> None:
         self._pair_numbers[first, second] = number
-        self._pairs[number] = _PairUse(number, first, second)
+        self._pairs[number] = _PairUse(first, second)
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 

@@ -68,7 +68,6 @@ def known(registry: Registry) -> dict[str, object]:
         "joined": [registry.joined(side).tolist() for side in (LEFT, RIGHT)],
         "bounds": registry.bounds(),
         "back": registry.looks_back,
-        "shortest": registry.shortest,
         "firing": {
             (pair, sided): [m.template for m in registry.firing.reached([pair], two_sided=sided)]
             for pair in pairs
@@ -169,4 +168,4 @@ def test_a_row_that_waits_has_the_number_that_is_given() -> None:
     assert 7 in registry
     loaded = Registry(connection)
     loaded.load([(7, 2), (8, 1)])
-    assert (7 in loaded, loaded.sharers(7)) == (False, 0)
+    assert 7 not in loaded

@@ -195,11 +195,6 @@ class CompiledQuery:
         return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
 
     @property
-    def publish(self) -> str | None:
-        """The stream that the query publishes, if it does."""
-        return self.normal.publish
-
-    @property
     def components(self) -> tuple[int, ...]:
         """The components that a match has documents of."""
         return components(self.normal.form)

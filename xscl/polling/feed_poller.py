@@ -466,7 +466,7 @@ def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> li
     reached("spooled")
     after = _settled(feeds, [answer.after for answer in answers])
     holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
-    feeds.record_all(after, found, segment, holds)
+    feeds.record(after, found, segment, holds)
     new = {one.feed: len(one.documents) for one in found}
     return [
         Polled(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)

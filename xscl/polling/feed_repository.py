@@ -162,10 +162,6 @@ class Feeds:
         found = {feed.key: feed for feed in self.among([key for key, _ in rows])}
         return [found[key] for key, _ in rows if key in found]  # one may have been removed since
 
-    def items(self, feed: Feed) -> dict[str, Seen]:
-        """Return what is remembered of a feed's items, by identity."""
-        return self.items_of([feed.key])[feed.key]
-
     def items_of(self, keys: Collection[str]) -> dict[str, dict[str, Seen]]:
         """Return what is remembered of the items of feeds, by key and identity."""
         found: dict[str, dict[str, Seen]] = {key: {} for key in keys}
@@ -270,11 +266,7 @@ class Feeds:
 
     # -- What polls change -----------------------------------------------------------------
 
-    def record(self, feed: Feed) -> None:
-        """Write what a poll has changed of a feed."""
-        self.record_all([feed])
-
-    def record_all(
+    def record(
         self,
         feeds: Sequence[Feed],
         found: Iterable[News] = (),
@@ -298,18 +290,10 @@ class Feeds:
             if segment is not None:
                 self._know(segment)
             for domain, until in (holds or {}).items():
-                self._hold(domain, until)
-
-    def hold(self, domain: str, until: int) -> None:
-        """Let no feed of a domain be due before some time."""
-        with self._writing, self._store.transaction():
-            self._hold(domain, until)
-
-    def _hold(self, domain: str, until: int) -> None:
-        self._store.fetch(
-            "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
-            [until, domain, until],
-        )
+                self._store.fetch(
+                    "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
+                    [until, domain, until],
+                )
 
     def _remember(self, rows: Iterable[tuple[str, str, Seen]]) -> None:
         flat = [

@@ -83,11 +83,6 @@ class Subscriptions:
         """Return the streams that subscriptions publish."""
         return list(self._publishers)
 
-    @property
-    def publishes(self) -> bool:
-        """Whether any subscription publishes."""
-        return bool(self._publishers)
-
     def add(
         self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
     ) -> Subscription:

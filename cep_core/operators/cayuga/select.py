@@ -93,10 +93,6 @@ class SelectMOp(MOp):
     def entries(self) -> int:
         return sum(map(len, self._by_slot.values())) + len(self._broad)
 
-    def broad(self) -> int:
-        """Count the definitions that are evaluated once for all their streams."""
-        return len(self._broad)
-
     def _emit(self, row: Row, found: list[Any]) -> None:
         if not self._shared:
             for channel in found:

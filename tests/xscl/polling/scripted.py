@@ -162,7 +162,7 @@ class Place:
     def follow(self, url: str, **more: Any) -> Feed:
         feed, _ = follow(self.engine, self.feeds, url, **more)
         due = replace(feed, next_poll=self.clock.now)  # it was added by the real clock
-        self.feeds.record(due)
+        self.feeds.record([due])
         return due
 
     def poll(self, *feeds: Feed) -> list[Polled]:

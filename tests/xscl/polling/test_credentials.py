@@ -117,17 +117,17 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
         ):
             patched.setattr(feeds._store, "transaction", _killed)
             with pytest.raises(Killed):
-                feeds.record(changed)
+                feeds.record([changed])
             with pytest.raises(Killed):
                 feeds.add("https://b.example/?key=orphan")
         assert [each.url for each in opened(tmp_path)] == [ADDRESS]
         with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
-            feeds.record(feed)
+            feeds.record([feed])
             feeds.edit(feed)
     with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
-        feeds.record(changes[0])
+        feeds.record(changes[:1])
         assert [each.url for each in feeds] == [moved]
-        feeds.record(changes[1])
+        feeds.record(changes[1:2])
         assert [each.url for each in feeds] == ["https://a.example/plain"]
 
 

@@ -313,7 +313,7 @@ def test_what_was_appended_but_not_recorded_is_not_appended_again(
     found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
     place.spool.append(found.documents, 1)  # and then the process was killed
     with Feeds(place.engine, place.spool.directory) as reopened:
-        assert len(reopened.items(feed)) == 2
+        assert len(reopened.items_of([feed.key])[feed.key]) == 2
         assert reopened[feed.key].polls == 1
     server.script.body = rss("three", "one", "two")
     assert place.poll() == [1]

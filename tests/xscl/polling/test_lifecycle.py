@@ -29,7 +29,7 @@ FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404
 
 
 def well(feed: Feed, now: int, moved_to: str | None = None, **cache: int) -> Feed:
-    outcome = NotModified(feed.request, feed.url, Cache(**cache), moved_to)
+    outcome = NotModified(feed.request, Cache(**cache), moved_to)
     return settled(answered(feed, outcome, None, now))
 
 

@@ -83,13 +83,13 @@ class Simulation:
             ended, _, feed = heapq.heappop(self.flying)
             self.busy.discard(feed.domain)
             self.polled[feed.key] += 1
-            self.feeds.record(_after(feed, ended))
+            self.feeds.record([_after(feed, ended)])
 
 
 def _after(feed: Feed, now: int) -> Feed:
     if takes(feed) == 30 * SECOND:
         return lifecycle.failed(feed, Failed("fetch_timeout", "too slow"), now)
-    return lifecycle.answered(feed, NotModified(feed.request, feed.url), None, now)
+    return lifecycle.answered(feed, NotModified(feed.request), None, now)
 
 
 def test_places_are_filled_and_no_domain_is_asked_twice_at_once(feeds: Feeds) -> None:
@@ -118,7 +118,7 @@ def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: Feeds) -> None:
     due = feeds.next_due(LATE, (), 40_000)
     assert len(due) == len({feed.domain for feed in due}) == len(domains)
     assert largest not in {feed.domain for feed in feeds.next_due(LATE, (largest,), 40_000)}
-    feeds.hold(largest, LATE)  # its server asks for rest
+    feeds.record([], holds={largest: LATE})  # its server asks for rest
     assert {feed.domain for feed in feeds.due(LATE - 1)} == set(domains) - {largest}
 
 

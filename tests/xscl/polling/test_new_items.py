@@ -74,7 +74,7 @@ def test_items_of_long_ago_leave_the_table(tmp_path: Path, monkeypatch: pytest.M
         for _ in pages:
             place.clock.now += HOUR
             assert place.poll()[0].new == 10
-        items = place.feeds.items(feed)
+        items = place.feeds.items_of([feed.key])[feed.key]
         assert set(items) == {f"i{number}" for number in range(60, 90)}
         assert place.feeds.counts()[feed.key] == Count(30, 30, 0, undated=30)
 

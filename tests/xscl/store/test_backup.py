@@ -387,7 +387,7 @@ def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
             DirectConsumer(spool, EngineSink(engine)).run_once()
         if known:
             with Feeds(engine) as feeds:
-                feeds.record_all([feeds.add("http://a.example/")], segment=known)
+                feeds.record([feeds.add("http://a.example/")], segment=known)
         return engine.backup(target)
 
 
