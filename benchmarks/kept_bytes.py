@@ -85,7 +85,7 @@ def documents(first: int, count: int) -> list[Document]:
 
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of an engine's state."""
-    kept = engine.host.state.processor._kept
+    kept = engine.host.state.processor.memory
     tables = ("binding", "times", "value", "document", "text", "result", "subscription")
     counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
     columns = engine.sql(

@@ -23,11 +23,13 @@ import pyarrow as pa
 from benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
+from templates.batch_join import BatchJoin
 from templates.columns.values import Values
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import SCHEMA, Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
+from templates.state.stored_state import StoredState
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
 MATCHING = 20  # queries with matches that are compared in any case
@@ -37,11 +39,11 @@ D1, D2 = 1, 2
 
 STAGE_2: dict[str, tuple[Any, str]] = {
     "intern values": (Values, "intern"),
-    "store": (Processor, "_store"),
-    "views": (Processor, "_join"),
+    "store": (StoredState, "add"),
+    "views": (BatchJoin, "join"),
     "small batches": (SmallBatch, "answers"),
     "templates' queries": (ConjunctiveQueries, "answers"),
-    "project": (Processor, "_found"),
+    "project": (BatchJoin, "found"),
     "other": (Processor, "join"),
 }
 

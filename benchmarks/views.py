@@ -44,6 +44,7 @@ from benchmarks.mmqjp import STAGE_2, Schema, Shared, flat, random_queries
 from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES, ZIPF
 from feeds.documents import Document
+from templates.batch_join import BatchJoin
 from templates.processor import Processor
 from templates.registry.members import Firing, Registered
 from templates.state.join_state import Kept
@@ -56,7 +57,7 @@ SEED = 2009
 WITH, WITHOUT = "views", "no views"
 PARTS: dict[str, tuple[Any, str]] = {
     **STAGE_2,
-    "views": (Processor, "_join"),
+    "views": (BatchJoin, "join"),
     "which value joins drive": (Firing, "driving"),
     "R_L by value": (Kept, "of_values"),
     "R_L by value and pair": (Kept, "of_pairs"),
@@ -232,7 +233,7 @@ class Side:
         if self.reopened:
             self._reopen()
             stages.enter("loading")
-            assert len(self.engine.host.state.processor._kept)
+            assert len(self.engine.host.state.processor.memory)
             stages.leave()
             self.loading.append(stages.spent["loading"] / 1e6)
         with timed_stages(stages, PARTS):
@@ -278,7 +279,7 @@ def _compared(stream: Stream, sides: Mapping[str, Side]) -> Iterator[Row]:
     for name in ("warm", "cold"):
         what = f"{stream.subscriptions} subscriptions, {name}"
         rows = require_equal(sides[name].results(), sides["off"].results(), what)
-    kept = sides["warm"].engine.host.state.processor._kept
+    kept = sides["warm"].engine.host.state.processor.memory
     spent = {name: _medians(side.spent) for name, side in sides.items()}
     for name, side in sides.items():
         parameters: dict[str, Value] = {

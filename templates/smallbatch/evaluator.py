@@ -21,6 +21,18 @@ from templates.sql.views import Views
 FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
 
 
+def in_time(rows: Columns, times: Columns) -> Column:
+    """Return whether order, window and arrival hold: see `conjunctive._in_time`.
+
+    `rows` are of R_T, `times` have the gap, the lead and the age of two documents for each.
+    """
+    gap, lead, window = times["gap"], times["lead"], rows["wl"]
+    followed = (lead > 0) & (gap <= window)
+    holds = np.where(rows["op"] == FOLLOWED_BY, followed, abs(gap) <= window)
+    found: Column = holds & (times["age"] <= rows["keep"])
+    return found
+
+
 class SmallBatch:
     """The evaluator over NumPy columns.
 
@@ -125,12 +137,9 @@ class Body:
                 self._keep(self._keys[edge.left] != self._keys[edge.right])
 
     def in_time(self) -> None:
-        """Keep what fulfils order, window and arrival: see `conjunctive._in_time`."""
-        gap, lead, age = (self._joined[name] for name in ("gap", "lead", "age"))
-        window, keep = self._column("wl"), self._column("keep")
-        followed = (lead > 0) & (gap <= window)
-        holds = np.where(self._column("op") == FOLLOWED_BY, followed, abs(gap) <= window)
-        self._keep(holds & (age <= keep))
+        """Keep what fulfils order, window and arrival."""
+        rows = {name: self._column(name) for name in ("op", "wl", "keep")}
+        self._keep(in_time(rows, self._joined))
 
     def answer(self) -> Columns:
         """Return R_out: qid, doc1, doc2, node1 ... noden, wl."""

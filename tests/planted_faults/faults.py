@@ -167,8 +167,8 @@ _TEMPLATES = (
     Fault(
         "in memory a document is kept for ever",
         "templates/smallbatch/evaluator.py",
-        "self._keep(holds & (age <= keep))",
-        "self._keep(holds)",
+        'found: Column = holds & (times["age"] <= rows["keep"])',
+        "found: Column = holds",
         (_EDGES,),
     ),
     Fault(
@@ -194,7 +194,7 @@ _TEMPLATES = (
     ),
     Fault(
         "stored join state is evicted a tick too early",
-        "templates/processor.py",
+        "templates/state/stored_state.py",
         "WHERE t.ts < bounds.bound)",
         "WHERE t.ts <= bounds.bound)",
         (_EVICTION,),

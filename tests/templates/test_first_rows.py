@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import templates.smallbatch.first_rows as first_rows
-from templates.smallbatch.first_rows import FirstRows, Relation
+import templates.bound.first_rows as first_rows
+from templates.bound.first_rows import FirstRows, Relation
 from tests.examples import examples
 
 VARIABLES = ("a", "b", "c", "d")

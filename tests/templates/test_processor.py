@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 from templates.columns.arrow_tables import Lender
-from templates.processor import _FORGET, Processor
 from templates.registry.registry import SCHEMA
+from templates.state.stored_state import _FORGET, StoredState
 
 
 def test_bytes_are_told_while_the_state_is_let_go() -> None:
     reads = PropertyMock(side_effect=[Mock(nbytes=7), None])
-    with patch.object(Processor, "_loaded", reads, create=True):
-        processor = object.__new__(Processor)
-        assert processor.bytes_in_memory == 7
-        assert processor.bytes_in_memory == 0
+    with patch.object(StoredState, "_loaded", reads, create=True):
+        state = object.__new__(StoredState)
+        assert state.nbytes == 7
+        assert state.nbytes == 0
 
 
 @pytest.mark.parametrize("size", [30, 3000])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from templates.processor import Pushed
+from templates.batch_join import Pushed
 from templates.registry.members import Row
 from templates.registry.registry import Variable
 from xscl.engine.transactions import Transactions

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.documents import Document
+from templates.batch_join import Pushed
 from templates.model.result_bound import RESULTS
-from templates.processor import Processor, Pushed
+from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.state.view_cache import a_quarter
 from xscl.documents.composite_events import Composite, Composites

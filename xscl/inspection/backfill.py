@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from templates.batch_join import FOUND
 from templates.model.relations import Pair, Witnesses
-from templates.processor import FOUND
 from xscl.documents.composite_events import Composite, Composites, of_document, together
 from xscl.documents.document_log import Documents, Stored
 from xscl.documents.results import Result, Subscription

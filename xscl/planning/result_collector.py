@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.processor import FOUND
+from templates.batch_join import FOUND
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, Composites
 from xscl.planning.operators.leaves import Leaves

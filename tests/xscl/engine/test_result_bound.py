@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import templates.bound.bounded_answers as bounded_answers
+import templates.bound.first_rows as first_rows
 import templates.processor as processor
-import templates.smallbatch.bounded_answers as bounded_answers
-import templates.smallbatch.first_rows as first_rows
 import templates.state.value_joins as valuejoins
 import xscl
 from tests.examples import examples

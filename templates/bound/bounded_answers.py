@@ -4,19 +4,20 @@ How many answers a row of R_T has with two documents is at most the product of h
 each place has.  Where the sum over a newcomer's partners stays within the bound, templates are
 evaluated as ever.  Elsewhere (a *hot* group: one row of R_T, one newcomer) partners are taken from
 the newest to the oldest, until the group has as many answers as stay; two documents whose product
-alone is too large go to `templates.smallbatch.first_rows`.
+alone is too large go to `templates.bound.first_rows`.
 
 The evaluator is a parameter: what is bounded, and in which order, is the same for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from templates.bound.first_rows import WORK, relations_of
 from templates.columns.columns import (
     UNBOUNDED,
     Column,
@@ -31,12 +32,12 @@ from templates.columns.columns import (
     unpack,
 )
 from templates.model.join_graph import JoinGraph
-from templates.model.result_bound import LAST, RESULTS, Cut, Newest, Ranks, newcomers, own_group
+from templates.model.result_bound import LAST, Cut, Newest, newcomers, own_group
 from templates.registry.members import Members
-from templates.smallbatch.evaluator import FOLLOWED_BY
-from templates.smallbatch.first_rows import WORK, relations_of
+from templates.smallbatch.evaluator import in_time
 from templates.sql.queries import Evaluator
 from templates.sql.views import Views
+from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
 """Expected answers that are made at once of a hot group."""
@@ -51,13 +52,11 @@ Touched = tuple[Members, Columns]
 class BoundedAnswers:
     """The answers of a push that stay, and more only where that is cheaper.
 
-    `ranks` gives the places of documents in the order of arrival, `bindings_of` all bindings of
-    some documents.  `cuts` are the groups that were given up for the bound of work.
+    `most` answers of a group stay.  `cuts` are the groups that were given up for the bound of work.
     """
 
-    ranks: Ranks
-    bindings_of: Callable[[Column], Columns]
-    most: int = RESULTS
+    documents: BatchDocuments
+    most: int
     newest: Newest = field(default_factory=Newest)
     cuts: list[Cut] = field(default_factory=list)
     _work: dict[tuple[int, int], int] = field(default_factory=dict)  # that groups have left
@@ -67,19 +66,13 @@ class BoundedAnswers:
         """The number of answers made of a group: one more than stay shows that something is cut."""
         return self.most + 1
 
-    def begin(self) -> None:
-        """Begin another push."""
-        self.newest.clear()
-        self.cuts.clear()
-        self._work.clear()
-
     # -- Two sides -------------------------------------------------------------------------
 
     def answers(
         self, evaluator: Evaluator, touched: Sequence[Touched], views: Views
     ) -> Iterator[tuple[Members, Columns]]:
         """Yield R_out of templates with two sides, some of it at a time."""
-        most = _MostAnswers(views, self.ranks)
+        most = _MostAnswers(views, self.documents)
         for members, rows in touched:
             light = np.ones(len(rows["qid"]), np.bool_)
             if most.may_exceed(members.template.graph, self.most):
@@ -100,14 +93,17 @@ class BoundedAnswers:
                 yield members, evaluator.answers(members, chosen(rows, light), views)
 
     def dense(
-        self, graph: JoinGraph, rows: Columns, docs: tuple[int, int], times: Columns
-    ) -> Iterator[Columns]:
+        self, touched: Touched, docs: tuple[int, int], times: Columns
+    ) -> Iterator[tuple[Members, Columns]]:
         """Yield the first answers of rows of R_T with two documents, of which no R_vj is made.
 
         `times` are gap, lead and age of the documents.
         """
+        members, rows = touched
+        graph = members.template.graph
         new, rank, old, old_rank = (
-            int(one[0]) for one in newcomers(np.array(docs[:1]), np.array(docs[1:]), self.ranks)
+            int(one[0])
+            for one in newcomers(np.array(docs[:1]), np.array(docs[1:]), self.documents.ranks)
         )
         sides = self._sides(docs)
         present = [set(distinct(side["pair"]).tolist()) for side in sides]
@@ -125,7 +121,7 @@ class BoundedAnswers:
             found = self._first(graph, one, docs, sides, Cut(qid, new, rank))
             if len(found["qid"]) >= self.enough and old_rank:
                 self.newest.note(qid, rank, partner)
-            yield found
+            yield members, found
 
     def _hot(
         self, evaluator: Evaluator, touched: Touched, found: Columns, views: Views
@@ -160,7 +156,7 @@ class BoundedAnswers:
 
     def _sides(self, docs: tuple[int, int]) -> tuple[Columns, Columns]:
         """Return all bindings of a left and of a right document."""
-        found = self.bindings_of(distinct(np.array(docs)))
+        found = self.documents.bindings(distinct(np.array(docs)))
         return chosen(found, found["doc"] == docs[0]), chosen(found, found["doc"] == docs[1])
 
     # -- One side --------------------------------------------------------------------------
@@ -182,7 +178,9 @@ class BoundedAnswers:
                 for row, doc in zip(found.row[hot].tolist(), found.docs[hot].tolist(), strict=True):
                     one = chosen(rows, np.array([row]))
                     here = chosen(bindings, bindings["doc"] == doc)
-                    cut = Cut(int(one["qid"][0]), doc, int(self.ranks(np.array([doc]))[0]))
+                    cut = Cut(
+                        int(one["qid"][0]), doc, int(self.documents.ranks(np.array([doc]))[0])
+                    )
                     yield members, self._first(graph, one, (doc, doc), (here, here), cut)
             if light.any():
                 yield members, evaluator.filtered(members, chosen(rows, light), bindings)
@@ -252,7 +250,7 @@ class _MostAnswers:
     """Upper bounds of the numbers of answers that views have."""
 
     views: Views
-    ranks: Ranks
+    documents: BatchDocuments
 
     @cached_property
     def _joins(self) -> _Counts:
@@ -272,7 +270,7 @@ class _MostAnswers:
     @cached_property
     def _newcomers(self) -> Column:
         """The newcomer of each of these, as a number from 0 on."""
-        _, rank, _, _ = newcomers(*unpack(self._of_documents[0]), self.ranks)
+        _, rank, _, _ = newcomers(*unpack(self._of_documents[0]), self.documents.ranks)
         newcomer: Column = np.unique(rank, return_inverse=True)[1]
         return newcomer
 
@@ -306,21 +304,12 @@ class _MostAnswers:
         times = chosen(self._times, np.searchsorted(self._of_documents[0], found.docs))
         holds = in_time(chosen(rows, found.row), times)
         docs = found.docs[holds]
-        new, rank, old, old_rank = newcomers(*unpack(docs), self.ranks)
+        new, rank, old, old_rank = newcomers(*unpack(docs), self.documents.ranks)
         return {
             **{"row": some[found.row[holds]], "docs": docs, "expected": found.expected[holds]},
             **{"new": new, "rank": rank, "old": old, "old_rank": old_rank},
             "own": own_group(old, old_rank),
         }
-
-
-def in_time(rows: Columns, times: Columns) -> Column:
-    """Return whether order, window and arrival hold: see `conjunctive._in_time`."""
-    gap, lead, age = times["gap"], times["lead"], times["age"]
-    followed = (lead > 0) & (gap <= rows["wl"])
-    holds = np.where(rows["op"] == FOLLOWED_BY, followed, abs(gap) <= rows["wl"])
-    found: Column = holds & (age <= rows["keep"])
-    return found
 
 
 def _in_parts(rows: Columns, joins: Columns) -> Iterator[Column]:

@@ -1,0 +1,257 @@
+"""All registered joins over one batch of witnesses (Hong 2009, Algorithm 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.bound.bounded_answers import BoundedAnswers, Touched
+from templates.columns.columns import (
+    Column,
+    Columns,
+    chosen,
+    columns_of,
+    distinct,
+    together,
+    unpack,
+)
+from templates.model.join_graph import LEFT, RIGHT, JoinGraph
+from templates.model.result_bound import Cut, bounded
+from templates.registry.members import Members
+from templates.registry.registry import Registry
+from templates.sql.queries import Evaluator, arrow_table
+from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
+from templates.state.batch_documents import BatchDocuments
+from templates.state.stored_state import StoredState
+from templates.state.value_joins import Dense, HeavyBatch, Pass
+
+SHOWN = 100_000
+"""Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
+
+Apart: TypeAlias = Callable[[Column, Column], Column]
+
+FOUND = pa.schema(
+    [
+        ("qid", pa.int32()),
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What the last batch brought to stage 2; nothing of it changes any more.
+
+    `bindings` and `times` are the witnesses, `out` are templates' rows of R_out.
+    """
+
+    bindings: pa.Table
+    times: pa.Table
+    out: Mapping[int, pa.Table]
+    made: Mapping[str, Sequence[Columns]]
+
+    def joins(self, name: str) -> pa.Table:
+        """Return R_vj of one pass."""
+        made = self.made.get(name)
+        return arrow_table(together(list(made)), JOINS) if made else JOINS.empty_table()
+
+
+class BatchJoin:
+    """One batch through all templates.
+
+    `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
+    templates' queries, `of_one` those of documents that are joined one by one.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        state: StoredState,
+        bindings: pa.Table,
+        times: pa.Table,
+        *,
+        evaluator: Evaluator,
+        of_one: Evaluator,
+        most: int,
+        apart: Apart | None = None,
+    ) -> None:
+        self.documents = BatchDocuments(times, state)
+        self.out: dict[int, pa.Table] = {}
+        self._registry = registry
+        self._bindings = bindings
+        self._evaluator = evaluator
+        self._of_one = of_one
+        self._apart = apart
+        self._bounded = BoundedAnswers(self.documents, most)
+        self._made: dict[str, list[Columns]] = {}  # R_vj
+
+    @property
+    def pushed(self) -> Pushed:
+        """What the batch has brought."""
+        return Pushed(self._bindings, self.documents.times, self.out, self._made)
+
+    def take(self, found: Iterable[tuple[Members, Columns]]) -> None:
+        """Add rows to the R_out of their templates."""
+        for members, columns in found:
+            if len(columns["qid"]):
+                number, rows = members.template.number, pa.table(dict(columns))
+                earlier = self.out.get(number)
+                self.out[number] = rows if earlier is None else pa.concat_tables([earlier, rows])
+
+    def found(self) -> tuple[pa.Table, list[Cut]]:
+        """Return the results that stay (`FOUND`), and what is cut."""
+        parts = [
+            _project(rows, self._registry.members[number].template.graph)
+            for number, rows in self.out.items()
+        ]
+        every = pa.concat_tables(parts) if parts else FOUND.empty_table()
+        found, cuts = bounded(every, self.documents.ranks, self._bounded.most)
+        return found, list(dict.fromkeys([*cuts, *self._bounded.cuts]))
+
+    # -- One side --------------------------------------------------------------------------
+
+    def filter(self) -> None:
+        """Evaluate the templates with one side, which see the batch only."""
+        bindings = self._bindings
+        arrived = distinct(bindings["pair"].to_numpy())
+        pairs = set(arrived.tolist())
+        reached = self._registry.firing.reached(pairs, two_sided=False)
+        touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
+        if touched:
+            valued = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+            self.take(self._bounded.filtered(self._evaluator, touched, valued))
+
+    # -- Two sides: R_vj -------------------------------------------------------------------
+
+    def join(self, usable: Column, *, back: bool) -> None:
+        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
+
+        `usable` are the bindings whose values another document has, too.
+        """
+        if not usable.any():
+            return
+        filtered_out = dict(self.out)
+        bindings, first = columns_of(self._bindings), pc.min(self.documents.times["doc"]).as_py()
+        try:
+            for views in (FORWARD, BACKWARD) if back else (FORWARD,):
+                self._pass(views, bindings, usable, first)
+        except HeavyBatch:  # both documents of a pair are joined when the later one comes
+            self.out = filtered_out
+            self._made = {}
+            self._evaluator = self._of_one
+            for doc in distinct(bindings["doc"][usable]).tolist():
+                of_one = usable & (bindings["doc"] == doc)
+                for views in (FORWARD, BACKWARD):
+                    self._pass(views, bindings, of_one, doc, older=True)
+
+    def _pass(
+        self, views: str, bindings: Columns, usable: Column, first: int, *, older: bool = False
+    ) -> None:
+        back = views is BACKWARD
+        asked = self._registry.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
+        batch = chosen(bindings, np.flatnonzero(usable & asked))
+        memory, times = self.documents.state.memory, columns_of(self.documents.times)
+        half = Pass(memory, self._registry.bounds(), times, back, first, self, older)
+        shown = self._made.setdefault(views, [])
+        size = sum(len(one["docs"]) for one in shown)
+        for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
+            if isinstance(joins, Dense):
+                self._answer_dense(joins)
+                continue
+            joins = self._joinable(joins)
+            size += len(joins["docs"])
+            if size <= SHOWN:
+                shown.append(joins)
+            if len(joins["docs"]):
+                self._answer(joins)
+
+    def _joinable(self, joins: Columns) -> Columns:
+        """Return R_vj without the documents that may not be joined."""
+        if self._apart is None or not len(joins["docs"]):
+            return joins
+        docs, place = np.unique(joins["docs"], return_inverse=True)
+        apart = self._apart(*unpack(docs))
+        return joins if apart.all() else chosen(joins, apart[place])
+
+    # -- Two sides: the templates' queries -------------------------------------------------
+
+    def _answer(self, joins: Columns) -> None:
+        """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
+        left, right = (set(distinct(joins[name]).tolist()) for name in ("pair1", "pair2"))
+        live = self._registry.firing.joined(left, right)
+        views = Views(joins)
+        if any(members.others for members in live):
+            bindings = self.documents.bindings(np.concatenate((joins["doc1"], joins["doc2"])))
+            views = Views(joins, bindings)
+            either = set(distinct(bindings["pair"]).tolist())
+            live = [m for m in live if m.can_fire(left | either, right | either)]
+        touched = _touched(live, distinct(joins["pairs"]))
+        self.take(self._bounded.answers(self._evaluator, touched, views))
+
+    def _answer_dense(self, dense: Dense) -> None:
+        """Evaluate the templates over two documents of which no R_vj was made."""
+        times = self.documents.distance(dense.left, dense.right)
+        if times is None:
+            return
+        docs = dense.left, dense.right
+        if self._apart is not None and not self._apart(*np.array(docs)[:, None]).all():
+            return
+        for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
+            rows = members.registered.any_of(dense.edges)
+            self.take(self._bounded.dense((members, rows), docs, times))
+
+    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
+        """Return which value joins want neither a partner nor an older one (`valuejoins.Stops`)."""
+        rank, other = self.documents.ranks(np.array([newcomer, partner])).tolist()
+        gone = np.zeros(len(edges), np.bool_)
+        if not self._bounded.newest or not other or other > rank:
+            return gone
+        gone[:] = True
+        for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+            for place, _ in enumerate(members.template.graph.equalities):
+                which, rows = members.registered.having(place, edges)
+                qids = members.registered.column("qid", rows).tolist()
+                for at, qid in zip(which.tolist(), qids, strict=True):
+                    gone[at] &= (other, partner) < self._bounded.newest.oldest(qid, rank)
+        return gone
+
+
+def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
+    """Return the rows of R_out with the bindings of the output nodes only, without doubles."""
+    outputs = [i for i, node in enumerate(graph.nodes) if node.output]
+    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in outputs)]
+    table = np.stack([rows[name].to_numpy().astype(np.int64) for name in names], axis=1)
+    table = table[np.lexsort(table.T[::-1])]
+    if len(outputs) < len(graph.nodes):
+        repeated = (table[1:] == table[:-1]).all(axis=1)
+        table = table[np.concatenate(([True], ~repeated))]
+    nodes: Column = table[:, 3:]
+    offsets = np.arange(len(table) + 1, dtype=np.int32) * len(outputs)
+    return pa.table(
+        [
+            pa.array(table[:, 0], pa.int32()),
+            pa.array(table[:, 1]),
+            pa.array(table[:, 2]),
+            pa.ListArray.from_arrays(offsets, pa.array(nodes.ravel(), pa.int32())),
+        ],
+        schema=FOUND,
+    )
+
+
+def _ends(edges: Column) -> set[int]:
+    """Return the pairs of variables of some value joins, which are packed."""
+    return set(distinct(np.concatenate(unpack(edges))).tolist())
+
+
+def _touched(templates: Sequence[Members], present: Column) -> list[Touched]:
+    """Return the templates, each with the rows of R_T that may be satisfied (`Registered`)."""
+    found = ((members, members.registered.touched(present)) for members in templates)
+    return [(members, rows) for members, rows in found if len(rows["qid"])]

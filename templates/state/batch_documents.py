@@ -1,0 +1,51 @@
+"""The documents of a batch and those that are kept: when they came, and what binds in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from templates.columns.columns import Column, Columns, among, chosen, columns_of, distinct
+from templates.state.stored_state import StoredState
+from templates.state.value_joins import times_of
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDocuments:
+    """Documents of a batch, by their times (R_docTSW), beside the join state."""
+
+    times: pa.Table
+    state: StoredState
+
+    def ranks(self, docs: Column) -> Column:
+        """Return the places of documents in the order of arrival.
+
+        Of documents that are neither of the batch nor kept it is -1.
+        """
+        numbers, place = np.unique(docs, return_inverse=True)
+        times = columns_of(self.times)
+        here = among(numbers, times["doc"])
+        found = np.full(len(numbers), -1, np.int64)
+        found[here] = times["rank"][np.searchsorted(times["doc"], numbers[here])]
+        if not here.all():
+            found[~here] = self.state.memory.ranks(numbers[~here])
+        return found[place]
+
+    def bindings(self, docs: Column) -> Columns:
+        """Return all bindings of some documents."""
+        memory = self.state.memory
+        names = ("doc", "pair", "node1", "node2", "key", "valued")
+        return memory.rows(memory.of_documents(distinct(docs)), names)
+
+    def distance(self, left: int, right: int) -> Columns | None:
+        """Return gap, lead and age of two documents; None: they are versions of one."""
+        memory = self.state.memory
+        rows = memory.of_documents(distinct(np.array([left, right])))
+        known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))
+        one, other = (chosen(known, np.flatnonzero(known["doc"] == d)[:1]) for d in (left, right))
+        if one["base"][0] == other["base"][0]:
+            return None
+        gap, lead, age = times_of(one, other)
+        return {"gap": gap, "lead": lead, "age": age}

@@ -1,0 +1,187 @@
+"""The join state: `state.binding` and `state.times`, and as much of them in memory as fits.
+
+The database is the truth; the view cache is read from it when it is first needed, and after a
+rollback.  The caller owns the connection and the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.columns.arrow_tables import Lender, written_order
+from templates.columns.columns import Column, distinct
+from templates.columns.values import Values
+from templates.model.relations import INFINITE, Witnesses
+from templates.registry.registry import Registry
+from templates.state.join_state import Leaving
+from templates.state.view_cache import ViewCache
+
+
+class StoredState:
+    """The join state of one connection.
+
+    `budget` is how many bytes of it may be in memory; None: all of it.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        lender: Lender,
+        registry: Registry,
+        budget: int | None,
+    ) -> None:
+        self.connection = connection
+        self._lender = lender
+        self._registry = registry
+        self._budget = budget
+        self._values = Values(connection, lender)
+        self._loaded: ViewCache | None = None
+        self._leaving: Leaving | None = None  # made when it is next asked for
+        connection.execute("RESET disabled_optimizers")  # which a failure may have left set
+        ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
+        self._newest: int = newest or 0  # whose times are kept, by its number
+
+    @property
+    def memory(self) -> ViewCache:
+        """The state in memory, read from the database when it is first needed."""
+        if self._loaded is None:
+            self._loaded = ViewCache(self.connection, self._lender, self._budget)
+        return self._loaded
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes are in memory; any thread may ask."""
+        loaded = self._loaded  # another thread may let it go meanwhile
+        return 0 if loaded is None else loaded.nbytes
+
+    def reload(self) -> None:
+        """Read the state again when it is next needed, after a rollback."""
+        self._loaded = None
+
+    # -- Adding ----------------------------------------------------------------------------
+
+    def intern(self, witnesses: Witnesses) -> tuple[pa.Table, Column]:
+        """Begin a batch; return its bindings with keys, and which have a value met before.
+
+        Bindings without a value have none.
+        """
+        if self._loaded is not None:
+            self._loaded.trim()
+        values, bindings = witnesses.values, witnesses.bindings
+        interned = self._values.intern(values["strVal"].to_pylist())
+        rows = bindings["value"].combine_chunks()
+        keys = pa.array(interned.keys, pa.uint64()).take(rows)
+        shared = pa.array(interned.known | (values["docs"].to_numpy() > 1))
+        met = shared.take(rows).fill_null(False).to_numpy(zero_copy_only=False)
+        return bindings.drop_columns("value").append_column("key", keys), met
+
+    def add(self, bindings: pa.Table, times: pa.Table) -> None:
+        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
+        kept = self._registry.kept(bindings["pair"].to_numpy())
+        if not kept.all():
+            bindings = bindings.filter(pa.array(kept))
+        if bindings.num_rows:
+            present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
+            times = times.filter(present).drop_columns("first")
+            known = self._known(times)
+            if self._loaded is not None:
+                self._loaded.bring(known.to_numpy())
+                self._loaded.add(bindings, times)
+            self._lender.insert("state.binding", bindings)
+            new = pc.invert(pc.is_in(times["doc"], known))
+            self._lender.insert("state.times", times.filter(new))
+            self._newest = max(self._newest, pc.max(times["doc"]).as_py())
+            if self._leaving is not None:
+                keeps = self._registry.keeps[bindings["pair"].to_numpy()]
+                self._leaving.note(keeps, pc.max(times["ts"]).as_py())
+
+    def replace(self, witnesses: Witnesses) -> None:
+        """Replace the bindings of earlier documents.
+
+        They are complete for the pairs of variables and the documents that they have.
+        """
+        bindings, _ = self.intern(witnesses)
+        self._lender.lend("batch_binding", bindings)
+        self.connection.execute(
+            "DELETE FROM state.binding b USING batch_binding w"
+            " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
+        )
+        self._loaded = self._leaving = None  # which have only rows that are added
+        self.add(bindings, witnesses.times)
+
+    def _known(self, times: pa.Table) -> pa.ChunkedArray:
+        """Return those of some documents that are kept already.
+
+        So is a composite that comes in one round of a push and, by another stream, in a later one.
+        """
+        if pc.min(times["doc"]).as_py() > self._newest:
+            return times["doc"].slice(0, 0)
+        listed = self._lender.among(times["doc"].to_numpy())
+        known = self.connection.sql(f"SELECT doc FROM state.times WHERE doc IN ({listed})")
+        return known.to_arrow_table()["doc"]
+
+    # -- Forgetting ------------------------------------------------------------------------
+
+    def evict(self, clock: int) -> bool:
+        """Forget what no document that arrives from `clock` on can meet; whether anything was.
+
+        Nothing happens until an eighth of what is kept is expected to be such.
+        """
+        keeps = self._registry.keeps
+        if self._registry.take_keeps_changed() or self._leaving is None:
+            self._leaving = self._leaving_of(keeps)
+        if not self._leaving.due(clock):
+            return False
+        finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
+        bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
+        self._lender.lend("bounds", bounds.cast(_BOUNDS))
+        with written_order(self.connection):  # else documents and pairs are joined by time
+            ((deleted,),) = self.connection.execute(_FORGET).fetchall()
+        if self._loaded is not None:
+            self._loaded.forget(keeps, clock)
+        self._leaving = None
+        if deleted:
+            self._sweep()
+        return bool(deleted)
+
+    def _leaving_of(self, keeps: Column) -> Leaving:
+        """Return when what is kept leaves."""
+        if self._loaded is not None and self._loaded.whole:
+            pairs, times = self._loaded.ages()
+        else:
+            found = self.connection.execute(
+                "SELECT pair, ts FROM state.binding JOIN state.times USING (doc)"
+            ).fetchnumpy()
+            pairs, times = np.asarray(found["pair"]), np.asarray(found["ts"])
+        return Leaving.of(keeps[pairs], times)
+
+    def forget_pairs(self, pairs: Sequence[int]) -> None:
+        """Delete the witnesses of pairs that no join uses any more."""
+        if pairs:
+            listed = ", ".join(str(int(pair)) for pair in pairs)
+            self.connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
+            if self._loaded is not None:
+                self._loaded.forget(self._registry.keeps, -INFINITE)
+            self._leaving = None
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete the times and the texts that no binding needs any more."""
+        self.connection.execute(
+            "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
+        )
+        self._values.sweep()
+
+
+_FORGET = """
+DELETE FROM state.binding WHERE (doc, pair) IN (
+    SELECT b.doc, b.pair FROM state.binding b JOIN state.times t ON t.doc = b.doc
+    JOIN bounds ON bounds.pair = b.pair WHERE t.ts < bounds.bound)
+"""
+"""Not by `rowid`, in which DuckDB reads wrong rows (decision 030)."""
+_BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
