@@ -1,10 +1,10 @@
-"""Composites: what expressions yield, a document and some nodes for each component.
+"""Composites: rows of expressions, with one document and some nodes for each component.
 
 A composite that is joined again, or that is a result, gets a number from the
 sequence of documents: to stage 2 it is a document whose nodes are its variables
-(xscl.md, "Chains").  It arrives with its newest document; one that an operator
-over time has made counts as earlier than all documents, because it is in time
-for whatever lies within its window.
+(decision 009).  It arrives with its newest document.  A composite of a temporal
+operator counts as earlier than all documents, because it is joined with whatever
+lies within its window.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Composite(NamedTuple):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """Its documents; of a relational row the first that it is made of."""
+        """Its documents; of a relational row the document of its first part."""
         return self.docs or self.bases
 
     @property
     def row(self) -> tuple[int, int, int, Composite]:
-        """The row that it is in the plan."""
+        """Its row in the plan."""
         return (self.start, self.ts, self.first, self)
 
 
@@ -83,7 +83,7 @@ def of_document(document: Stored) -> Composite:
 
 
 def absent(documents: int, nodes: int, values: int) -> Composite:
-    """Return what stands for a part that there is none of."""
+    """Return the composite of an absent part."""
     never = -EARLIEST
     return Composite(
         *((ABSENT,) * documents, (-1,) * nodes, (None,) * values, never, EARLIEST),
@@ -92,7 +92,7 @@ def absent(documents: int, nodes: int, values: int) -> Composite:
 
 
 def together(parts: Sequence[Composite]) -> Composite:
-    """Return the composite of several, in order of their components."""
+    """Return the composite of several parts, in order of their components."""
     newest = max(parts, key=lambda part: part.rank)
     nodes: list[int] = []
     before = 0
@@ -139,7 +139,7 @@ def qualified(node: int) -> tuple[int, int]:
 
 
 def item_at(composite: Composite, position: int, tree: Callable[[int], Tree]) -> Item | None:
-    """Return what a variable is bound to, by its position; an aggregate's is its text."""
+    """Return the item bound to a variable, by its position; for an aggregate its text."""
     if position >= len(composite.nodes):
         return composite.values[position - len(composite.nodes)]
     if composite.nodes[position] < 0:
@@ -151,7 +151,7 @@ def item_at(composite: Composite, position: int, tree: Callable[[int], Tree]) ->
 def over_time(
     parts: Sequence[Composite], values: tuple[str | None, ...], row: Sequence[int]
 ) -> Composite:
-    """Return what an operator over time has made of parts; `row` has its interval and `first`."""
+    """Return the composite of a temporal operator's parts; `row` has its interval and `first`."""
     joined = together(parts)
     return joined._replace(
         values=(*joined.values, *values),
@@ -182,7 +182,7 @@ class Composites:
         return number
 
     def save(self) -> set[int]:
-        """Write those that got numbers, and return their documents."""
+        """Write the composites that were numbered, and return their documents."""
         rows = [(number, *composite) for composite, number in self._numbers.items()]
         if rows:
             self._store.insert_rows("state.composite", rows)
@@ -210,7 +210,7 @@ class Composites:
         return {number: composite_of(fields) for number, *fields in rows}
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
-        """Return those of some relational rows, each with its stream, that are results already."""
+        """Return the relational rows, each with its stream, that are results already."""
         asked = set(rows)
         if not asked:
             return asked
@@ -223,7 +223,7 @@ class Composites:
         return {(qid, composite_of(fields)) for qid, *fields in stored} & asked
 
     def forget(self) -> None:
-        """Delete those that neither the join state nor a result refers to."""
+        """Delete composites that neither the join state nor a result refers to."""
         self._store.connection.execute(
             "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.times"
             " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"

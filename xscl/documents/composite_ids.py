@@ -1,4 +1,4 @@
-"""The numbers of streams of composites: below 0, one for each definition that is in use.
+"""The numbers of composite streams: below 0, one for each definition in use.
 
 Definitions are texts, so that a restart gives the same numbers to the same streams.
 """
@@ -13,7 +13,7 @@ from xscl.store.store import Store
 class CompositeStreams:
     """Definitions with their numbers and how often each is used.
 
-    After a restart all are known, and used once they are taken again.
+    After a restart all are known, and in use once they are acquired again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -26,7 +26,7 @@ class CompositeStreams:
         self._lowest = min(self._definitions, default=0)
 
     def take(self, definition: str) -> int:
-        """Return the number of a definition, perhaps a new one; it has one more use."""
+        """Return the number of a definition, perhaps a new one, and count one more use."""
         number = self._numbers.get(definition)
         if number is None:
             number = self._lowest = self._lowest - 1
@@ -37,12 +37,12 @@ class CompositeStreams:
         return number
 
     def save(self) -> None:
-        """Write what is new."""
+        """Write the new definitions."""
         self._store.insert_rows("state.composite_stream", self._new)
         self._new.clear()
 
     def release(self, number: int) -> None:
-        """Use a number once less; forget it with its last use, so that it may be given again."""
+        """Count one use less; drop the number with its last use, for reuse."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number], self._numbers[self._definitions.pop(number)]

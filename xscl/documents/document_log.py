@@ -1,9 +1,9 @@
 """The documents of an engine: identity, versions, order of arrival, texts.
 
-A document is what its id and its content say it is: the same again changes
-nothing, other content under the same id is a new version `id@2`.  Documents
-are numbered as they arrive; what a query publishes arrives with the newest of
-the documents that it was made from (`rank`), whatever the batch.
+Id and content identify a document: the same again changes nothing, other content
+under the same id is a new version `id@2`.  Documents are numbered as they arrive.
+A published document arrives with the newest of its source documents (`rank`),
+independent of the batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EARLIEST = -FARTHEST  # the clock before the first document
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a published document stands in the order of arrival; its parts' highest version."""
+    """The place of a published document in the order of arrival; its parts' highest version."""
 
     clock: int
     rank: int
@@ -52,7 +52,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored document, as far as matches need it."""
+    """The part of a stored document that matches need."""
 
     doc: int
     id: str
@@ -73,7 +73,7 @@ class Accepted(NamedTuple):
 
 
 class Documents:
-    """Accepts the documents of a batch and keeps what is needed of them."""
+    """Accepts the documents of a batch and stores them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class Documents:
         parts: Sequence[Part] = (),
         beats: Sequence[Beat] = (),
     ) -> Accepted:
-        """Return the documents that are new, in order; record those that cannot be taken.
+        """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
         to find what was shredded elsewhere; `beats` set the clock between documents.
@@ -120,18 +120,18 @@ class Documents:
         return Accepted(arrivals, len(refused))
 
     def refuse_poison(self, documents: Sequence[Document]) -> None:
-        """Record documents of which a process has died that read them; they are not read."""
+        """Record documents that crashed the process that read them; they are not read."""
         error = DocumentError("a process ended while it read the document", reason_code="poison")
         self.refuse((document, error) for document in documents)
 
     def refuse(self, refused: Iterable[Refusal]) -> None:
-        """Record documents that are not taken, each with the reason."""
+        """Record rejected documents, each with the reason."""
         self._keep_refused(rejected(document, error, self.clock) for document, error in refused)
 
     def _look(self, batch: _Batch) -> None:
-        """Find out which documents are new, and what they are called.
+        """Determine the new documents, and their ids.
 
-        That is plain of an id that comes for the first time; the others are looked at one by one,
+        An id that occurs for the first time needs no more; the others are examined one by one,
         and so are those that have to be read.
         """
         ids = batch.given.ids
@@ -151,9 +151,9 @@ class Documents:
         self._seen.add(np.concatenate((numbers, _numbers(made))))
 
     def _take(self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None) -> bool:
-        """Return whether the document at some place is taken under a number.
+        """Return True if the document at a place is accepted under a number.
 
-        `versions` are those of its id, which it becomes one of; None if there are no others.
+        `versions` are those of its id, to which it is added; None if there are no others.
         """
         if at in batch.refused or (versions and batch.hashes[at] in versions):
             return False
@@ -172,7 +172,7 @@ class Documents:
         return True
 
     def _pass(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
-        """Return the clock before each document and after the last, where it stays."""
+        """Advance the clock; return it before each document and after the last."""
         times = np.full(len(batch.given) + 1, self.clock)
         if not batch.origins:
             times[1:] = np.where(batch.taken, batch.ts, EARLIEST)
@@ -183,7 +183,7 @@ class Documents:
         return clocks
 
     def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
-        """Have at hand what matches need to know of documents that have just come."""
+        """Cache the part of new documents that matches need."""
         columns = (
             arrivals.docs.tolist(),
             [batch.names[at] for at in rows],
@@ -215,14 +215,14 @@ class Documents:
         return name
 
     def _known(self, name: str) -> bool:
-        """Whether some document has this id."""
+        """Return True if some document has this id."""
         if not self._seen.among(_numbers([name]))[0]:
             return False
         return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
 
     @cached_property
     def _seen(self) -> Seen:
-        """The numbers of all ids, given or made; what is forgotten stays, which does no harm."""
+        """The hashes of all ids, given or generated; those of evicted documents stay."""
         columns = self._store.connection.execute(
             "SELECT md5_number_lower(given) AS number FROM state.document UNION ALL"
             " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
@@ -242,7 +242,7 @@ class Documents:
         return known
 
     def _keep_refused(self, found: Iterable[tuple[Any, ...]]) -> None:
-        """Record documents that are not taken, by id and content, each once."""
+        """Record rejected documents, by id and content, each once."""
         rows: dict[tuple[str, str], tuple[Any, ...]] = {}
         for row in found:
             rows.setdefault((row[1], row[6]), row)
@@ -267,12 +267,12 @@ class Documents:
         return sum(map(len, texts))
 
     def finish(self) -> None:
-        """End a push: from now on documents are read from their texts."""
+        """End a push: from then on documents are read from their texts."""
         self._arrived.clear()
         self._arrived_from.clear()
 
     def _arrival(self, doc: int) -> Arrival | None:
-        """Return a document that has come in this push."""
+        """Return a document of this push."""
         at = bisect(self._arrived_from, doc) - 1
         if at < 0:
             return None
@@ -295,7 +295,7 @@ class Documents:
         return tree
 
     def read(self, docs: Iterable[int]) -> None:
-        """Read documents whose nodes are about to be asked for, in one go.
+        """Read documents whose nodes are needed soon, in one statement.
 
         They are cached (`TreeCache`): a document that is too large for that is read again.
         """
@@ -310,14 +310,14 @@ class Documents:
             self._trees.put(doc, number_nodes(parse(xml)))
 
     def recent(self, doc: int) -> Stored | None:
-        """Return a document that has come lately, None if the store has to be asked.
+        """Return a recent document, None if it has to be read from the store.
 
         Any thread may call it while the engine's changes the table: it is one lookup.
         """
         return self._recent.get(doc)
 
     def stored(self, docs: set[int]) -> dict[int, Stored]:
-        """Return what matches need to know of documents."""
+        """Return the parts of documents that matches need."""
         recent = ((doc, self.recent(doc)) for doc in docs)
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = sorted(docs - found.keys())
@@ -332,7 +332,7 @@ class Documents:
 
 
 class _Batch:
-    """Documents that are being taken in, and what is found out about each, by their places."""
+    """Documents being accepted, and the findings about each, by their places."""
 
     def __init__(
         self,
@@ -354,14 +354,14 @@ class _Batch:
         self.bases = np.full(len(given), -1)  # which is the document itself
 
     def to_look_at(self, ids: Container[str]) -> list[int]:
-        """Return the places of documents with some ids, and of those that are not known as XML."""
+        """Return the places of documents with some ids, and of those still to be parsed."""
         look = ~self.elsewhere.fine
         look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
 
     def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
-        """Return those that are taken, with numbers from the first one on."""
+        """Return the accepted documents, numbered from the first one on."""
         docs = np.arange(first, first + len(rows))
         bases, versions = self.bases[rows], self.versions[rows]
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
@@ -385,7 +385,7 @@ class _Batch:
         )
 
     def columns(self, rows: Numbers, arrivals: Arrivals) -> tuple[Any, ...]:
-        """Return the columns of `state.document` of those that are taken."""
+        """Return the columns of `state.document` for the accepted documents."""
         ids, given, hashes, history, origins = (
             [column[at] for at in rows.tolist()]
             for column in (

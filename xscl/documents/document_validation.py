@@ -1,4 +1,4 @@
-"""Documents that cannot be taken: which they are, and what is recorded of them."""
+"""Validation of documents, and the record of rejected ones."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _NOTHING = Document("-", "", 0, b"")
 
 
 def check(documents: Iterable[Document]) -> None:
-    """Raise for the first document that cannot be taken."""
+    """Raise for the first invalid document."""
     for document in documents:
         _check(document)
         parse(document.xml)
 
 
 def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Reason]]:
-    """Return documents as columns, and why some cannot be taken, by their places.
+    """Return documents as columns, and the faults of invalid ones by their places.
 
-    In the places of these is an empty document.  None was parsed.
+    An empty document replaces each invalid one.  None was parsed.
     """
     if isinstance(documents, DocumentColumns) and _is_plain(documents):
         return documents, {}
@@ -50,7 +50,7 @@ def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Rea
 
 
 def rejected(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
-    """Return what is recorded of a document: a row of `state.rejected`."""
+    """Return the record of a rejected document: a row of `state.rejected`."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     return (
         _shown(document.streams[0]) if document.streams else None,
@@ -66,7 +66,7 @@ def rejected(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
 
 
 def _is_plain(documents: DocumentColumns) -> bool:
-    """Whether all of some documents from a segment can be taken; their types are as they should."""
+    """Return True if all documents of a segment are valid; their types are known to be right."""
     streams = set(documents.streams)
     if not all(names and all(names) for names in streams):
         return False
@@ -75,7 +75,7 @@ def _is_plain(documents: DocumentColumns) -> bool:
 
 
 def _check(document: Document) -> None:
-    """Raise for a document that no query could be right about."""
+    """Raise for a document that queries cannot evaluate."""
     streams = document.streams
     if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
@@ -101,7 +101,7 @@ def _check(document: Document) -> None:
 
 
 def _writable(name: object) -> bool:
-    """Whether a name is a text that has an encoding (no lone surrogates)."""
+    """Return True if a name can be encoded (no lone surrogates)."""
     return isinstance(name, str) and (name.isascii() or _shown(name) == name)
 
 

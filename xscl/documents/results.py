@@ -1,4 +1,4 @@
-"""Subscriptions and their results: rows of stored results, made into objects as they are read."""
+"""Subscriptions and their results: stored rows, converted to objects as they are read."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Subscription:
 
     @property
     def relational(self) -> bool:
-        """Whether the query is in a language of events, such as CEL."""
+        """True if the query is in an event language, such as CEL."""
         return self.language != XSCL
 
     @property
     def split(self) -> int:
-        """How many of the outputs are of the first document."""
+        """The number of outputs of the first document."""
         return sum(1 for place, _ in self.outputs if not place)
 
 
@@ -72,7 +72,7 @@ class Result:
 
     @property
     def present(self) -> tuple[Stored, ...]:
-        """The documents that there are."""
+        """The documents that are present."""
         return tuple(document for document in self.documents if document is not None)
 
 
@@ -99,7 +99,7 @@ class Ages:
 
 
 class Results(Sequence[Result]):
-    """Rows of the table of results, made into objects as they are read.
+    """Rows of the table of results, converted to objects as they are read.
 
     `rows` has the columns position, qid, doc1, doc2, nodes; `read` returns
     what numbers stand for: composites, and the documents of these.  It is called once, on first
@@ -147,7 +147,7 @@ class Results(Sequence[Result]):
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
 
     def ages(self) -> Ages:
-        """Return what `age` and `group` say of all rows, without making objects of them."""
+        """Return `age` and `group` of all rows, as columns."""
         qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
         numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
         parts = [self._parts[number] for number in numbers.tolist()]
@@ -165,7 +165,7 @@ class Results(Sequence[Result]):
         )
 
     def group(self, index: int) -> tuple[object, ...]:
-        """Return what is equal for the results of one stream with the same documents."""
+        """Return the key shared by the results of one stream with the same documents."""
         _, qids, docs1, docs2, _ = self._columns
         one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], one.docs, two.docs

@@ -1,14 +1,13 @@
-"""Retention: for how long an engine keeps what no query needs any more.
+"""Retention: how long an engine keeps data that no query needs any more.
 
-Queries decide what must be kept: the witnesses of documents within windows, and the texts of
-documents that have witnesses, are part of a match, or wait in operators over time.  All that is
-never dropped, whatever is said here.  Retention is about the rest, which people want to look back
-at: the texts of all documents (for `try_query`, `why` and `subscribe(since=...)`), old matches, and
-the identities by which a document is recognised when it comes again.
+Queries determine what must be kept: the witnesses of documents within windows, and the texts of
+documents that have witnesses, are part of a match, or wait in temporal operators.  Retention never
+drops these.  It bounds the rest: the texts of all documents (for `try_query`, `why` and
+`subscribe(since=...)`), old matches, and the identities by which a repeated document is recognised.
 
-Ages are measured by the engine's clock, never by the machine's: a document is as old as the clock
-has moved since it arrived.  So what is kept depends on the input only.  `xscl.engine.eviction`
-does it.
+Ages are measured by the engine's clock, never by the machine's: the age of a document is the
+advance of the clock since its arrival.  So eviction depends on the input only.
+`xscl.engine.eviction` evicts.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ Age: TypeAlias = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long things are kept, in ticks of the clock; None is for ever.
+    """Ages up to which data are kept, in ticks of the clock; None: without limit.
 
     `history`: the texts of all documents, of published ones too, as long as all texts together have
     at most `text_bytes` bytes; the oldest go first.  Texts that queries need count, but stay.
-    `matches`: results; `engine.matches()` begins with the oldest that is kept.
-    `identities`: what is known of documents that nothing refers to.  Within it the same document
-    again changes nothing, and other content under its id is a new version; later it is new.
-    `rows`: how many rows `late` and `rejected` have, the newest.
+    `matches`: results; `engine.matches()` begins with the oldest kept one.
+    `identities`: ids of documents that nothing refers to.  Within this age the same document again
+    changes nothing, and other content under its id is a new version; later it is new.
+    `rows`: the largest number of rows of `late` and `rejected`; the newest stay.
     """
 
     history: int | None = 0
@@ -70,7 +69,7 @@ class Retention:
 
     @property
     def everything(self) -> bool:
-        """Whether texts are kept that nothing needs."""
+        """True if texts are kept that no query needs."""
         return self.history != 0 and self.text_bytes != 0
 
 
@@ -79,16 +78,16 @@ SERVICE = Retention(history=30 * DAY, matches=90 * DAY, identities=365 * DAY)
 
 
 def ticks_of(age: Age) -> int | None:
-    """Return an age in ticks, None for one without end; raises QueryError for no duration."""
+    """Return an age in ticks, None for no limit; raises QueryError for an invalid duration."""
     if not isinstance(age, str):
         return age
     return None if age.strip().lower() == FOR_EVER else parse_window(age)
 
 
 def asked(before: Retention | None, history: Age = None, matches: Age = None) -> Retention:
-    """Return what a data directory keeps from now on: as before, but for what is asked now.
+    """Return the new retention of a data directory: the old one, with the given changes.
 
-    `before` is None for one that was told nothing yet, an age is None where nothing is asked.
+    `before` is None if there was none; an age is None where it stays.
     """
     known = SERVICE if before is None else before
     return Retention(
@@ -104,7 +103,7 @@ def asked(before: Retention | None, history: Age = None, matches: Age = None) ->
 
 
 def recorded(store: Store) -> Retention | None:
-    """Return what a store was told to keep, None if nothing was said."""
+    """Return the recorded retention of a store, None if there is none."""
     rows = store.fetch("SELECT key, value FROM state.meta WHERE key LIKE 'keep\\_%' ESCAPE '\\'")
     if not rows:
         return None
@@ -114,16 +113,16 @@ def recorded(store: Store) -> Retention | None:
 
 
 def record(store: Store, retention: Retention) -> None:
-    """Write what a store is to keep, for all who open it."""
+    """Record the retention of a store, for every process that opens it."""
     values = {name: INFINITE if v is None else v for name, v in asdict(retention).items()}
     store.set_meta(**{f"keep_{name}": value for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTexts:
-    """What a store keeps of texts: how many, of how many bytes, and since when of all documents.
+    """The kept texts of a store: their number, their bytes, and since when they are complete.
 
-    `since` is the clock when the oldest of these arrived; None: only what queries need is kept.
+    `since` is the clock at the arrival of the oldest; None: only texts that queries need are kept.
     """
 
     texts: int
@@ -132,7 +131,7 @@ class KeptTexts:
 
 
 def kept(store: Store) -> KeptTexts:
-    """Return what a store keeps of texts; the cost does not depend on their bytes."""
+    """Return the kept texts of a store; the cost does not depend on their bytes."""
     ((texts, since),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.text),"
         " (SELECT arg_min(greatest(clock, ts), doc) FROM state.document WHERE doc >= ?)",

@@ -1,4 +1,4 @@
-"""Parsed documents, the most recently used ones, within a bound of nodes."""
+"""An LRU cache of parsed documents, bounded by nodes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TreeCache:
         return doc in self._trees
 
     def get(self, doc: int) -> Tree | None:
-        """Return a document's tree, None if it is not there; it counts as used."""
+        """Return a document's tree, None if it is not cached; mark it as used."""
         tree = self._trees.get(doc)
         if tree is not None:
             self._trees.move_to_end(doc)
         return tree
 
     def put(self, doc: int, tree: Tree) -> Tree:
-        """Add a document, and evict those that were used longest ago; return its tree."""
+        """Add a document, and evict the least recently used ones; return its tree."""
         replaced = self._trees.pop(doc, None)
         if replaced is not None:
             self._nodes -= len(replaced.items)
