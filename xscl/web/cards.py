@@ -1,7 +1,7 @@
-"""Matches as they are shown: the documents side by side, and in them what was compared.
+"""View models of matches: the documents side by side, with joined values marked.
 
-Values that a comparison joins have one number, on all sides.  A document of a feed is shown as
-its item: title, origin, text, categories; any other by its leaves.
+Values that a comparison joins have the same number in all documents.  A feed item is shown by
+title, origin, text and categories, any other document by its leaves.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from xscl.subscriptions.match import EventMatch, Match, Node, Part
 from xscl.web.links import link
 
 LONGEST = 280
-"""Characters of a value that are shown."""
+"""Maximum length of a value."""
 OUTPUT = 1_000
-"""Characters of an output document that are shown."""
+"""Maximum length of an output document."""
 LEAVES = 10
-"""Leaves of a document that are shown; those that were compared come in any case."""
+"""Maximum number of leaves of a document, besides those that were compared."""
 GROUPS = 6
-"""Numbers of joined values; further ones begin anew."""
+"""Number of marks for joined values; further groups reuse them."""
 
 _QUIET = frozenset(
     ["id", "item_url", "published", "updated", "seen_at", "description", "content", "author"]
 )
-"""Leaves of items that are shown only where they were compared."""
+"""Leaves of items that are shown only if they were compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a document: its name there, its text, and its number among those joined, or 0."""
+    """A value of a document: its name, its text and its join mark, or 0."""
 
     name: str
     text: str
@@ -46,7 +46,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A document: what heads it, where it is from, and its values."""
+    """A document: its title, origin and values."""
 
     document: str
     ts: int
@@ -60,10 +60,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class MatchView:
-    """A match as it is shown; `values` are those of a match without documents.
+    """The view model of a match; `values` are those of a match without documents.
 
-    `place` says where it stands among all: position and subscription.  `output` is the document
-    that the query makes of it, if it says how.
+    `place` is its cursor: position and number of the subscription.  `output` is the document that
+    the query constructs, if any.
     """
 
     id: str
@@ -85,9 +85,9 @@ class MatchView:
 
 
 def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchView:
-    """Return a match as it is shown to whoever calls its subscription `name`.
+    """Return the view model of a match; `name` is the reader's name of its subscription.
 
-    `called` gives the ids that he knows documents by.
+    `called` maps document ids to the reader's.
     """
     place = (match.position, match.number)
     if isinstance(match, EventMatch):
@@ -107,7 +107,7 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
 
 
 def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]]:
-    """Return the numbers of the joined values by document and node."""
+    """Return the join marks by document and node."""
     found: dict[str, dict[int, int]] = {}
     numbers = {document: _numbers(tree) for document, tree in trees.items()}
     for index, group in enumerate(compared(match.query)):
@@ -120,12 +120,12 @@ def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]
 
 
 def _numbers(tree: Tree) -> dict[object, int]:
-    """Return the numbers of a document's nodes by what tells them apart."""
+    """Return the node numbers of a document by node identity."""
     return {_key(item): number for number, item in enumerate(tree.items)}
 
 
 def _selected(place: Place, node: Node, tree: Tree, numbers: Mapping[object, int]) -> Iterator[int]:
-    """Yield the numbers of the nodes that are compared; an element's, for a text of it."""
+    """Yield the numbers of compared nodes; for a text node that of its element."""
     if not place.path.steps:
         yield node.node
         return
@@ -136,7 +136,7 @@ def _selected(place: Place, node: Node, tree: Tree, numbers: Mapping[object, int
 
 
 def _key(item: Item) -> object:
-    """Return what tells a node from the others of its document."""
+    """Return the identity of a node within its document."""
     if isinstance(item, Attribute):
         return id(item.owner), item.name
     return id(item) if isinstance(item, etree._Element) else None
@@ -146,7 +146,7 @@ def _key(item: Item) -> object:
 
 
 def card(part: Part, joined: Mapping[int, int]) -> Card:
-    """Return a document as it is shown, given the numbers of its joined nodes."""
+    """Return the card of a document, given the join marks of its nodes."""
     values = list(_values(part.tree, joined))
     if any(value.name == "channel_url" for value in values):
         return _item(part, values)
@@ -155,7 +155,7 @@ def card(part: Part, joined: Mapping[int, int]) -> Card:
 
 
 def _item(part: Part, values: list[Value]) -> Card:
-    """Return an item of a feed as it is shown."""
+    """Return the card of a feed item."""
     title = _named(values, "title") or Value("title", "(without a title)")
     text = _text(part.tree, _named(values, "description") or _named(values, "content"))
     channel, address = _named(values, "channel_url"), _named(values, "item_url")
@@ -168,7 +168,7 @@ def _item(part: Part, values: list[Value]) -> Card:
 
 
 def _text(tree: Tree, found: Value | None) -> Value | None:
-    """Return what an item says, without its HTML, which a value that is compared keeps."""
+    """Return the text of an item without HTML; a compared value keeps it."""
     if found is None or found.joined:
         return found
     written = next(string_value(item) for item in tree.items if name_of(item) == found.name)
@@ -176,19 +176,19 @@ def _text(tree: Tree, found: Value | None) -> Value | None:
 
 
 def _named(values: Iterable[Value], name: str) -> Value | None:
-    """Return the value of a name, one that is joined if there is one."""
+    """Return a value by name, preferably a joined one."""
     found = [value for value in values if value.name == name]
     return max(found, key=lambda value: bool(value.joined), default=None)
 
 
 def _others(values: Iterable[Value], told: Iterable[Value | None]) -> tuple[Value, ...]:
-    """Return the values that are not shown elsewhere: the first ones, and all that are joined."""
+    """Return the first values that are not shown elsewhere, and all joined ones."""
     others = [value for value in values if value not in told]
     return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
 
 
 def _values(tree: Tree, joined: Mapping[int, int]) -> Iterator[Value]:
-    """Yield the leaves of a document, and what else was compared, in document order."""
+    """Yield the leaves and the compared nodes of a document, in document order."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0
         text = "" if inner and number not in joined else shortened(string_value(item))
@@ -197,14 +197,14 @@ def _values(tree: Tree, joined: Mapping[int, int]) -> Iterator[Value]:
 
 
 def name_of(item: Item) -> str:
-    """Return the name of a node, without its namespace; `enclosure url` for an attribute."""
+    """Return the local name of a node; `enclosure url` for an attribute."""
     if isinstance(item, Attribute):
         return f"{etree.QName(item.owner).localname} {etree.QName(item.name).localname}"
     return etree.QName(item).localname if isinstance(item, etree._Element) else ""
 
 
 def host(address: str) -> str:
-    """Return the host of an address, or the address where it has none."""
+    """Return the host of a URL, or the text if it has none."""
     try:
         return urlsplit(address).hostname or address
     except ValueError:
@@ -212,6 +212,6 @@ def host(address: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """Return a text with single blanks, cut where it is too long."""
+    """Collapse white space and cut a text."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Addresses on the page: where a link may lead, and back to where somebody came from."""
+"""Checks of link targets and of redirects after forms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 
 def link(address: str) -> str | None:
-    """Return an address that may be a link: absolute, by HTTP; None for any other.
+    """Return a URL that is safe as a link target: absolute and HTTP(S); else None.
 
-    So a feed's `javascript:` or `data:` address is never followed.
+    A feed's `javascript:` or `data:` URL is never linked.
     """
     text = address.strip()
     if any(character.isspace() or ord(character) < 32 for character in text):
@@ -22,7 +22,7 @@ def link(address: str) -> str | None:
 
 
 def on_site(path: str) -> str:
-    """Return a path of this site, "/" for what could lead elsewhere.
+    """Return a path of this site; "/" for a text that could lead to another one.
 
     Browsers read a backslash as a slash and drop tabs and line ends, so that `//evil`, `/\\evil`
     and `/<tab>/evil` all name another host.

@@ -1,4 +1,4 @@
-"""Problems as pages: what is wrong, where, and what to do; nobody signed in is sent to sign in."""
+"""Error pages; requests without authentication are redirected to the sign-in page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xscl.web.rendering import page
 
 @dataclass(frozen=True, slots=True)
 class PageProblem:
-    """A problem as a page tells it; the excerpt has a caret below the place."""
+    """The text of an error page; the excerpt has a caret below the position."""
 
     title: str
     detail: str
@@ -34,7 +34,7 @@ class PageProblem:
 
 
 def problem_text(error: Exception, reader: Account, source: str = "") -> PageProblem:
-    """Return what a page tells of an error in a text, as a user may read it."""
+    """Return the text of an error in a query, with names as the reader may see them."""
     problem = error if isinstance(error, Problem) else of_error(error, reader.number)
     title = problem.status.phrase
     line, column = getattr(error, "line", None), getattr(error, "column", None)
@@ -49,10 +49,10 @@ def problem_text(error: Exception, reader: Account, source: str = "") -> PagePro
 
 
 class PageRoute(APIRoute):
-    """A route whose problems are told by a page."""
+    """A route that renders errors as pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the route's handler, with what it raises turned into an answer."""
+        """Return the route's handler with error pages."""
         handler = super().get_route_handler()
 
         async def handled(request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""Pages from templates, with the headers that say what a page may load and do.
+"""Rendering of templates, with the headers of the content security policy.
 
-Templates escape everything; a picture is the only markup that code makes, and lxml writes it.
+Templates escape everything.  Pictures are the only markup made by code, and lxml serializes them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ POLICY = (
     " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
-"""With no-referrer a browser would hide from us that our own forms are ours (`Origin: null`)."""
+"""With `no-referrer` browsers would send `Origin: null` for the forms of this site."""
 THEMES = ("auto", "light", "dark")
 THEME = "xscl_theme"
-"""The cookie that remembers light or dark."""
+"""The cookie of the colour theme."""
 
 VIEWS = (
     ("/", "Matches"),
     ("/subscriptions", "Subscriptions"),
     ("/feeds", "Feeds"),
-    ("/witnesses", "Witnesses"),
+    ("/witnesses", "Data (SQL)"),
     ("/plan", "Plan"),
     ("/status", "Status"),
     ("/gallery", "Gallery"),
@@ -42,12 +42,12 @@ VIEWS = (
 
 
 def _picture(picture: Picture) -> Markup:
-    """Return a picture's markup: elements that lxml has escaped."""
+    """Return the markup of a picture, which lxml has escaped."""
     return Markup(picture.svg())
 
 
 def when(ticks: int | None) -> str:
-    """Return a time as people read it, in UTC; "never" for none."""
+    """Format a time in UTC for reading; "never" for None."""
     if ticks is None:
         return "never"
     try:
@@ -57,7 +57,7 @@ def when(ticks: int | None) -> str:
 
 
 def _counted(number: int, what: str) -> str:
-    """Return a number with its noun: `1 match`, `2,000 matches`."""
+    """Format a number with its noun: `1 match`, `2,000 matches`."""
     if number == 1:
         return f"1 {what}"
     return f"{number:,} {what}{'es' if what.endswith(('ch', 's')) else 's'}"
@@ -77,7 +77,7 @@ _TEMPLATES.globals.update(views=VIEWS, themes=THEMES)
 
 
 def static(name: str) -> bytes | None:
-    """Return a file that pages load, None if there is none of that name."""
+    """Return a static file by name, or None."""
     found = resources.files("xscl.web") / "static" / name
     return found.read_bytes() if "/" not in name and found.is_file() else None
 
@@ -91,7 +91,7 @@ def page(
     headers: Mapping[str, str] | None = None,
     **shown: Any,
 ) -> HTMLResponse:
-    """Return a page; `account` is who reads it, None for nobody in particular."""
+    """Render a page; `account` is the reader, None without authentication."""
     theme = request.cookies.get(THEME, "auto")
     text = _TEMPLATES.get_template(template).render(
         account=account,

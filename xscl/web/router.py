@@ -12,9 +12,9 @@ from xscl.web.views import (
     matches,
     plan,
     signin,
+    sql,
     state,
     subscriptions,
-    witnesses,
 )
 
 router = APIRouter()
@@ -24,7 +24,7 @@ for view in (
     subscriptions,
     deliveries,
     following,
-    witnesses,
+    sql,
     plan,
     state,
     gallery,

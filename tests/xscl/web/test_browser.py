@@ -120,7 +120,7 @@ def test_deliveries_work_without_script(browser: Browser, shop: Shop) -> None:
         browser.one(".endpoint button[value='pause']").click()
         browser.until(lambda: browser.all(".state-paused"))
         browser.one(".endpoint button[value='remove']").click()
-        browser.until(lambda: "Nowhere yet" in browser.text("#deliveries"))
+        browser.until(lambda: "No endpoints yet" in browser.text("#deliveries"))
     finally:
         browser.script(allowed=True)
 

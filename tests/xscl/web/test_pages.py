@@ -191,7 +191,7 @@ def test_matches_are_brought_to_a_file_that_is_added_on_the_page(shop: Shop) -> 
     added = shop.client.post("/subscriptions/endpoint/add", data=form)
     assert added.headers["location"] == "/subscriptions/brought#deliveries"
     shop.push("brought", b"<a/>", "brought1", int(time.time() * 1e6))
-    eventually(lambda: "Has all there is" in _deliveries(shop, "brought").text_content())
+    eventually(lambda: "Up to date" in _deliveries(shop, "brought").text_content())
     shown = _deliveries(shop, "brought")
     assert "file to brought.jsonl" in shown.text_content()
     (id,) = shown.xpath(".//form[contains(@action, 'change')]/input[@name='id']/@value")
@@ -200,7 +200,7 @@ def test_matches_are_brought_to_a_file_that_is_added_on_the_page(shop: Shop) -> 
         _change(shop, "brought", id, deed)
         assert _deliveries(shop, "brought").xpath(f".//*[contains(@class, 'state-{state}')]")
     _change(shop, "brought", id, "remove")
-    assert "Nowhere yet" in _deliveries(shop, "brought").text_content()
+    assert "No endpoints yet" in _deliveries(shop, "brought").text_content()
 
 
 def test_the_secret_of_a_webhook_is_shown_once_and_what_it_refuses_is_listed(

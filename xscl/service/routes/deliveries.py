@@ -32,9 +32,9 @@ router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"]
 Id = Annotated[str, Path(max_length=100, description="The id of the endpoint.")]
 
 RESOLVING = 5.0
-"""Seconds that looking for the host of an address may hold up the answer."""
+"""Timeout in seconds of resolving a host."""
 LONGEST = 7 * 86_400 * SECOND
-"""Ticks that a digest can gather for."""
+"""Maximum digest interval in ticks."""
 
 
 class _New(BaseModel):
@@ -336,7 +336,7 @@ def _existing(here: Installation, who: Account, name: str, id: str) -> Endpoint:
 
 
 def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
-    """Return what is asked for; raises Problem where it cannot be."""
+    """Validate the requested channel; raises Problem."""
     match new:
         case NewWebhook():
             _check(here, who, new.url)
@@ -367,7 +367,7 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
 
 
 def _refuse_ahead(here: Installation, after: int | None) -> None:
-    """Raise Problem for a position that no match has yet: all up to there would be left out."""
+    """Raise Problem for a position after the newest match, as earlier matches would be skipped."""
     newest = here.outbox.pages.position()
     if after is not None and after > newest:
         raise unprocessable(
@@ -378,7 +378,7 @@ def _refuse_ahead(here: Installation, after: int | None) -> None:
 
 
 def _refuse_many(here: Installation, who: Account) -> None:
-    """Raise QuotaExceeded if a user has as many endpoints as he may."""
+    """Raise QuotaExceeded if a user's quota of endpoints is used up."""
     most = who.quota.endpoints
     has = here.outbox.endpoints.count(lambda known: who.own(known) is not None)
     if most is not None and has >= most:
@@ -402,7 +402,7 @@ def _check(here: Installation, who: Account, url: str) -> None:
 
 
 def _is_confirmed(here: Installation, who: Account, channel: Channel) -> bool:
-    """Whether messages may go out at once: not to a mail address that may be a stranger's."""
+    """Return whether a channel needs no confirmation, as a user's new mail address does."""
     if who.is_operator or not isinstance(channel, Mail):
         return True
     return here.outbox.endpoints.has_confirmed(channel.to, lambda known: who.own(known) is not None)

@@ -27,7 +27,7 @@ from xscl.time_format import ticks_of_time
 router = APIRouter(tags=["documents"])
 
 AHEAD = 5 * 60 * 1_000_000
-"""Ticks that a user's clock may be ahead of ours; a document that comes from then is from now."""
+"""Tolerated clock skew of users in ticks; such documents get the service's time."""
 
 Stream = Annotated[
     str,
@@ -106,7 +106,7 @@ async def post(
 def take(
     here: Installation, who: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> Taken:
-    """Return what was taken, durably, or raise why it cannot be."""
+    """Validate and spool a document durably; raises DocumentError and problems."""
     known = _stream(here, who, stream)
     given = name or secrets.token_hex(16)
     moment, is_timed = _moment(here, who, time)
@@ -122,7 +122,7 @@ def take(
 
 
 def _check(here: Installation, who: Account, document: Document) -> None:
-    """Raise for what cannot be read; the engine, to which it goes too, keeps how it begins."""
+    """Raise for a malformed document, which the engine still records as rejected."""
     try:
         check([document])
     except MalformedDocument:
@@ -135,7 +135,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
 
 
 def _stream(here: Installation, who: Account, stream: str) -> str:
-    """Return the engine's name of the stream to write on; a user writes on his own ones only."""
+    """Return the engine's name of a stream to write to; users may write only to their own."""
     if not stream.isprintable() or stream != stream.strip() or stream == EVERYTHING:
         raise unprocessable(
             "stream_name",
@@ -163,7 +163,7 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
 
 
 def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bool]:
-    """Return the time of a document, and whether it stays; if not, it is stamped when accepted."""
+    """Return a document's time, and whether it is final; if not, the intake stamps it."""
     now = here.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:

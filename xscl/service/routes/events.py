@@ -1,18 +1,17 @@
-"""Matches as they come: server-sent events, `GET /v1/subscriptions/{name}/events`.
+"""Live matches as server-sent events: `GET /v1/subscriptions/{name}/events`.
 
-Whoever comes back with `Last-Event-ID` has neither a gap nor anything twice: a listener is nothing
-but a place in the order of results.  What it cannot take in at once waits in buffers of a bounded
-size.  One that takes slowly while it falls behind is sent away with the reason; one that
-takes nothing at all is hung up on.  Both can come back to where they were.
+A listener's only state is a cursor in the order of results.  A client that reconnects with
+`Last-Event-ID` therefore receives every match exactly once.  Buffers are bounded.  A client that
+reads slowly and falls behind is disconnected with a reason; one that reads nothing is disconnected
+without.  Both can reconnect at their cursor.
 
-A listener that comes back after matches were dropped for their age (`serve --keep-matches`) gets an
-event `gap`, whose id is the last position that was dropped, and goes on from there.  An id ahead of
-the newest position is refused: everything up to it would be left out.
+A client whose next matches were evicted (`serve --keep-matches`) first gets an event `gap`, whose
+id is the last evicted position.  An id ahead of the newest position is refused, as all matches up
+to it would be skipped.
 
-An id says of which generation of the store its position is (`xscl.store.store_epochs`).  Who comes
-back
-to a store that was put back from a backup meanwhile is told so by an event `restored`, and goes on
-where both agree: some matches may come again, under their ids.
+An id contains the store generation of its position (`xscl.store.store_epochs`).  After a restore
+from a backup the client first gets an event `restored` and continues from the last position that
+both generations share.  Some matches may be sent again, under the same ids.
 """
 
 from __future__ import annotations
@@ -63,10 +62,10 @@ After = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What is borne of a listener, in seconds.
+    """Timeouts of listeners, in seconds.
 
-    After `heartbeat` of silence a comment is sent.  What is sent has to be taken within `taking`;
-    if it took longer than `slow`, and `behind` results have come meanwhile, that is too slow.
+    A comment is sent after `heartbeat` without events.  A client must accept data within `taking`.
+    One that took longer than `slow` is disconnected when it is `behind` results behind.
     """
 
     heartbeat: float = 15.0
@@ -128,7 +127,7 @@ async def of_all(
 
 
 def _slot(here: Installation, who: Account) -> AbstractContextManager[None]:
-    """Return what holds one of a user's listener slots; entering it raises QuotaExceeded."""
+    """Return a context manager of a listener slot; entering it raises QuotaExceeded."""
     most = who.quota.listeners
     over = QuotaExceeded(f"you have {most} listeners, and may have no more at once")
     return here.listeners.hold(who.number, most, over)
@@ -140,7 +139,7 @@ def _mine(who: Account) -> Callable[[Subscription], bool]:
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Where a listener begins, and the events that it is sent first."""
+    """The first cursor of a listener, and events to send before it."""
 
     place: Place
     told: tuple[bytes, ...] = ()
@@ -178,13 +177,13 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
 
 
 def _restored(outbox: Outbox, place: Place) -> bytes:
-    """Return the event for a listener of before a restore, who goes on from a place."""
+    """Return the event for a listener whose cursor predates a restore."""
     reason = "the service was put back from a backup; matches may come again, under their ids"
     return _notice(outbox, place, "restored", reason)
 
 
 def _gap(outbox: Outbox, place: Place) -> bytes:
-    """Return the event for a listener whose next matches may have been dropped up to a place."""
+    """Return the event for a listener whose next matches were evicted up to a cursor."""
     reason = "matches up to this position are no longer kept; some may not have been sent"
     return _notice(outbox, place, "gap", reason)
 
@@ -195,7 +194,7 @@ def _notice(outbox: Outbox, place: Place, name: str, reason: str) -> bytes:
 
 
 class _Disconnect(Exception):
-    """The listener has gone, or has to go; the reason is for it to read."""
+    """The listener is disconnected; the reason is sent to it."""
 
     def __init__(self, code: str = "", reason: str = "") -> None:
         super().__init__(reason)
@@ -203,7 +202,7 @@ class _Disconnect(Exception):
 
 
 class EventStream(Response):
-    """An answer that goes on until one side has enough."""
+    """A stream of server-sent events that lasts until one side closes it."""
 
     media_type = "text/event-stream"
 
@@ -229,7 +228,7 @@ class EventStream(Response):
         self._standing = standing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the listener goes; raises QuotaExceeded before anything is sent."""
+        """Send events until the client disconnects; raises QuotaExceeded before that."""
         with self._held, counted_elsewhere(scope):
             await self._listen(receive, send)
 
@@ -265,7 +264,7 @@ class EventStream(Response):
             gone.cancel()
 
     async def _send_new_pages(self, send: Send, bell: asyncio.Event) -> None:
-        """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""
+        """Send new pages of events; a notification meanwhile is handled afterwards."""
         while True:
             bell.clear()
             if not self._standing():
@@ -284,7 +283,7 @@ class EventStream(Response):
                 return
 
     async def _send(self, send: Send, data: bytes) -> None:
-        """Send something, which the listener has to take within some time."""
+        """Send data; the client must accept it within `Patience.taking` seconds."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -300,7 +299,7 @@ class EventStream(Response):
             raise _Disconnect("stopping", "the service is stopping")
 
     async def _wait(self, send: Send, bell: asyncio.Event) -> None:
-        """Wait until somebody rings; meanwhile say now and then that the connection is alive."""
+        """Wait for a notification; send heartbeats meanwhile."""
         while not bell.is_set():
             try:
                 async with asyncio.timeout(self._patience.heartbeat):
@@ -313,7 +312,7 @@ class EventStream(Response):
             raise _Disconnect("stopping", "the service is stopping")
 
     async def _send_closed(self, send: Send, away: _Disconnect) -> None:
-        """Tell the listener why it has to go, if it still listens."""
+        """Send the reason of the disconnection if the client still reads."""
         data = json.dumps({"code": away.code, "reason": str(away)}).encode()
         last = event("closed", data) if away.code else b""
         with suppress(TimeoutError):
@@ -322,7 +321,7 @@ class EventStream(Response):
 
 
 async def _gone(receive: Receive, bell: asyncio.Event) -> None:
-    """Wait until the listener has gone, and ring."""
+    """Wait until the client disconnects, then wake the stream."""
     while (await receive())["type"] != "http.disconnect":
         continue
     bell.set()

@@ -28,7 +28,7 @@ from xscl.service.problems import empty_list, not_found, refused_address, unproc
 router = APIRouter(tags=["feeds"])
 
 LEAST = 60
-"""Seconds between two polls of a feed, at least."""
+"""Minimum interval in seconds between two polls of a feed."""
 
 Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of the feed.")]
 Stream = Annotated[str, Field(min_length=1, max_length=200)]
@@ -233,7 +233,7 @@ async def import_(
 
 
 def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
-    """Follow the feeds of a list, and return what became of each."""
+    """Follow the feeds of a list; return the outcome of each."""
     outlines = read_list(body) if body.strip() else []
     if not outlines:
         raise empty_list("send OPML, or one address a line")
@@ -324,7 +324,7 @@ def existing(feeds: Feeds, who: Account, key: str) -> Feed:
 
 
 def refuse_address(here: Installation, who: Account, url: str) -> None:
-    """Raise Problem for an address that would never be fetched from."""
+    """Raise Problem for a URL that may not be fetched."""
     refused = refusal(url, frozenset(here.settings.fetching.allow_addresses))
     if refused is not None:
         raise refused_address(who, refused)

@@ -219,7 +219,7 @@ def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> 
 
 
 def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
-    """Return what the engine is asked: the name of a subscription, or a query as it is resolved."""
+    """Return the engine's subject: the name of a subscription, or a resolved query."""
     if (asked.query is None) == (asked.subscription is None):
         raise unprocessable(
             "query_or_subscription", "give either a query or the name of a subscription"

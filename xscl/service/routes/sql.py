@@ -128,18 +128,18 @@ def relations(here: Here, who: Who) -> Response:
 
 
 def viewer(who: Account) -> Viewer:
-    """Return an account as far as seeing goes."""
+    """Return the viewer of an account."""
     return Viewer(who.number)
 
 
 def _as_of(of: AsOf) -> dict[str, Any]:
-    """Return of when an answer is, as programs are told it."""
+    """Return the date of a result for JSON."""
     clock = None if of.clock is None else written(of.clock)
     return asdict(of) | {"clock": clock, "taken": written(of.taken)}
 
 
 def _document(answer: QueryResult) -> bytes:
-    """Return an answer as JSON; its rows are so already."""
+    """Return a result as JSON, whose rows are encoded already."""
     head = {
         "columns": [asdict(column) for column in answer.columns],
         "count": answer.count,

@@ -124,7 +124,7 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
 
 
 def _still_public(here: Installation, who: Account, name: str) -> list[str]:
-    """Return a user's subscriptions that read the public stream of a name."""
+    """Return a user's subscriptions that read the public stream of this name."""
     if who.is_operator:
         return []
     with here.reading() as store:

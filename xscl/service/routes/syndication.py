@@ -1,8 +1,8 @@
-"""Matches for feed readers: Atom and JSON Feed, with a token or under a secret address.
+"""Matches as Atom and JSON Feed, with a token or under a secret address.
 
-A feed reader sends no token, so a subscription can have secret addresses, `/f/SECRET.atom` and
-`.json`.  Each is shown once and can be revoked.  Whoever knows one reads the matches of that
-subscription and nothing else; the service keeps its hash and logs no address.
+Feed readers send no token, so a subscription can have secret addresses, `/f/SECRET.atom` and
+`.json`.  Each is shown once and can be revoked.  It grants access to the matches of its
+subscription and to nothing else.  The service stores its hash and logs no secret addresses.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
 
 
 def _led_to(here: Installation, secret: str) -> str:
-    """Return the subscription that a secret address leads to."""
+    """Return the subscription of a secret address; raises Problem 404, RateExceeded."""
     found = here.outbox.addresses.find(secret)
     if found is None or here.engine.subscription(found.subscription) is None:
         raise Problem(
@@ -174,7 +174,7 @@ def _led_to(here: Installation, secret: str) -> str:
 
 
 def _page_of(request: Request) -> Callable[[int | None], str]:
-    """Return what gives the addresses of pages, as the reader calls this one."""
+    """Return a function from a position to the URL of its page."""
     plain = str(request.url.replace(query=""))
     return lambda before: plain if before is None else f"{plain}?before={before}"
 
@@ -188,7 +188,7 @@ def _answer(
     if_none_match: str | None,
     if_modified_since: str | None,
 ) -> Response:
-    """Return a page of a feed, or that the reader has it already."""
+    """Return a feed page, or 304 if the client has it."""
     found = latest(here.engine.host.log.pages(), known, PAGE, before=before)
     feed = feed_of(known, owner_name(known), found, before, page)
     tag = etag(feed)

@@ -1,4 +1,4 @@
-"""Where a subscription's matches are delivered: what the forms on its page do."""
+"""The forms for endpoints on a subscription's page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add(
     to: Annotated[str, Form(max_length=4_000)] = "",
     every: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    """Deliver the matches somewhere; the secret of a webhook is shown this once."""
+    """Create an endpoint; show the secret of a webhook once."""
     given = DeliveryForm(kind, to.strip(), every)
     try:
         made = deliveries.make(name, here, who, _wanted(given))
@@ -63,9 +63,9 @@ def change(
     message: Id = "",
     code: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    """Pause, resume, confirm or remove an endpoint, replace its secret, or replay its letters.
+    """Pause, resume, confirm or remove an endpoint, rotate its secret, or replay its letters.
 
-    Without a code another one is mailed.
+    Confirming without a code mails a new one.
     """
     match do:
         case "pause":
@@ -80,7 +80,7 @@ def change(
         case "remove":
             deliveries.delete(name, id, here, who)
         case "rotate":
-            secret = deliveries.rotate(name, id, here, who).secret  # refuses what is no webhook
+            secret = deliveries.rotate(name, id, here, who).secret
             to = deliveries.get(name, id, here, who).to["url"]
             return page(request, "endpoint.html", who, name=name, to=to, secret=secret)
         case _:
@@ -89,7 +89,7 @@ def change(
 
 
 def _wanted(given: DeliveryForm) -> Wanted:
-    """Return what the form asks for; raises Problem where it is no such thing."""
+    """Validate the form; raises Problem."""
     field = {"webhook": "url", "mail": "to", "file": "name"}[given.kind]
     asked = {"kind": given.kind, field: given.to}
     if given.kind == "mail" and given.every:

@@ -1,4 +1,4 @@
-"""The editor: a query is checked while it is written, tried on history, and saved."""
+"""The query editor: live checks, trials on kept documents, and saving."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xscl.web.views.subscriptions import drawing
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SHOWN = 10
-"""Matches of a trial that are shown."""
+"""Maximum number of matches of a trial."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
 
 Text = Annotated[str, Form(max_length=65_536)]
@@ -44,7 +44,7 @@ def blank(
     example: Annotated[str, Query(max_length=100)] = "",
     draft: Annotated[str, Query(alias="from", max_length=500)] = "",
 ) -> HTMLResponse:
-    """Return the editor, empty, with an example, or with a subscription's query."""
+    """Show the editor, empty or with the query of an example or a subscription."""
     case = case_of(example)
     if draft:
         query = subscriptions.shown(here, who, subscriptions.existing(here, who, draft)).query
@@ -56,7 +56,7 @@ def blank(
 
 @router.post("/subscribe/check")
 def check(request: Request, who: Who, query: Text) -> HTMLResponse:
-    """Return what is wrong with a query, or its join graph."""
+    """Show the error of a query, or its join graph."""
     return page(request, "checked.html", who, **_checked(query, who))
 
 
@@ -70,7 +70,7 @@ def submit(
     name: Annotated[str, Form(max_length=200)] = "",
     since: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    """Try a query, or save it and go to its page; what is wrong is told in the editor."""
+    """Try or save a query; show errors in the editor."""
     text, called = query.replace("\r\n", "\n"), name.strip()
     given: dict[str, Any] = {"query": text, "name": called, "since": since}
     try:
@@ -96,20 +96,20 @@ def _save(here: Installation, who: Account, name: str, query: str) -> None:
 
 
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
-    """Return what a query would have matched; raises what is wrong with it."""
+    """Evaluate a query on kept documents; raises its errors."""
     resolved = here.resolver.resolve(who, query)
     with here.questions.hold(who.number), resolved.as_written():
         return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
 
 
 def _cards(found: Sequence[Match]) -> list[MatchView]:
-    """Return the last matches of a trial, the newest first."""
+    """Return the view models of a trial's last matches, newest first."""
     last = range(len(found) - 1, max(-1, len(found) - 1 - SHOWN), -1)
     return [shown(found[index], "tried") for index in last]
 
 
 def _checked(query: str, who: Account) -> dict[str, Any]:
-    """Return what is shown beside a query: what is wrong with it, or its picture."""
+    """Return the error of a query or its picture, for the template."""
     if not query.strip():
         return {"error": None, "drawn": None}
     try:

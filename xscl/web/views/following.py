@@ -1,4 +1,4 @@
-"""Feeds: how each is doing, adding and removing, lists in and out."""
+"""Feeds: status, adding and removing, import and export of lists."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 100
 LARGEST = 5_000_000
-"""Bytes of a list of feeds."""
+"""Maximum size in bytes of a list of feeds."""
 
 
 @router.get("/feeds")
 def listed(
     request: Request, here: Here, who: Who, after: Annotated[str, Query(max_length=500)] = ""
 ) -> HTMLResponse:
-    """Return the page of feeds."""
+    """Show the feeds."""
     return _page(request, here, who, after=after)
 
 
@@ -43,7 +43,7 @@ def add(
     stream: Annotated[str, Form(max_length=200)] = "",
     tags: Annotated[str, Form(max_length=500)] = "",
 ) -> Response:
-    """Follow a feed, and go back to the list."""
+    """Follow a feed and return to the list."""
     named = [tag for tag in re.split(r"[,\s]+", tags) if tag]
     try:
         new = feeds.New(url=url.strip(), stream=stream or None, tags=named, every=None)
@@ -55,7 +55,7 @@ def add(
 
 @router.post("/feeds/poll")
 def poll(here: Here, who: Who, feed: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
-    """Have a feed polled soon."""
+    """Schedule a poll of a feed."""
     feeds.poll(feed, here, who)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
@@ -74,7 +74,7 @@ def take(
     who: Who,
     file: Annotated[bytes, File(max_length=LARGEST)],
 ) -> HTMLResponse:
-    """Take a list of feeds in, and say what became of each."""
+    """Import a list of feeds and show the outcome of each."""
     try:
         report = feeds.take_in(here, who, file, [])
     except (XsclError, FeedError, Problem) as error:
@@ -84,7 +84,7 @@ def take(
 
 @router.get("/feeds/export.opml")
 def export(here: Here, who: Who) -> Response:
-    """Return the list of feeds, those with secret addresses left out."""
+    """Export the list of feeds without those with secret URLs."""
     answer = feeds.export(here, who)
     answer.headers["Content-Disposition"] = 'attachment; filename="feeds.opml"'
     return answer

@@ -1,4 +1,4 @@
-"""The gallery: use cases with what they find; their sample items can be taken in."""
+"""The gallery: use cases with sample items and their matches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/gallery")
 def gallery(request: Request, who: Who) -> HTMLResponse:
-    """Return the page of the use cases."""
+    """Show the use cases."""
     return page(request, "gallery.html", who, cases=cases(), found=examples())
 
 
 @router.post("/gallery/load")
 def load(here: Here, who: TheOperator) -> RedirectResponse:
-    """Take the sample items in, as if they had come in the last days."""
+    """Append the sample items with times of the last days."""
 
     def made() -> tuple[Sequence[Document], int]:
         now = here.clock.now()
@@ -39,5 +39,5 @@ def load(here: Here, who: TheOperator) -> RedirectResponse:
 
 @lru_cache(maxsize=1)
 def examples() -> dict[str, MatchView]:
-    """Return the last match of each use case, as it is shown."""
+    """Return the view model of each use case's last match."""
     return {slug: shown(found[-1], slug) for slug, found in all_found().items()}

@@ -1,4 +1,4 @@
-"""Matches, the newest first; what is new since then; the first minute of an empty installation."""
+"""Matches, newest first; live updates; a guide for an empty installation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 20
 LAST = 1 << 31
-"""More than the number of any subscription."""
+"""An upper bound of subscription numbers."""
 
 Written = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
 Name = Annotated[str, Query(max_length=500)]
@@ -34,10 +34,10 @@ Name = Annotated[str, Query(max_length=500)]
 def matches(
     request: Request, here: Here, who: Who, before: Written | None = None, subscription: Name = ""
 ) -> HTMLResponse:
-    """Return the page of matches, or where there is nothing yet, what to do first."""
+    """Show the matches, or a guide if there are no subscriptions."""
     if before is None and not subscription and not _has_any(here, who):
         return _guide(request, here, who)
-    end = _end(here)  # before the page is read: what comes meanwhile is news
+    end = _end(here)  # read first: later matches arrive as updates
     found = _page(here, who, subscription, before=None if before is None else _place(before))
     listed = cards(who, found.matches)
     older = None
@@ -61,7 +61,7 @@ def matches(
 def news(
     request: Request, here: Here, who: Who, after: Written, subscription: Name = ""
 ) -> HTMLResponse:
-    """Return the matches after a place, the newest first, and in headers where to go on."""
+    """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(here, who, subscription, after=_place(after))
     listed = cards(who, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
@@ -70,7 +70,7 @@ def news(
 
 
 def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
-    """Return matches as their user sees them."""
+    """Return the view models of matches with the user's names."""
     return [
         shown(
             match,
@@ -89,7 +89,7 @@ def _page(
     before: Place | None = None,
     after: Place | None = None,
 ) -> Page:
-    """Return a page of a user's matches, or of one subscription's: after a place, or the newest."""
+    """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
     if subscription:
         found = existing(here, who, subscription)
@@ -119,13 +119,13 @@ def _written(place: Place) -> str:
 
 
 def _end(here: Installation) -> Place:
-    """Return the place after all that has been found."""
+    """Return the cursor after all matches."""
     with here.reading() as store:
         return store.progress("position"), LAST
 
 
 def _has_any(here: Installation, who: Account) -> bool:
-    """Whether a user has a subscription."""
+    """Return whether a user has a subscription."""
     own = PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
         return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))

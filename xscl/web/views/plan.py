@@ -16,7 +16,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/plan")
 def plan(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
-    """Return the page of the plan; of a large one the largest part is shown."""
+    """Show the plan; of a large one the largest part."""
     graph = here.engine.plan().renamed(here.accounts.called)
     caption = (
         "From the streams, on the left, to what finds matches; rates are those of the last minute."

@@ -1,4 +1,4 @@
-"""Signing in with a token, which is traded for a cookie that only this site is sent."""
+"""Signing in: a token is exchanged for a same-site session cookie."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def ask(
     request: Request, here: Here, next: Annotated[str, Query(max_length=4_000)] = "/"
 ) -> HTMLResponse:
-    """Return the page that asks for a token, and says so if none exists."""
+    """Show the sign-in form, with a hint if no token exists."""
     return page(request, "signin.html", None, next=on_site(next), error=_none_exists(here))
 
 
@@ -34,7 +34,7 @@ def sign_in(
     token: Annotated[str, Form(max_length=200)],
     next: Annotated[str, Form(max_length=4_000)] = "/",
 ) -> Response:
-    """Sign in, and go where the browser wanted to."""
+    """Open a session and redirect to the requested page."""
     token = token.strip()
     account = here.tokens.owner(token)
     if account is None:
@@ -57,7 +57,7 @@ def sign_in(
 
 @router.post("/sign-out")
 def sign_out(request: Request, here: Here) -> RedirectResponse:
-    """Sign out: the session ends, not only its cookie."""
+    """Revoke the session and delete its cookie."""
     given = request.cookies.get(COOKIE)
     if given:
         here.tokens.end_session(given)
@@ -67,14 +67,14 @@ def sign_out(request: Request, here: Here) -> RedirectResponse:
 
 
 def _none_exists(here: Installation) -> PageProblem | None:
-    """Return what to do about a service that asks for tokens and has none."""
+    """Return a hint if the service requires tokens and none exists."""
     if here.settings.is_open or here.tokens.of():
         return None
     return PageProblem("No token", "No token exists yet", NO_TOKEN)
 
 
 def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, PageProblem]:
-    """Return what is told for a wrong token; who has tried too often has to wait."""
+    """Return the status and text for a wrong token, or 429 after too many."""
     if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
         words = "Too many wrong tokens came from your address"
         return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")

@@ -1,4 +1,4 @@
-"""How the service is doing, and the files that pages load."""
+"""The status page, the theme and static files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the page of status; `bad` asks for a look."""
+    """A figure of the status page; `bad` highlights it."""
 
     name: str
     value: str
@@ -38,7 +38,7 @@ class Figure:
 
 @router.get("/status")
 def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
-    """Return the figures that the service has written last."""
+    """Show the figures of the status file."""
     written = here.home.read_status() or {}
     return page(
         request,
@@ -80,7 +80,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
 def theme(
     theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
 ) -> RedirectResponse:
-    """Remember light or dark, and go back."""
+    """Set the theme cookie and return to the page."""
     answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
     if theme in THEMES:
         answer.set_cookie(THEME, theme, max_age=YEAR, samesite="strict", httponly=True)
@@ -89,7 +89,7 @@ def theme(
 
 @router.get("/static/{name}")
 def file(name: str, if_none_match: Annotated[str, Header()] = "") -> Response:
-    """Return a file that pages load."""
+    """Serve a static file."""
     found = static(name)
     if found is None:
         raise not_found("file", name)

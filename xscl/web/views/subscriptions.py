@@ -1,4 +1,4 @@
-"""Subscriptions: the list, one with its join graph and matches, unsubscribing."""
+"""Subscriptions: the list, and a page for each with join graph, matches and endpoints."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 LIMIT = 50
 MATCHES = 5
 LETTERS = 20
-"""Refused messages of an endpoint that are shown."""
+"""Maximum number of letters of an endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A subscription in the list; `sharers` have the same join."""
+    """A row of the list; `sharers` is the number of subscriptions with the same join."""
 
     name: str
     query: str
@@ -47,9 +47,9 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """Where matches are delivered: what the API shows, in words, and the last that it refused.
+    """An endpoint in the list: the API's view of it, in words, and its last letters.
 
-    `behind` says that there is something that it has not looked at yet.
+    `behind`: its cursor is behind the newest position.
     """
 
     shown: deliveries.ShownEndpoint
@@ -61,7 +61,7 @@ class EndpointRow:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryForm:
-    """What was written into the form for deliveries, shown again beside what is wrong with it."""
+    """The input of the endpoint form, which is shown again with its error."""
 
     kind: Kind = "webhook"
     to: str = ""
@@ -79,7 +79,7 @@ def listed(
     q: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
-    """Return a page of the list, by name."""
+    """Show a page of the list in order of name."""
     total, rows = _rows(here, who, q, after)
     more = len(rows) > LIMIT
     asked = {"q": q, "after": rows[LIMIT - 1].name} if more else {}
@@ -97,7 +97,7 @@ def listed(
 def _rows(
     here: Installation, who: Account, q: str, after: str
 ) -> tuple[int, list[SubscriptionRow]]:
-    """Return how many subscriptions a user has, and those of a page with one more."""
+    """Return the number of a user's subscriptions, and the rows of a page with one more."""
     own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
@@ -125,7 +125,7 @@ def _rows(
 
 @router.get("/subscriptions/{name:path}")
 def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
-    """Return the page of a subscription."""
+    """Show a subscription."""
     return show(request, here, who, name)
 
 
@@ -139,7 +139,7 @@ def show(
     wrong: PageProblem | None = None,
     given: DeliveryForm = NOTHING,
 ) -> HTMLResponse:
-    """Return the page of a subscription; `wrong` is a problem with the delivery `given`."""
+    """Show a subscription; `wrong` is the error of the endpoint form `given`."""
     found = subscriptions.existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
@@ -162,7 +162,7 @@ def show(
 
 
 def _endpoints(here: Installation, who: Account, name: str) -> Iterator[EndpointRow]:
-    """Yield where a subscription's matches are delivered."""
+    """Yield the endpoints of a subscription."""
     reached = here.outbox.pages.position()
     for each in deliveries.listed(name, here, who):
         to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
@@ -176,7 +176,7 @@ def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint
 def address(
     request: Request, here: Here, who: Who, name: Annotated[str, Form(max_length=500)]
 ) -> HTMLResponse:
-    """Make a secret address for feed readers, and show it this once."""
+    """Create a secret address for feed readers and show it once."""
     made = syndication.make(name, here, who, request, syndication.NewAddress(label="page"))
     return page(request, "address.html", who, name=name, made=made)
 
@@ -188,14 +188,14 @@ def revoke(
     name: Annotated[str, Form(max_length=500)],
     id: Annotated[str, Form(max_length=100)],
 ) -> RedirectResponse:
-    """Revoke a secret address, and go back to its subscription."""
+    """Revoke a secret address and return to its subscription."""
     syndication.revoke(name, id, here, who)
     return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/remove")
 def remove(here: Here, who: Who, name: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
-    """Unsubscribe, and go back to the list."""
+    """Unsubscribe and return to the list."""
     unsubscribe(here, who, name, cascade=False)
     return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
 
@@ -206,7 +206,7 @@ def drawing(query: str) -> Picture:
 
 
 def _sharing(here: Installation, who: Account, qid: int, template: int) -> str:
-    """Return who shares the work of a subscription, in words; others' is not told to users."""
+    """Describe the sharing of a subscription for the operator; empty for users."""
     if not who.is_operator:
         return ""
     with here.reading() as store:

@@ -1,4 +1,4 @@
-"""Witnesses: SQL over all that is public, with a table and a chart; a document's nodes."""
+"""Data (SQL): queries over public relations, with table and chart; the nodes of a document."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from xscl.web.rendering import page
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _ELSEWHERE = frozenset({"img", "h1", "h2"})
-"""Elements that are not shown: the page loads nothing from others, and has headings of its own."""
+"""Removed elements: pages load nothing from other sites and have headings of their own."""
 
 ROWS = 200
-"""Rows of an answer that are shown."""
+"""Maximum number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """What a question gave: the first rows as texts, whether there are more, how old it is."""
+    """A query result: the first rows as texts, whether there are more, and its age."""
 
     names: list[str]
     rows: list[list[str]]
@@ -49,7 +49,7 @@ def blank(
     example: Annotated[int, Query(ge=0, le=1_000)] = 0,
     subscription: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
-    """Return the page, with the SQL of an example, or for the matches of a subscription."""
+    """Show the page with the SQL of an example, or of a subscription's matches."""
     if subscription:
         named = subscription.replace("'", "''")
         return _page(request, who, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
@@ -60,7 +60,7 @@ def blank(
 def run(
     request: Request, here: Here, who: Who, sql: Annotated[str, Form(max_length=65_536)]
 ) -> HTMLResponse:
-    """Return the page with an answer, or with what is wrong with the question."""
+    """Run a query and show its result or its error."""
     text = sql.replace("\r\n", "\n")
     try:
         found = here.sql.ask(text, viewer(who), rows=ROWS)
@@ -78,13 +78,13 @@ def run(
 def document(
     request: Request, here: Here, who: Who, id: Annotated[str, Query(max_length=1_000)]
 ) -> HTMLResponse:
-    """Return what a document says, and its tree with node ids and what binds them."""
+    """Show a document's content, and its tree with node ids and variables."""
     found = show_witness(id, here, who)
     return page(request, "document.html", who, found=found, said=_said(found))
 
 
 def _said(found: Witness) -> Markup:
-    """Return the HTML of an item of a feed, of which only what can do no harm is left."""
+    """Return the sanitized HTML of a feed item."""
     leaves = {node.path: node.text for node in found.nodes}
     written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
     harmless = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
@@ -95,7 +95,7 @@ def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse
     shown = {"error": None, "answer": None, "drawn": None} | more
     wrong = shown["error"] is not None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-    return page(request, "witnesses.html", who, status=status, sql=sql, examples=EXAMPLES, **shown)
+    return page(request, "sql.html", who, status=status, sql=sql, examples=EXAMPLES, **shown)
 
 
 def _cell(value: object) -> str:
