@@ -44,7 +44,7 @@ os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one
 TOGETHER = {
     "the Spark session": ("/test_pipeline.py::", "through_spark"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
-    "cases of the whole language": ("/whole/test_oracle.py::",),
+    "cases of the whole language": ("/oracle/test_language.py::",),
     "cases of joins": (
         "::test_each_feature_occurred_in_a_match",
         "::test_at_least_a_third_of_the_subscriptions_had_matches",

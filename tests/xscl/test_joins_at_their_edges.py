@@ -15,22 +15,25 @@ import pytest
 import xscl
 from templates.state import value_joins
 from tests.joining import in_database
-from tests.strategies import Block, Compare, Doc, Exists, Push, Step
-from tests.strategies import Path as PatternPath
-from tests.whole.oracle import matches
-from tests.whole.queries import (
+from tests.oracle.evaluation import matches
+from tests.oracle.queries import (
     And,
     Comparison,
+    Doc,
     Event,
     Expression,
     FollowedBy,
     Formula,
     Join,
+    Push,
     Query,
     Subscribe,
     Subscription,
     Var,
 )
+from tests.oracle.steps import Block, Compare, Exists, Step
+from tests.oracle.steps import Path as PatternPath
+from tests.xscl.engine.player import pushed
 
 WINDOW, LATE = 3, 2
 
@@ -125,10 +128,6 @@ def test_every_way_of_joining_keeps_every_edge(
                 for match in engine.push([pushed(one) for one in DOCUMENTS[first:][:size]]):
                     found[match.subscription][tuple(match.documents)] += 1
         assert found == {name: expected[name] for name in names}
-
-
-def pushed(doc: Doc) -> xscl.Document:
-    return xscl.Document(doc.streams, doc.id, doc.timestamp, doc.xml)
 
 
 @pytest.mark.parametrize("reopened", [False, True])

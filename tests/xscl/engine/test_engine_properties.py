@@ -1,7 +1,7 @@
 """The engine equals the oracle, however its input is cut, ordered, registered or kept.
 
-Each case is a few random documents and subscriptions (tests/strategies.py).  What the
-engine delivers is compared, as a multiset, with what tests/oracle.py finds by brute force:
+Each case is a few random documents and subscriptions (`tests.strategies.joins`).  What the
+engine delivers is compared, as a multiset, with what `tests.oracle` finds by brute force:
 documents, nodes of the join variables, the sequences of all other variables, times.
 
 The properties are worth something only if the cases are: the last tests count in many of them
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -25,35 +25,42 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples
-from tests.joining import in_database
-from tests.oracle import Match, arrivals, matches, predicate_variables, replay
-from tests.strategies import (
+from tests.oracle.evaluation import Match, matches, replay
+from tests.oracle.output import nodes_of
+from tests.oracle.queries import And as AllOf
+from tests.oracle.queries import (
+    Case,
+    Comparison,
+    Constant,
+    Doc,
+    FollowedBy,
+    Formula,
+    Join,
+    Push,
+    Query,
+    Subscribe,
+    Subscription,
+    TextTest,
+    Unsubscribe,
+    Var,
+    blocks,
+    bound,
+    subscribed_first,
+)
+from tests.oracle.steps import (
     And,
     Axis,
     Block,
-    Case,
     Compare,
     Condition,
-    Doc,
-    Event,
     Exists,
     Not,
-    Operand,
     Or,
-    Push,
-    Query,
-    Restriction,
     Step,
     StringTest,
-    Subscribe,
-    Subscription,
-    Unsubscribe,
-    ValueJoin,
-    cases,
-    histories,
-    plain,
-    shuffles,
 )
+from tests.strategies.joins import cases, histories, shuffles
+from tests.xscl.engine.player import CUTS, Delivered, Player
 from xscl.engine.ingest import PushResult
 from xscl.shredding.remote.artefact import Artefacts, Loaded
 from xscl.shredding.remote.current import current
@@ -66,82 +73,10 @@ from xscl.shredding.remote.remote_bindings import (
     write_portion,
 )
 
-CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
 
 
 # -- What the engine delivers ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """A match with all that may be compared, read while the engine is open."""
-
-    match: Match
-    id: str
-    times: tuple[int, int]
-    sequences: tuple[tuple[str, tuple[int, ...]], ...]
-
-
-Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe
-
-
-def _batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:
-    """Return the events with the documents in batches; a cut ends the batch."""
-    batch, ends = list[Push](), cycle(cuts)
-    for event in events:
-        if isinstance(event, Push):
-            batch.append(event)
-            if not next(ends):
-                continue
-        if batch:
-            yield batch
-            batch = []
-        if not isinstance(event, Push):
-            yield event
-    if batch:
-        yield batch
-
-
-def _pushed(push: Push) -> xscl.Document:
-    doc = push.document
-    stream = doc.streams[0] if len(doc.streams) == 1 else doc.streams
-    return xscl.Document(stream=stream, id=doc.id, timestamp=doc.timestamp, xml=doc.xml)
-
-
-def _delivered(match: xscl.Match, query: Query) -> Delivered:
-    bindings = match.bindings
-    nodes = []
-    for variable in predicate_variables(query):
-        (node,) = bindings[variable]
-        nodes.append((variable, node.document, node.node))
-    sequences = {name: tuple(node.node for node in bindings[name]) for name in bindings}
-    key = (match.subscription, tuple(match.documents), tuple(nodes))
-    return Delivered(key, match.id, (match.t0, match.t1), tuple(sorted(sequences.items())))
-
-
-def _settings(engine: xscl.Engine, case: Case) -> None:
-    for stream, lateness in case.lateness.items():
-        engine.stream(stream, lateness=lateness)
-
-
-def _play(
-    engine: xscl.Engine, case: Case, events: Sequence[Event], cuts: Sequence[bool]
-) -> list[Delivered]:
-    queries = {subscription.name: subscription.query for subscription in case.subscriptions}
-    found = list[Delivered]()
-    for number, item in enumerate(_batches(events, cuts)):
-        match item:
-            case Subscribe(Subscription(name, query, updates)):
-                engine.subscribe(name, query.text(), updates=updates)
-            case Unsubscribe(name):
-                engine.unsubscribe(name)
-            case list():
-                with in_database((number + len(case.events)) % 2 == 0):
-                    pushed = engine.push([_pushed(push) for push in item])
-                for made in pushed:
-                    found.append(_delivered(made, queries[made.subscription]))
-    return found
 
 
 def run(
@@ -150,39 +85,37 @@ def run(
     make: Callable[[], xscl.Engine] = xscl.Engine,
 ) -> list[Delivered]:
     """Return what an engine in memory delivers for a case."""
-    engine = make()
-    try:
-        _settings(engine, case)
-        return _play(engine, case, case.events, cuts)
-    finally:
-        engine.close()
+    player = Player(case)
+    with make() as engine:
+        player.prepare(engine)
+        player.play(engine, case.events, cuts)
+    return player.delivered
 
 
 def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> list[Delivered]:
     """Return what an engine in a file delivers that is closed and opened again midway."""
-    found = list[Delivered]()
+    player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
         for part, events in enumerate((case.events[:pause], case.events[pause:])):
-            engine = xscl.Engine(str(Path(folder) / "state.duckdb"))
-            try:
+            with xscl.Engine(Path(folder) / "state.duckdb") as engine:
                 if part == 0:
-                    _settings(engine, case)
-                found += _play(engine, case, events, cuts)
-            finally:
-                engine.close()
-    return found
+                    player.prepare(engine)
+                player.play(engine, events, cuts)
+    return player.delivered
 
 
 def _agrees(found: Sequence[Delivered], case: Case) -> None:
     """Fail unless the engine delivered exactly the oracle's matches, each once, with all nodes."""
     expected = replay(case.events, case.lateness)
+    queries = {one.name: one.query for one in case.subscriptions}
     assert Counter(made.match for made in found) == Counter(expected.keys())
     assert len({made.id for made in found}) == len(found)
-    when = {row.id: row.document.timestamp for row in arrivals(case.events)}
     for made in found:
-        times = [when[document] for document in made.match[1]]
-        assert dict(made.sequences) == expected[made.match]
-        assert made.times == (min(times), max(times))
+        rows = expected[made.match]
+        _, nodes = nodes_of(queries[made.match[0]], rows)
+        numbers = {name: tuple(node.number for node in of) for name, of in nodes.items()}
+        assert dict(made.nodes) == numbers
+        assert made.times == (rows[0].t0, rows[0].t1)
 
 
 # -- What the cases contain ------------------------------------------------------------------
@@ -225,8 +158,7 @@ def _exists(query: Query) -> Iterator[tuple[Exists, list[Step]]]:
 
 
 def _all_steps(query: Query) -> list[Step]:
-    blocks = [query.left] if query.right is None else [query.left, query.right]
-    return [step for block in blocks for step in _steps(block.step)]
+    return [step for block in blocks(query) for step in _steps(block.step)]
 
 
 def _all_conditions(query: Query) -> list[Condition]:
@@ -258,20 +190,56 @@ def _last(step: Step) -> Step:
     return step if step.then is None else _last(step.then)
 
 
-def _joins(query: Query) -> list[ValueJoin]:
-    return [atom for atom in query.atoms if isinstance(atom, ValueJoin)]
+def _joined(query: Query) -> Join | FollowedBy | None:
+    expression = query.expression
+    return expression if isinstance(expression, Join | FollowedBy) else None
+
+
+def _atoms(query: Query) -> Sequence[Formula]:
+    joined = _joined(query)
+    if joined is None or joined.predicate is None:
+        return ()
+    return joined.predicate.parts if isinstance(joined.predicate, AllOf) else (joined.predicate,)
+
+
+def _joins(query: Query) -> list[tuple[Var, str, Var]]:
+    """Return the comparisons of variables, as they are written."""
+    return [
+        (atom.left, atom.operator, atom.right)
+        for atom in _atoms(query)
+        if isinstance(atom, Comparison)
+        and isinstance(atom.left, Var)
+        and isinstance(atom.right, Var)
+    ]
+
+
+def _is_constant(atom: Formula) -> bool:
+    return isinstance(atom, Comparison | TextTest) and isinstance(atom.right, Constant)
+
+
+def _unit(query: Query) -> str | None:
+    joined = _joined(query)
+    return None if joined is None else joined.unit
+
+
+def _streams(query: Query) -> list[str]:
+    return [block.stream for block in blocks(query)]
+
+
+def _first_step(query: Query) -> Step:
+    return blocks(query)[0].step
 
 
 FEATURES: dict[str, Callable[[Query], bool]] = {
-    "one block": lambda q: q.right is None,
-    "JOIN": lambda q: q.right is not None and q.operator == "JOIN",
-    "FOLLOWED BY": lambda q: q.right is not None and q.operator == "FOLLOWED BY",
-    "two streams": lambda q: q.right is not None and q.left.stream != q.right.stream,
-    "one stream": lambda q: q.right is not None and q.left.stream == q.right.stream,
+    "one block": lambda q: len(blocks(q)) == 1,
+    "JOIN": lambda q: isinstance(q.expression, Join),
+    "FOLLOWED BY": lambda q: isinstance(q.expression, FollowedBy),
+    "two streams": lambda q: len(set(_streams(q))) == 2,
+    "one stream": lambda q: _streams(q) in (["S", "S"], ["R", "R"]),
     "INF": lambda q: ", INF" in q.text(),
-    "window left out": lambda q: q.unit == "omitted",
-    "window in ms": lambda q: q.unit == "ms",
-    "window 0": lambda q: q.right is not None and q.window == 0,
+    "window left out": lambda q: _unit(q) == "omitted",
+    "window in ms": lambda q: _unit(q) == "ms",
+    "window 0": lambda q: ", 0}" in q.text(),
     "existential branch": lambda q: any(
         all(step.variable is None for step in steps) for _, steps in _exists(q)
     ),
@@ -298,14 +266,16 @@ FEATURES: dict[str, Callable[[Query], bool]] = {
     "equal patterns": _twins,
     "two value joins": lambda q: len(_joins(q)) > 1,
     "variable in several joins": lambda q: (
-        max(Counter(j.left.variable for j in _joins(q)).values(), default=0) > 1
+        max(Counter(v.name for a, _, b in _joins(q) for v in (a, b)).values(), default=0) > 1
     ),
-    "!= in the predicate": lambda q: any(join.operator == "!=" for join in _joins(q)),
-    "path in the predicate": lambda q: any(j.left.step or j.right.step for j in _joins(q)),
-    "constant in the predicate": lambda q: any(isinstance(a, Restriction) for a in q.atoms),
-    "right side first": lambda q: any(join.flipped for join in _joins(q)),
+    "!= in the predicate": lambda q: any(operator == "!=" for _, operator, _ in _joins(q)),
+    "path in the predicate": lambda q: any(a.step or b.step for a, _, b in _joins(q)),
+    "constant in the predicate": lambda q: any(map(_is_constant, _atoms(q))),
+    "right side first": lambda q: any(
+        a.name not in set(bound(_first_step(q))) for a, _, _ in _joins(q)
+    ),
     "variable on an inner step": lambda q: (
-        q.left.step.variable is not None and q.left.step.then is not None
+        _first_step(q).variable is not None and _first_step(q).then is not None
     ),
 }
 
@@ -330,10 +300,10 @@ def _situations(case: Case, match: Match, query: Query) -> Iterator[str]:
         return
     if any(len(known[document].streams) > 1 for document in match[1]):
         yield "document of two streams"
-    if query.right is not None:
+    if (joined := _joined(query)) is not None:
         first, second = (known[document] for document in match[1])
         distance = second.timestamp - first.timestamp
-        if abs(distance) == query.window:
+        if abs(distance) == joined.window:
             yield "at the edge of the window"
         if distance == 0:
             yield "at the same time"
@@ -370,14 +340,14 @@ class Counts:
 def _same_text() -> Subscription:
     """Return a subscription that pairs elements of equal text at most three ticks apart."""
     x, y = (Block("S", Step("descendant", "a", name)) for name in "xy")
-    atoms = (ValueJoin(Operand("x"), "=", Operand("y")),)
-    return Subscription("Q", Query(x, y, "JOIN", 3, atoms), updates=True)
+    same = Comparison("=", Var("x"), Var("y"))
+    return Subscription("Q", Query(Join(x, y, same, 3)), updates=True)
 
 
 def _late() -> Case:
     """Return a case in which a document comes when its partner is no longer kept."""
     arrived = [Doc(("S",), f"d{n}", t, b"<a>u</a>") for n, t in enumerate((0, 8, 1, 6), start=1)]
-    return Case(plain([_same_text()], arrived))
+    return Case(subscribed_first([_same_text()], arrived))
 
 
 def _changes() -> Case:
@@ -495,29 +465,38 @@ def test_documents_may_be_shredded_elsewhere(
 # -- Planted faults --------------------------------------------------------------------------
 
 
-def _wider(query: Query) -> Query:
-    return query if query.window is None else replace(query, window=query.window + 1)
+def _on_join(
+    change: Callable[[Join | FollowedBy], Join | FollowedBy],
+) -> Callable[[Query], Query]:
+    """Return the change of a query that changes its join, if there is one."""
+
+    def changed(query: Query) -> Query:
+        joined = _joined(query)
+        return query if joined is None else replace(query, expression=change(joined))
+
+    return changed
 
 
-def _narrower(query: Query) -> Query:
-    return query if query.window is None else replace(query, window=query.window - 1)
+def _longer(ticks: int) -> Callable[[Join | FollowedBy], Join | FollowedBy]:
+    def changed(joined: Join | FollowedBy) -> Join | FollowedBy:
+        window = None if joined.window is None else joined.window + ticks
+        return replace(joined, window=window)
+
+    return changed
 
 
-def _swapped(query: Query) -> Query:
-    """Return the query with the documents of the two sides exchanged."""
-    if query.right is None:
-        return query
-    joins = [replace(join, left=join.right, right=join.left) for join in _joins(query)]
-    others = [atom for atom in query.atoms if isinstance(atom, Restriction)]
-    return replace(query, left=query.right, right=query.left, atoms=(*joins, *others))
+def _swapped(joined: Join | FollowedBy) -> Join | FollowedBy:
+    """Return the join with the documents of the two sides exchanged."""
+    return replace(joined, left=joined.right, right=joined.left)
 
 
 def _on_blocks(change: Callable[[Step], Step]) -> Callable[[Query], Query]:
     def changed(query: Query) -> Query:
-        left = Block(query.left.stream, change(query.left.step))
-        if query.right is None:
-            return replace(query, left=left)
-        return replace(query, left=left, right=Block(query.right.stream, change(query.right.step)))
+        one, *other = (replace(block, step=change(block.step)) for block in blocks(query))
+        joined = _joined(query)
+        if joined is None:
+            return replace(query, expression=one)
+        return replace(query, expression=replace(joined, left=one, right=other[0]))
 
     return changed
 
@@ -544,22 +523,25 @@ def _loosened(step: Step) -> Step:
     return replace(step, axis=axis, conditions=nested, then=then)
 
 
-def _fewer_joins(query: Query) -> Query:
-    return replace(query, atoms=query.atoms[:1])
+def _fewer_joins(joined: Join | FollowedBy) -> Join | FollowedBy:
+    predicate = joined.predicate
+    return replace(
+        joined, predicate=predicate.parts[0] if isinstance(predicate, AllOf) else predicate
+    )
 
 
-def _any_time(query: Query) -> Query:
-    return replace(query, operator="JOIN")
+def _any_time(joined: Join | FollowedBy) -> Join | FollowedBy:
+    return Join(joined.left, joined.right, joined.predicate, joined.window)
 
 
 FAULTS: dict[str, Callable[[Query], Query]] = {
-    "window one tick too wide": _wider,
-    "window one tick too narrow": _narrower,
-    "sides swapped": _swapped,
+    "window one tick too wide": _on_join(_longer(1)),
+    "window one tick too narrow": _on_join(_longer(-1)),
+    "sides swapped": _on_join(_swapped),
     "branches dropped": _on_blocks(_without_branches),
     "child taken for descendant": _on_blocks(_loosened),
-    "value joins dropped": _fewer_joins,
-    "FOLLOWED BY taken for JOIN": _any_time,
+    "value joins dropped": _on_join(_fewer_joins),
+    "FOLLOWED BY taken for JOIN": _on_join(_any_time),
 }
 
 
@@ -584,8 +566,8 @@ def _sensitive() -> Case:
     left = Step("descendant", "a", "x1", (*nested, Exists(Step("descendant", "d", "x3"))))
     nested = (Exists(Step("child", "b", "y2")), Exists(Step("child", "d", "y3")))
     right = Step("descendant", "a", "y1", nested)
-    atoms = tuple(ValueJoin(Operand(f"x{n}"), "=", Operand(f"y{n}")) for n in (2, 3))
-    query = Query(Block("S", left), Block("S", right), "FOLLOWED BY", 3, atoms)
+    both = AllOf(tuple(Comparison("=", Var(f"x{n}"), Var(f"y{n}")) for n in (2, 3)))
+    query = Query(FollowedBy(Block("S", left), Block("S", right), both, 3))
     whole = b"<a><b>u</b><c/><d>v</d></a>"
     without_branch, deeper = b"<a><b>u</b><d>v</d></a>", b"<a><z><b>u</b></z><c/><d>v</d></a>"
     other_value = b"<a><b>u</b><c/><d>w</d></a>"
@@ -599,7 +581,7 @@ def _sensitive() -> Case:
         (7, other_value),
     )
     documents = [Doc(("S",), f"d{n}", t, xml) for n, (t, xml) in enumerate(arrived, start=1)]
-    return Case(plain([Subscription("Q", query)], documents))
+    return Case(subscribed_first([Subscription("Q", query)], documents))
 
 
 @pytest.fixture(scope="module")

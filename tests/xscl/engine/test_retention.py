@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples, usually
-from tests.strategies import Push, Unsubscribe
-from tests.whole.oracle import matches
-from tests.whole.queries import Case
-from tests.whole.test_engine import CUTS, KINDS, Player, agrees, interrupted
+from tests.oracle.evaluation import matches
+from tests.oracle.queries import Case, Push, Unsubscribe
 from tests.xscl.cli.test_cli import failed
+from tests.xscl.engine.player import CUTS, Player, agrees
+from tests.xscl.engine.test_language_properties import KINDS, interrupted
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.documents import tree_cache

@@ -18,8 +18,9 @@ from templates.state import value_joins
 from templates.state.view_cache import ViewCache
 from tests.examples import examples
 from tests.joining import by_algorithm_1, in_database
-from tests.oracle import matches
-from tests.strategies import Case, cases
+from tests.oracle.evaluation import matches
+from tests.oracle.queries import Case
+from tests.strategies.joins import cases
 from tests.xscl.engine.test_engine_properties import run
 from xscl import Engine
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import strategies as simple
 from tests.examples import examples, until, usually
-from tests.strategies import Push
-from tests.whole import strategies as drawn
-from tests.whole.test_engine import _document
+from tests.oracle.queries import Case, Push
+from tests.strategies import joins
+from tests.strategies import language as drawn
+from tests.xscl.engine.player import pushed as document_of
 from tests.xscl.inspection.test_why_properties import play
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.errors import Stopping, UnknownSubscription
@@ -65,8 +65,8 @@ def documents(matches: Iterable[Match]) -> list[tuple[str, ...]]:
 # -- What would have been ------------------------------------------------------------------
 
 
-KINDS: Mapping[str, st.SearchStrategy[Any]] = {
-    "histories": simple.histories(),
+KINDS: Mapping[str, st.SearchStrategy[Case]] = {
+    "histories": joins.histories(),
     "chains": drawn.chains(),
     "residuals": drawn.residuals(),
     "functions": drawn.functions(),
@@ -96,9 +96,9 @@ def test_a_query_finds_what_it_would_have_matched(
 
     @examples(2)
     @given(KINDS[kind], st.sampled_from((1, 2, 1_000)))
-    def property_holds(case: Any, batch: int) -> None:
+    def property_holds(case: Case, batch: int) -> None:
         monkeypatch.setattr(replay, "BATCH", batch)
-        pushed = [_document(event) for event in case.events if isinstance(event, Push)]
+        pushed = [document_of(event.document) for event in case.events if isinstance(event, Push)]
         with Engine() as engine:
             for stream, ticks in case.lateness.items():
                 engine.stream(stream, lateness=ticks)
@@ -124,7 +124,7 @@ def test_a_subscription_finds_what_it_was_given(waiting: bool) -> None:
 
     @examples(2)
     @given(drawn.published(waiting=waiting))
-    def property_holds(case: Any) -> None:
+    def property_holds(case: Case) -> None:
         with Engine() as engine:
             engine.stream("S", lateness=case.lateness["S"])
             engine.stream("R", lateness=case.lateness["R"])

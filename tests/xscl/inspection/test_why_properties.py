@@ -1,6 +1,6 @@
 """`why` says of some documents that they match exactly where the engine delivered them.
 
-The cases are those of tests/strategies.py and tests/whole/strategies.py.  For each subscription
+The cases are those of `tests.strategies`.  For each subscription
 its matches are asked about, what differs from one of them in one document, and some documents
 drawn at random; for NOT FOLLOWED BY also with a document that might answer.
 """
@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
-from tests import strategies as simple
 from tests.examples import examples, usually
-from tests.strategies import Doc, Push, Unsubscribe
-from tests.whole import strategies as drawn
-from tests.whole.oracle import matches
+from tests.oracle.evaluation import matches
+from tests.oracle.queries import Case, Push, Subscribe, Unsubscribe
+from tests.strategies import joins
+from tests.strategies import language as drawn
+from tests.xscl.engine.player import pushed
 from xscl.inspection.why import NONE
 from xscl.language.normalform import Absent, Form, Scan, components
 from xscl.planning.compile import CompiledQuery, compile_query
 
 
-def matching(cases: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     """Return those cases that have matches, of kinds of which few have."""
     return cases.filter(lambda case: bool(matches(case.events, case.lateness)))
 
 
-KINDS: Mapping[str, st.SearchStrategy[Any]] = {
-    "histories": simple.histories(),
+KINDS: Mapping[str, st.SearchStrategy[Case]] = {
+    "histories": joins.histories(),
     "chains": drawn.chains(),
     "residuals": drawn.residuals(),
     "functions": drawn.functions(),
@@ -43,28 +43,22 @@ KINDS: Mapping[str, st.SearchStrategy[Any]] = {
 }
 
 
-def play(engine: xscl.Engine, case: Any) -> None:
+def play(engine: xscl.Engine, case: Case) -> None:
     """Push a history into an engine, one document after the other."""
     for stream, lateness in case.lateness.items():
         engine.stream(stream, lateness=lateness)
     for event in case.events:
         match event:
             case Push(doc):
-                engine.push(_document(doc))
+                engine.push(pushed(doc))
             case Unsubscribe(name):
                 engine.unsubscribe(name)
-            case _:
-                one = event.subscription
+            case Subscribe(one):
                 engine.subscribe(one.name, one.query.text(), updates=one.updates)
     engine.flush()
 
 
-def _document(doc: Doc) -> xscl.Document:
-    stream = doc.streams[0] if len(doc.streams) == 1 else doc.streams
-    return xscl.Document(stream=stream, id=doc.id, timestamp=doc.timestamp, xml=doc.xml)
-
-
-def texts(engine: xscl.Engine, case: Any) -> dict[str, bytes]:
+def texts(engine: xscl.Engine, case: Case) -> dict[str, bytes]:
     """Return the texts of all documents by their ids, also of those that are not kept."""
     found: dict[str, list[bytes]] = {}
     for doc in case.documents:
@@ -115,7 +109,7 @@ def check(kind: str, number: int) -> None:
 
     @examples(number, counted=True)
     @given(KINDS[kind], st.integers(0, 1 << 20))
-    def property_holds(case: Any, seed: int) -> None:
+    def property_holds(case: Case, seed: int) -> None:
         chance = random.Random(seed)
         with xscl.Engine() as engine:
             play(engine, case)

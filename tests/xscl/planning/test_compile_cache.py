@@ -10,8 +10,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.whole.queries import Case
-from tests.whole.strategies import (
+from tests.oracle.queries import Case
+from tests.strategies.language import (
     chains,
     functions,
     mixes,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import assert_never
 
 import pytest
 from hypothesis import given, settings
@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples
-from tests.oracle import Row, _in_time, _registrations, _still_kept, arrivals, replay
-from tests.strategies import (
-    Block,
+from tests.oracle.composites import Composite, in_time, kept
+from tests.oracle.evaluation import Arrival, arrivals, registrations, replay
+from tests.oracle.queries import (
     Case,
-    Doc,
     Event,
+    FollowedBy,
+    Join,
     Push,
     Query,
     Subscribe,
-    Unsubscribe,
-    cases,
-    histories,
-    plain,
+    subscribed_first,
 )
+from tests.oracle.steps import Block
+from tests.strategies.joins import cases, histories
+from tests.xscl.engine.player import Player
 
 Missed = set[tuple[str, str]]
 """Documents and subscriptions that may have missed them."""
@@ -83,20 +84,9 @@ def test_the_clock_can_be_set() -> None:
 
 def happened(case: Case) -> xscl.Engine:
     """An engine after a history."""
-    engine = xscl.Engine()
-    for stream, lateness in case.lateness.items():
-        engine.stream(stream, lateness=lateness)
-    for event in case.events:
-        match event:
-            case Push(doc):
-                streams = doc.streams[0] if len(doc.streams) == 1 else doc.streams
-                engine.push(xscl.Document(streams, doc.id, doc.timestamp, doc.xml))
-            case Subscribe(one):
-                engine.subscribe(one.name, one.query.text(), updates=one.updates)
-            case Unsubscribe(name):
-                engine.unsubscribe(name)
-            case _:
-                assert_never(event)
+    engine, player = xscl.Engine(), Player(case)
+    player.prepare(engine)
+    player.play(engine, case.events, (True,))
     return engine
 
 
@@ -105,37 +95,36 @@ def told(engine: xscl.Engine) -> Missed:
     return {(row["docid"], row["name"]) for row in rows}
 
 
-def may_have_missed(query: Query, row: Row, lateness: Mapping[str, int]) -> bool:
+def may_have_missed(query: Query, row: Arrival, lateness: Mapping[str, int]) -> bool:
     """By the definitions: would some earlier arrival have matched in time, but be kept no more?"""
-    if query.right is None or query.window is None:
+    joined = query.expression
+    if not isinstance(joined, Join | FollowedBy) or joined.window is None:
         return False
-    reach = query.window + 1
-    for time in range(row.document.timestamp - reach, row.document.timestamp + reach + 1):
-        sides = (
-            (query.left, (row, _imagined(query.right, time, row))),
-            (query.right, (_imagined(query.left, time, row), row)),
-        )
-        for own, (first, second) in sides:
-            if own.stream in row.document.streams and _missed(query, first, second, lateness):
+    sides = joined.left, joined.right
+    streams = [side.stream for side in sides if isinstance(side, Block)]
+    late = max(lateness.get(stream, 0) for stream in streams)
+    time, came = row.document.timestamp, row.place
+    here = _at(time, came, row.clock)
+    reach = joined.window + 1
+    for earlier in range(time - reach, time + reach + 1):
+        there = _at(earlier, -1, earlier)
+        for stream, pair in zip(streams, ((here, there), (there, here)), strict=True):
+            timely = stream in row.document.streams and in_time(joined, *pair)
+            if timely and not kept(*pair, joined.window, late):
                 return True
     return False
 
 
-def _missed(query: Query, first: Row, second: Row, lateness: Mapping[str, int]) -> bool:
-    in_time = _in_time(query, first.document, second.document)
-    return in_time and not _still_kept(query, first, second, lateness)
-
-
-def _imagined(block: Block, time: int, row: Row) -> Row:
-    """A document of a stream and a time that would have come before everything."""
-    return Row(-1, time, "-", 1, Doc((block.stream,), "-", time, b"<a/>"), row.tree)
+def _at(time: int, rank: int, clock: int) -> Composite:
+    """A row of one document that came at a place in the order of arrival."""
+    return Composite((), {}, time, time, rank, rank, clock, rank)
 
 
 def expected(case: Case) -> Missed:
     found: Missed = set()
     rows = arrivals(case.events)
-    for subscription, start, end in _registrations(case.events):
-        if end == len(case.events):
+    for subscription, start, end in registrations(case.events):
+        if end == math.inf:
             found |= {
                 (row.id, subscription.name)
                 for row in rows
@@ -156,7 +145,7 @@ def test_who_may_have_missed_a_document_is_told_by_the_definition(case: Case) ->
 def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
     documents = [event.document for event in events if isinstance(event, Push)]
     documents.sort(key=lambda document: document.timestamp)
-    return plain([e.subscription for e in events if isinstance(e, Subscribe)], documents)
+    return subscribed_first([e.subscription for e in events if isinstance(e, Subscribe)], documents)
 
 
 @examples(4)
@@ -166,7 +155,7 @@ def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
 ) -> None:
     documents = list(case.documents)
     dice.shuffle(documents)
-    shuffled = Case(plain(case.subscriptions, documents), case.lateness)
+    shuffled = Case(subscribed_first(case.subscriptions, documents), case.lateness)
     found = replay(shuffled.events, case.lateness).keys()
     lost = replay(by_time(shuffled.events), case.lateness).keys() - found
     places = {row.id: row.place for row in arrivals(shuffled.events)}
@@ -188,7 +177,9 @@ def test_the_histories_have_late_documents() -> None:
         queries = {one.name: one.query for one in case.subscriptions}
         found["late"] += bool(pairs)
         found["in time"] += any((name, one) not in pairs for name in rows for one in queries)
-        found["followed"] += any(queries[name].operator == "FOLLOWED BY" for _, name in pairs)
+        found["followed"] += any(
+            isinstance(queries[name].expression, FollowedBy) for _, name in pairs
+        )
 
     count()
     assert found["late"] >= 20

@@ -1,8 +1,7 @@
-"""The description of any query of XSCL, and of what happens to an engine.
+"""Queries of XSCL as frozen values, and what happens to an engine.
 
 A query is described once, as a tree of frozen values, and read twice: the engine gets its text
 (`Query.text`), the oracle gets the tree.  So the two share no parser and no normal form.
-Patterns, documents and the end of a subscription are those of tests/strategies.py.
 
 The variables of a query have different names.  A FOLD may read the last row (`Decorated(0, "k")`)
 only if the left side binds "k_1" or "k" for it to begin with.
@@ -10,27 +9,25 @@ only if the left side binds "k_1" or "k" for it to begin with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
-from tests.strategies import (
-    And as AllOf,
-)
-from tests.strategies import (
+from tests.oracle.steps import (
+    NAMESPACES,
     Block,
     Comparator,
     Condition,
-    Doc,
     Exists,
     Path,
-    Push,
     Step,
     TextEnd,
-    Unit,
-    Unsubscribe,
+    TextFunction,
+    literal,
 )
+from tests.oracle.steps import And as AllOf
 
+Unit: TypeAlias = Literal["", "ms", "omitted"]
 Function: TypeAlias = Literal[
     "string",
     "lower-case",
@@ -74,9 +71,7 @@ class Constant:
     value: str | int | float
 
     def text(self) -> str:
-        if not isinstance(self.value, str):
-            return str(self.value)
-        return f"'{self.value}'" if '"' in self.value else f'"{self.value}"'
+        return literal(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    function: Literal["contains", "starts-with"]
+    function: TextFunction
     left: Operand
     right: Operand
 
@@ -342,10 +337,24 @@ class Query:
         end = "" if self.publish is None else f" PUBLISH {self.publish}"
         inner = self.expression
         body = f"({_inner(inner)})" if isinstance(inner, Query) else inner.text()
-        return f"{select}{body}{end}"
+        prefixes = f'NAMESPACE p = "{NAMESPACES["p"]}" ' if "p:" in body and not within else ""
+        return f"{prefixes}{select}{body}{end}"
 
 
 # -- What happens to an engine -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    streams: tuple[str, ...]
+    id: str
+    timestamp: int
+    xml: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    document: Doc
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +367,11 @@ class Subscription:
 @dataclass(frozen=True, slots=True)
 class Subscribe:
     subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    name: str
 
 
 Event: TypeAlias = Push | Subscribe | Unsubscribe
@@ -379,3 +393,10 @@ class Case:
     def subscriptions(self) -> tuple[Subscription, ...]:
         """The subscriptions, in order of registration."""
         return tuple(e.subscription for e in self.events if isinstance(e, Subscribe))
+
+
+def subscribed_first(
+    subscriptions: Sequence[Subscription], documents: Sequence[Doc]
+) -> tuple[Event, ...]:
+    """Return the history in which everyone subscribes before the first document."""
+    return (*map(Subscribe, subscriptions), *map(Push, documents))

@@ -1,4 +1,4 @@
-"""The oracle itself: hand-written cases, and libxml2's XPath as an opinion on patterns."""
+"""The oracle on joins of two blocks: cases worked by hand; libxml2 as an opinion on patterns."""
 
 from __future__ import annotations
 
@@ -11,45 +11,42 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.examples import examples
-from tests.oracle import (
-    Match,
-    Node,
-    embeddings,
-    evaluate,
-    matches,
-    number,
-    read,
-    replay,
-    string_value,
-)
-from tests.strategies import (
-    NAMESPACES,
-    And,
-    Block,
+from tests.oracle.evaluation import Match, evaluate, matches, replay
+from tests.oracle.output import nodes_of
+from tests.oracle.patterns import embeddings, number
+from tests.oracle.queries import And as AllOf
+from tests.oracle.queries import (
     Case,
-    Compare,
-    Condition,
+    Comparison,
+    Constant,
     Doc,
     Event,
-    Exists,
-    Not,
-    Operand,
-    Operator,
-    Or,
-    Path,
+    FollowedBy,
+    Join,
     Push,
     Query,
-    Restriction,
-    Step,
-    StringTest,
     Subscribe,
     Subscription,
     Unsubscribe,
-    ValueJoin,
-    cases,
-    histories,
-    queries,
+    Var,
+    blocks,
+    subscribed_first,
 )
+from tests.oracle.steps import (
+    NAMESPACES,
+    And,
+    Block,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Step,
+    StringTest,
+)
+from tests.oracle.trees import Node, read, string_value
+from tests.strategies.joins import cases, histories, queries
 
 BOOK = b"""<book><publisher>Wrox</publisher>\
 <author>Danny Ayers</author><author>Andrew Watt</author>\
@@ -68,23 +65,24 @@ def _top(name: str, variable: str | None, *conditions: Condition, stream: str = 
     return Block(stream, Step("descendant", name, variable, conditions))
 
 
-def _join(left: str, right: str) -> ValueJoin:
-    return ValueJoin(Operand(left), "=", Operand(right))
+def _join(left: str, right: str) -> Comparison:
+    return Comparison("=", Var(left), Var(right))
 
 
 def _table_6_2(first: str, second: str, fields: tuple[str, str], *names: str) -> Query:
     left = _top(first, names[0], _child(fields[0], names[1]), _child(fields[1], names[2]))
     right = _top(second, names[3], _child(fields[0], names[4]), _child(fields[1], names[5]))
-    atoms = (_join(names[1], names[4]), _join(names[2], names[5]))
-    return Query(left, right, "FOLLOWED BY", 10, atoms)
+    predicate = AllOf((_join(names[1], names[4]), _join(names[2], names[5])))
+    return Query(FollowedBy(left, right, predicate, 10))
 
 
 Q1 = _table_6_2("book", "blog", ("author", "title"), "x1", "x2", "x3", "x4", "x5", "x6")
 Q2 = _table_6_2("book", "blog", ("author", "category"), "x1", "x2", "x7", "x4", "x5", "x8")
 Q3 = _table_6_2("blog", "blog", ("author", "title"), "x4", "x5", "x6", "x4'", "x5'", "x6'")
 
-ITEM = Query(_top("k", "x"), _top("k", "y"), "JOIN", None, (_join("x", "y"),))
-SEQUENCE = replace(ITEM, operator="FOLLOWED BY")
+X, Y = _top("k", "x"), _top("k", "y")
+SAME = _join("x", "y")
+ITEM, SEQUENCE = Query(Join(X, Y, SAME)), Query(FollowedBy(X, Y, SAME))
 
 
 def _doc(
@@ -99,6 +97,15 @@ def _pairs(query: Query, *documents: Doc, **lateness: int) -> set[tuple[str, ...
 
 def _history(*events: Event) -> set[Match]:
     return set(matches(events, {}))
+
+
+def _sequences(query: Query, *documents: Doc) -> dict[str, tuple[int, ...]]:
+    """Return the nodes of every variable in the only match of a query."""
+    events = subscribed_first([Subscription("Q", query)], documents)
+    (rows,) = replay(events, {}).values()
+    return {
+        name: tuple(n.number for n in found) for name, found in nodes_of(query, rows)[1].items()
+    }
 
 
 def _meets(xml: str, condition: Condition) -> bool:
@@ -127,14 +134,12 @@ def test_table_6_2_fires_q1_and_q2() -> None:
 
 
 def test_other_variables_are_sequences() -> None:
-    query = replace(Q1, atoms=Q1.atoms[1:])
-    events = (
-        Subscribe(Subscription("Q", query)),
-        Push(_doc("d1", 1, BOOK.decode())),
-        Push(_doc("d2", 2, BLOG.decode())),
-    )
-    (sequences,) = replay(events, {}).values()
-    assert sequences == {"x1": (0,), "x2": (2, 3), "x3": (4,), "x4": (0,), "x5": (2,), "x6": (3,)}
+    assert isinstance(Q1.expression, FollowedBy)
+    query = Query(replace(Q1.expression, predicate=_join("x3", "x6")))
+    assert _sequences(query, _doc("d1", 1, BOOK.decode()), _doc("d2", 2, BLOG.decode())) == {
+        **{"x1": (0,), "x2": (2, 3), "x3": (4,)},
+        **{"x4": (0,), "x5": (2,), "x6": (3,)},
+    }
 
 
 # -- Time, order, streams --------------------------------------------------------------------
@@ -143,24 +148,24 @@ def test_other_variables_are_sequences() -> None:
 @pytest.mark.parametrize(
     ("operator", "window", "first", "second", "expected"),
     [
-        ("JOIN", 3, 0, 3, {("d1", "d2"), ("d2", "d1")}),
-        ("JOIN", 3, 0, 4, set()),
-        ("JOIN", 0, 5, 5, {("d1", "d2"), ("d2", "d1")}),
-        ("JOIN", 0, 5, 6, set()),
-        ("FOLLOWED BY", 3, 0, 3, {("d1", "d2")}),
-        ("FOLLOWED BY", 3, 0, 4, set()),
-        ("FOLLOWED BY", 3, 5, 5, set()),
-        ("FOLLOWED BY", None, 0, 10**15, {("d1", "d2")}),
+        (Join, 3, 0, 3, {("d1", "d2"), ("d2", "d1")}),
+        (Join, 3, 0, 4, set()),
+        (Join, 0, 5, 5, {("d1", "d2"), ("d2", "d1")}),
+        (Join, 0, 5, 6, set()),
+        (FollowedBy, 3, 0, 3, {("d1", "d2")}),
+        (FollowedBy, 3, 0, 4, set()),
+        (FollowedBy, 3, 5, 5, set()),
+        (FollowedBy, None, 0, 10**15, {("d1", "d2")}),
     ],
 )
 def test_windows(
-    operator: Operator,
+    operator: type[Join] | type[FollowedBy],
     window: int | None,
     first: int,
     second: int,
     expected: set[tuple[str, str]],
 ) -> None:
-    query = replace(ITEM, operator=operator, window=window)
+    query = Query(operator(X, Y, SAME, window))
     assert _pairs(query, _doc("d1", first), _doc("d2", second)) == expected
 
 
@@ -172,13 +177,13 @@ def test_late_arrival_may_be_the_earlier_side() -> None:
 def test_kept_until_clock_passes_time_window_and_lateness(
     lateness: int, expected: set[tuple[str, str]]
 ) -> None:
-    query = replace(SEQUENCE, window=3, left=_top("k", "x", stream="S"))
+    query = Query(FollowedBy(X, Y, SAME, 3))
     other = _doc("d2", 9, "<z/>", ("R",))
     assert _pairs(query, _doc("d1", 4), other, _doc("d3", 6), S=lateness) == expected
 
 
 def test_larger_lateness_of_the_two_streams_counts() -> None:
-    query = replace(SEQUENCE, window=3, right=_top("k", "y", stream="R"))
+    query = Query(FollowedBy(X, _top("k", "y", stream="R"), SAME, 3))
     arrived = (_doc("d1", 4), _doc("d2", 9, "<z/>"), _doc("d3", 6, streams=("R",)))
     assert _pairs(query, *arrived, S=0, R=2) == {("d1", "d3")}
     assert _pairs(query, *arrived, S=2, R=0) == {("d1", "d3")}
@@ -186,7 +191,7 @@ def test_larger_lateness_of_the_two_streams_counts() -> None:
 
 
 def test_document_in_two_streams_never_pairs_with_itself() -> None:
-    query = replace(ITEM, right=_top("k", "y", stream="R"))
+    query = Query(Join(X, _top("k", "y", stream="R"), SAME))
     both = _doc("d1", 0, streams=("S", "R"))
     assert _pairs(query, both) == set()
     assert _pairs(query, both, _doc("d2", 0, streams=("S", "R"))) == {("d1", "d2"), ("d2", "d1")}
@@ -228,8 +233,7 @@ def test_versions(updates: bool, expected: set[tuple[str, str]]) -> None:
 
 def test_one_block_matches_once_for_each_document() -> None:
     query = Query(Block("S", Step("descendant", "k", "x")))
-    events = (Subscribe(Subscription("Q", query)), Push(_doc("d1", 0, "<k><k/><k/></k>")))
-    assert replay(events, {}) == {("Q", ("d1",), ()): {"x": (0, 1, 2)}}
+    assert _sequences(query, _doc("d1", 0, "<k><k/><k/></k>")) == {"x": (0, 1, 2)}
 
 
 # -- Nodes and values ------------------------------------------------------------------------
@@ -291,7 +295,7 @@ def test_conditions(condition: Condition, expected: bool) -> None:
 def test_equal_patterns_bind_different_nodes() -> None:
     left = _top("book", None, _child("author", "p"), _child("author", "q"))
     right = _top("pair", None, _child("c", "c"), _child("d", "d"))
-    query = Query(left, right, "JOIN", None, (_join("p", "c"), _join("q", "d")))
+    query = Query(Join(left, right, AllOf((_join("p", "c"), _join("q", "d")))))
     one = _doc("d1", 1, "<book><author>u</author><author>v</author></book>")
     other = _doc("d2", 1, "<pair><c>u</c><d>v</d></pair>")
     (match,) = evaluate([Subscription("Q", query)], [one, other])
@@ -301,7 +305,7 @@ def test_equal_patterns_bind_different_nodes() -> None:
 def test_contracted_steps_must_hold_for_the_same_node() -> None:
     inner = Exists(Step("descendant", "c", "x2"))
     left = _top("a", "x1", Exists(Step("descendant", "b", None, (inner,))))
-    query = Query(left, _top("k", "y"), "JOIN", None, (_join("x1", "y"), _join("x2", "y")))
+    query = Query(Join(left, Y, AllOf((_join("x1", "y"), _join("x2", "y")))))
     documents = [_doc("d1", 1, "<a><b><a><c>u</c></a></b></a>"), _doc("d2", 1)]
     (match,) = evaluate([Subscription("Q", query)], documents)
     assert match[2] == (("x1", "d1", 0), ("x2", "d1", 3), ("y", "d2", 0))
@@ -309,15 +313,15 @@ def test_contracted_steps_must_hold_for_the_same_node() -> None:
 
 def test_paths_in_the_predicate_leave_the_variable_in_the_tuple() -> None:
     author = Step("child", "author")
-    atoms = (ValueJoin(Operand("x", author), "=", Operand("y", author)),)
-    query = Query(_top("book", "x"), _top("blog", "y"), "FOLLOWED BY", 5, atoms)
+    same = Comparison("=", Var("x", author), Var("y", author))
+    query = Query(FollowedBy(_top("book", "x"), _top("blog", "y"), same, 5))
     documents = [_doc("d1", 1, BOOK.decode()), _doc("d2", 2, BLOG.decode())]
     found = evaluate([Subscription("Q", query)], documents)
     assert list(found) == [("Q", ("d1", "d2"), (("x", "d1", 0), ("y", "d2", 0)))]
 
 
 def test_restriction_in_the_predicate() -> None:
-    query = replace(ITEM, atoms=(*ITEM.atoms, Restriction("x", Compare(Path(), "=", "u"))))
+    query = Query(Join(X, Y, AllOf((SAME, Comparison("=", Var("x"), Constant("u"))))))
     documents = [_doc("d1", 1), _doc("d2", 1), _doc("d3", 1, "<k>v</k>"), _doc("d4", 1, "<k>v</k>")]
     assert _pairs(query, *documents) == {("d1", "d2"), ("d2", "d1")}
 
@@ -355,11 +359,10 @@ def _libxml2(xml: bytes, expression: str) -> list[int]:
 @given(case=cases(), data=st.data())
 def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -> None:
     query = data.draw(queries(case.documents))
-    for block in (query.left, query.right):
-        if block is not None:
-            for doc in case.documents:
-                found = {last.number for last, _ in embeddings(read(doc.xml), block.step)}
-                assert sorted(found) == _libxml2(doc.xml, _xpath(block))
+    for block in blocks(query):
+        for doc in case.documents:
+            found = {last.number for last, _ in embeddings(read(doc.xml), block.step)}
+            assert sorted(found) == _libxml2(doc.xml, _xpath(block))
 
 
 # -- The cases that the engine is tried with -------------------------------------------------

@@ -1,6 +1,6 @@
-"""The second opinion on the whole XSCL: the matches of a history by brute force.
+"""The matches of a history, by brute force.
 
-Composites are in tests/whole/rows.py, formulas in formulas.py, output documents in output.py.
+Composites are in composites.py, formulas in formulas.py, output documents in output.py.
 Nothing is indexed, forgotten or shared, and the trees of queries.py are read, never a text.
 
 A match is a distinct tuple (subscription, documents by component, nodes of the variables that occur
@@ -17,14 +17,15 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import assert_never
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
-from tests.oracle import Match, arrivals, read
-from tests.strategies import Block, Push, Unsubscribe
-from tests.whole.output import document_of
-from tests.whole.queries import (
+from tests.oracle.composites import Arrived, Composite, World, composites
+from tests.oracle.output import document_of
+from tests.oracle.queries import (
     Constant,
     Decorated,
+    Doc,
     Event,
     Expression,
     Fold,
@@ -33,17 +34,24 @@ from tests.whole.queries import (
     Join,
     Next,
     Operand,
+    Push,
     Query,
     Subscribe,
     Subscription,
+    Unsubscribe,
     Var,
     blocks,
     bound,
     leaves,
+    subscribed_first,
 )
-from tests.whole.rows import Arrived, Composite, World, composites
+from tests.oracle.steps import Block
+from tests.oracle.trees import Node, read
 
 RANKS = 64  # from one arrival to the next: one for each level of publishing
+
+Match: TypeAlias = tuple[str, tuple[str, ...], tuple[tuple[str, str, int], ...]]
+"""The name of the subscription, the ids of the documents, and (variable, document, node)."""
 
 # -- Matches -------------------------------------------------------------------------------
 
@@ -148,7 +156,36 @@ def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Matc
 # -- Histories -----------------------------------------------------------------------------
 
 
-def _registrations(events: Sequence[Event]) -> Iterator[tuple[Subscription, int, float]]:
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A document that arrived: its place, M(n), the id that it got, its version."""
+
+    place: int
+    clock: int
+    id: str
+    version: int
+    document: Doc
+    tree: Node
+
+
+def arrivals(events: Sequence[Event]) -> list[Arrival]:
+    """Return the rows of the documents that count: a repetition is none, a change is a version."""
+    rows = list[Arrival]()
+    for place, event in enumerate(events):
+        if not isinstance(event, Push):
+            continue
+        doc = event.document
+        earlier = [row for row in rows if row.document.id == doc.id]
+        if any(row.document.xml == doc.xml for row in earlier):
+            continue
+        clock = max((row.document.timestamp for row in rows), default=doc.timestamp)
+        version = len(earlier) + 1
+        name = doc.id if version == 1 else f"{doc.id}@{version}"
+        rows.append(Arrival(place, clock, name, version, doc, read(doc.xml)))
+    return rows
+
+
+def registrations(events: Sequence[Event]) -> Iterator[tuple[Subscription, int, float]]:
     """Return every registration with its place and that of its end; publishers come first."""
     found = list[tuple[Subscription, int, float]]()
     for place, event in enumerate(events):
@@ -203,6 +240,15 @@ def matches(events: Sequence[Event], lateness: Mapping[str, int]) -> Counter[Mat
     return Counter(replay(events, lateness).keys())
 
 
+def evaluate(
+    subscriptions: Sequence[Subscription],
+    documents: Sequence[Doc],
+    lateness: Mapping[str, int] | None = None,
+) -> Counter[Match]:
+    """Return the matches of subscriptions that were there before the first document."""
+    return matches(subscribed_first(subscriptions, documents), lateness or {})
+
+
 def _run(
     events: Sequence[Event], lateness: Mapping[str, int]
 ) -> tuple[dict[Match, list[Composite]], list[Arrived]]:
@@ -210,7 +256,7 @@ def _run(
     clocks = [(document.first, document.timestamp) for document in documents]
     late = dict(lateness)
     found = dict[Match, list[Composite]]()
-    for subscription, start, end in _registrations(events):
+    for subscription, start, end in registrations(events):
         query = subscription.query
         seen = [
             document
@@ -230,7 +276,7 @@ def _run(
 
 
 def _pushed(events: Sequence[Event]) -> list[Arrived]:
-    rows = arrivals([e if isinstance(e, Push) else Unsubscribe("") for e in events])
+    rows = arrivals(events)
     return [
         Arrived(
             row.id,

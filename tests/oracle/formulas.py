@@ -15,9 +15,8 @@ from itertools import product
 from operator import add, eq, ge, gt, le, lt, mul, ne, sub
 from typing import Any, TypeAlias, assert_never
 
-from tests.oracle import Node, number, values
-from tests.strategies import Path
-from tests.whole.queries import (
+from tests.oracle.patterns import number, values
+from tests.oracle.queries import (
     And,
     Arithmetic,
     Call,
@@ -33,6 +32,8 @@ from tests.whole.queries import (
     TextTest,
     Var,
 )
+from tests.oracle.steps import Path
+from tests.oracle.trees import Node
 
 Value: TypeAlias = "str | float | None"
 Scope: TypeAlias = "Mapping[str, Node | float]"

@@ -1,7 +1,4 @@
-"""Random documents, queries and histories, and the description of a query that they are made of.
-
-A query is described once, as a tree of frozen values, and read twice: the engine gets its
-text (`Query.text`), the oracle gets the tree.  So the two share no parser and no normal form.
+"""Joins of two blocks with rich patterns, over documents with namespaces and attributes.
 
 Patterns are drawn *from a document of the same case*: an element is picked, then nodes below
 it, and names and axes are generalised (`a` to `*`, `/` to `//`).  Every pattern therefore
@@ -20,255 +17,48 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import strategies as st
 from lxml import etree
 
-Axis: TypeAlias = Literal["child", "descendant", "attribute", "descendant-attribute"]
-Comparator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
-Function: TypeAlias = Literal["contains", "starts-with"]
-TextEnd: TypeAlias = Literal["", "/text()", "//text()"]
+from tests.oracle.queries import (
+    And as AllOf,
+)
+from tests.oracle.queries import (
+    Case,
+    Comparison,
+    Constant,
+    Doc,
+    Event,
+    FollowedBy,
+    Formula,
+    Join,
+    Push,
+    Query,
+    Subscribe,
+    Subscription,
+    TextTest,
+    Unit,
+    Unsubscribe,
+    Var,
+    subscribed_first,
+)
+from tests.oracle.steps import (
+    NAMESPACES,
+    And,
+    Axis,
+    Block,
+    Comparator,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Step,
+    StringTest,
+    TextEnd,
+    TextFunction,
+)
+
 Operator: TypeAlias = Literal["JOIN", "FOLLOWED BY"]
-Unit: TypeAlias = Literal["", "ms", "omitted"]
 Draw: TypeAlias = st.DrawFn
-
-NAMESPACES = {"p": "urn:one", "dc": "http://purl.org/dc/elements/1.1/"}
-SIGNS: dict[Axis, str] = {
-    "child": "/",
-    "descendant": "//",
-    "attribute": "/@",
-    "descendant-attribute": "//@",
-}
-
-# -- The description of a query ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A pattern node and, in `then`, the rest of its path; `name` is a, p:a, *:a, p:* or *."""
-
-    axis: Axis
-    name: str
-    variable: str | None = None
-    conditions: tuple[Condition, ...] = ()
-    then: Step | None = None
-
-    def text(self) -> str:
-        """Return the path as XSCL, with the sign of its first axis."""
-        bound = "" if self.variable is None else f"->{self.variable}"
-        brackets = "".join(f"[{condition.text()}]" for condition in self.conditions)
-        rest = "" if self.then is None else self.then.text()
-        return f"{SIGNS[self.axis]}{self.name}{bound}{brackets}{rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """The nodes of a path without variables (none: the node itself), or their text() nodes."""
-
-    step: Step | None = None
-    texts: TextEnd = ""
-
-    def text(self, origin: str = ".") -> str:
-        return origin + ("" if self.step is None else self.step.text()) + self.texts
-
-
-@dataclass(frozen=True, slots=True)
-class Exists:
-    """At least one node on the path; the only condition that may bind variables."""
-
-    step: Step
-
-    def text(self) -> str:
-        return "." + self.step.text()
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """A node of the path compares with a constant; an order needs a number, as in XPath 1.0."""
-
-    path: Path
-    operator: Comparator
-    value: str | int | float
-    flipped: bool = False
-
-    def text(self, origin: str = ".") -> str:
-        """Return the comparison as XSCL, with the constant on the left when flipped."""
-        path, constant = self.path.text(origin), _literal(self.value)
-        if not self.flipped:
-            return f"{path} {self.operator} {constant}"
-        return f"{constant} {self.operator.translate(str.maketrans('<>', '><'))} {path}"
-
-
-@dataclass(frozen=True, slots=True)
-class StringTest:
-    """A string function of the first node's string value and a constant."""
-
-    function: Function
-    path: Path
-    value: str
-
-    def text(self, origin: str = ".") -> str:
-        return f"{self.function}({self.path.text(origin)}, {_literal(self.value)})"
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    parts: tuple[Condition, ...]
-
-    def text(self) -> str:
-        return "(" + " and ".join(part.text() for part in self.parts) + ")"
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    parts: tuple[Condition, ...]
-
-    def text(self) -> str:
-        return "(" + " or ".join(part.text() for part in self.parts) + ")"
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    part: Condition
-
-    def text(self) -> str:
-        return f"not({self.part.text()})"
-
-
-Condition: TypeAlias = Exists | Compare | StringTest | And | Or | Not
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    stream: str
-    step: Step
-
-    def text(self) -> str:
-        return self.stream + self.step.text()
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A variable, or the nodes of a path that starts at one (`x1/author`)."""
-
-    variable: str
-    step: Step | None = None
-
-    def text(self) -> str:
-        return self.variable + ("" if self.step is None else self.step.text())
-
-
-@dataclass(frozen=True, slots=True)
-class ValueJoin:
-    """A comparison of the two sides; `flipped` only writes the right side first."""
-
-    left: Operand
-    operator: Literal["=", "!="]
-    right: Operand
-    flipped: bool = False
-
-    def text(self) -> str:
-        sides = [self.left.text(), self.right.text()]
-        return f" {self.operator} ".join(reversed(sides) if self.flipped else sides)
-
-
-@dataclass(frozen=True, slots=True)
-class Restriction:
-    """A comparison of one variable with a constant, written in the join predicate."""
-
-    variable: str
-    condition: Compare | StringTest
-
-    def text(self) -> str:
-        return self.condition.text(self.variable)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One block, or two with an operator, a window in ticks (None: INF) and a conjunction."""
-
-    left: Block
-    right: Block | None = None
-    operator: Operator = "JOIN"
-    window: int | None = None
-    atoms: tuple[ValueJoin | Restriction, ...] = ()
-    unit: Unit = ""
-
-    def text(self) -> str:
-        """Return the query as XSCL."""
-        body = self.left.text()
-        if self.right is not None:
-            predicate = " AND ".join(atom.text() for atom in self.atoms)
-            braces = f"{{{predicate}{self._window()}}}"
-            body = f"{body} {self.operator}{braces} {self.right.text()}"
-        return f'NAMESPACE p = "{NAMESPACES["p"]}" {body}' if "p:" in body else body
-
-    def _window(self) -> str:
-        if self.window is None:
-            return "" if self.unit == "omitted" else ", INF"
-        return f", {self.window // 1000} ms" if self.unit == "ms" else f", {self.window}"
-
-
-def _literal(value: str | int | float) -> str:
-    if not isinstance(value, str):
-        return str(value)
-    return f"'{value}'" if '"' in value else f'"{value}"'
-
-
-# -- What happens to an engine -------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Doc:
-    streams: tuple[str, ...]
-    id: str
-    timestamp: int
-    xml: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    name: str
-    query: Query
-    updates: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    document: Doc
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    subscription: Subscription
-
-
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
-    name: str
-
-
-Event: TypeAlias = Push | Subscribe | Unsubscribe
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A history of an engine, and the lateness of its streams in ticks."""
-
-    events: tuple[Event, ...]
-    lateness: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def documents(self) -> tuple[Doc, ...]:
-        """The documents, in order of arrival."""
-        return tuple(event.document for event in self.events if isinstance(event, Push))
-
-    @property
-    def subscriptions(self) -> tuple[Subscription, ...]:
-        """The subscriptions, in order of registration."""
-        return tuple(e.subscription for e in self.events if isinstance(e, Subscribe))
-
-
-def plain(subscriptions: Sequence[Subscription], documents: Sequence[Doc]) -> tuple[Event, ...]:
-    """Return the history in which everyone subscribes before the first document."""
-    return (*map(Subscribe, subscriptions), *map(Push, documents))
-
 
 # -- Documents -----------------------------------------------------------------------------
 
@@ -419,7 +209,7 @@ _ORDERS: tuple[tuple[Comparator, float], ...] = (
     ("<", 1),
     (">", -1),
 )
-_FUNCTIONS: tuple[tuple[Function, int], ...] = (
+_FUNCTIONS: tuple[tuple[TextFunction, int], ...] = (
     ("contains", 0),
     ("contains", 1),
     ("starts-with", 0),
@@ -555,39 +345,40 @@ def _block(draw: Draw, document: Doc, style: str, wanted: Iterable[str]) -> tupl
 _OPERATORS: tuple[Operator, ...] = ("JOIN", "FOLLOWED BY", "FOLLOWED BY")
 
 
-def _operands(draw: Draw, bound: Bound) -> list[tuple[Operand, str]]:
+def _operands(draw: Draw, bound: Bound) -> list[tuple[Var, str]]:
     """Return what a predicate may compare: the variables, and a few paths on them."""
-    operands = [(Operand(variable), _value(target)) for variable, target in bound]
+    operands = [(Var(variable), _value(target)) for variable, target in bound]
     for variable, (element, key) in bound[:2]:
         targets = _below(element) if key is None else []
         if targets and draw(st.sampled_from((True, False, False))):
             target = draw(st.sampled_from(targets))
             step = _path(draw, element, target, lambda last: last)
-            operands.append((Operand(variable, step), _value(target)))
+            operands.append((Var(variable, step), _value(target)))
     return operands
 
 
-def _atoms(draw: Draw, left: Bound, right: Bound) -> tuple[ValueJoin | Restriction, ...]:
+def _predicate(draw: Draw, left: Bound, right: Bound) -> Formula:
     """Return a conjunction with at least one equality, if possible one that holds."""
     pairs = [(a, b) for a in _operands(draw, left) for b in _operands(draw, right)]
     equal = [(a[0], b[0]) for a, b in pairs if a[1] == b[1]]
     unequal = [(a[0], b[0]) for a, b in pairs if a[1] != b[1]]
     any_pair = [(a[0], b[0]) for a, b in pairs]
     flipped = draw(st.booleans())
-    atoms = list[ValueJoin | Restriction]()
+    atoms = list[Formula]()
     for _ in range(draw(st.sampled_from((1, 1, 2, 2, 3)))):
         a, b = draw(st.sampled_from(equal or any_pair))
-        atoms.append(ValueJoin(a, "=", b, flipped))
+        atoms.append(Comparison("=", b, a) if flipped else Comparison("=", a, b))
     extra = draw(st.sampled_from(("", "", "", "", "unequal", "restriction")))
     if extra == "unequal" and unequal:
         a, b = draw(st.sampled_from(unequal))
-        atoms.append(ValueJoin(a, "!=", b))
+        atoms.append(Comparison("!=", a, b))
     elif extra == "restriction":
         variable, target = draw(st.sampled_from(left + right))
         value, whole = _value(target), draw(st.booleans())
-        starts = StringTest("starts-with", Path(), value[:1])
-        atoms.append(Restriction(variable, Compare(Path(), "=", value) if whole else starts))
-    return tuple(dict.fromkeys(draw(st.permutations(atoms))))
+        starts = TextTest("starts-with", Var(variable), Constant(value[:1]))
+        atoms.append(Comparison("=", Var(variable), Constant(value)) if whole else starts)
+    distinct = tuple(dict.fromkeys(draw(st.permutations(atoms))))
+    return distinct[0] if len(distinct) == 1 else AllOf(distinct)
 
 
 def _window(draw: Draw, first: Doc, second: Doc, lowest: int, scale: int) -> int | None:
@@ -617,7 +408,8 @@ def queries(draw: Draw, arrived: Sequence[Doc], scale: int = 1) -> Query:
     unit: Unit = "ms" if scale == 1000 else ""
     if window is None and draw(st.booleans()):
         unit = "omitted"
-    return Query(left, right, operator, window, _atoms(draw, variables, others), unit)
+    made = Join if operator == "JOIN" else FollowedBy
+    return Query(made(left, right, _predicate(draw, variables, others), window, unit=unit))
 
 
 @st.composite
@@ -625,9 +417,10 @@ def subscriptions(draw: Draw, arrived: Sequence[Doc], scale: int) -> tuple[Subsc
     """Return a strategy of subscriptions, some of which differ in the window only."""
     made = list(draw(st.lists(queries(arrived, scale), min_size=1, max_size=3)))
     base = made[0]
-    if base.right is not None and draw(st.booleans()):
+    if isinstance(base.expression, Join | FollowedBy) and draw(st.booleans()):
         window = _window(draw, arrived[0], arrived[-1], scale, scale)
-        made.append(replace(base, window=window, unit="ms" if scale == 1000 else ""))
+        unit: Unit = "ms" if scale == 1000 else ""
+        made.append(Query(replace(base.expression, window=window, unit=unit)))
     return tuple(Subscription(f"Q{n}", query) for n, query in enumerate(made, start=1))
 
 
@@ -641,7 +434,7 @@ def cases(draw: Draw) -> Case:
     arrived = draw(documents(scale=scale))
     late = draw(st.sampled_from((0, 0, 0, 2))) * scale
     lateness = {"S": late, "R": draw(st.sampled_from((late, late, 3 * scale)))}
-    return Case(plain(draw(subscriptions(arrived, scale)), arrived), lateness)
+    return Case(subscribed_first(draw(subscriptions(arrived, scale)), arrived), lateness)
 
 
 @st.composite
@@ -655,7 +448,9 @@ def shuffles(draw: Draw) -> tuple[Case, Case]:
         lateness = max(lateness, seen - doc.timestamp)
         seen = max(seen, doc.timestamp)
     late = {"S": lateness, "R": lateness}
-    return Case(plain(subscribed, arrived), late), Case(plain(subscribed, shuffled), late)
+    return Case(subscribed_first(subscribed, arrived), late), Case(
+        subscribed_first(subscribed, shuffled), late
+    )
 
 
 def _again(draw: Draw, arrived: tuple[Doc, ...]) -> tuple[Doc, ...]:

@@ -2,7 +2,7 @@
 
 The blocks of a query, numbered from left to right, are its components.  An expression is the list
 of its composites: some documents, the nodes of variables in them, and an interval.  Operators try
-all pairs; nothing is indexed, forgotten or shared, and the trees of tests/whole/queries.py are
+all pairs; nothing is indexed, forgotten or shared, and the trees of tests/oracle/queries.py are
 read, never a text.
 
 ==========================  =======================================================================
@@ -36,10 +36,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import assert_never
 
-from tests.oracle import Node, embeddings
-from tests.strategies import Block
-from tests.whole.formulas import Scope, choices, holds, number_of
-from tests.whole.queries import (
+from tests.oracle.formulas import Scope, choices, holds, number_of
+from tests.oracle.patterns import embeddings
+from tests.oracle.queries import (
     Expression,
     Fold,
     FollowedBy,
@@ -49,6 +48,8 @@ from tests.whole.queries import (
     Query,
     blocks,
 )
+from tests.oracle.steps import Block
+from tests.oracle.trees import Node
 
 FLUSH = 1 << 62  # the moment at the end of input
 
@@ -152,8 +153,8 @@ def _combined(
             return [
                 _pair(a, b)
                 for a, b in product(left, right)
-                if _in_time(expression, a, b)
-                and _kept(a, b, expression.window, late)
+                if in_time(expression, a, b)
+                and kept(a, b, expression.window, late)
                 and _meet(a, b, expression.predicate)
             ]
         case FollowedBy():
@@ -200,14 +201,14 @@ def _pair(a: Composite, b: Composite) -> Composite:
     )
 
 
-def _in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
+def in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
     distance = b.t1 - a.t1
     if isinstance(operator, FollowedBy) and a.t1 >= b.t0:
         return False
     return operator.window is None or abs(distance) <= operator.window
 
 
-def _kept(a: Composite, b: Composite, window: int | None, late: int) -> bool:
+def kept(a: Composite, b: Composite, window: int | None, late: int) -> bool:
     """Return whether the earlier arrival of two is still kept when the newcomer comes."""
     if window is None:
         return True
@@ -251,7 +252,7 @@ def _answered(
     made = list[Composite]()
     for a in left:
         answers = [
-            b for b in right if _in_time(expression, a, b) and _meet(a, b, expression.predicate)
+            b for b in right if in_time(expression, a, b) and _meet(a, b, expression.predicate)
         ]
         if not answers:
             made.append(replace(a, t1=a.t1 + expression.window))

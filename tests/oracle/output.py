@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import TypeVar, assert_never
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
-from tests.oracle import Node, Text, embeddings, string_value
-from tests.whole.queries import Copy, Element, Query, blocks, bound
-from tests.whole.rows import Composite
+from tests.oracle.composites import Composite
+from tests.oracle.patterns import embeddings
+from tests.oracle.queries import Copy, Element, Query, blocks, bound
+from tests.oracle.trees import Node, Text, string_value
+
+K = TypeVar("K", int, str)
 
 
-def document_of(query: Query, rows: Sequence[Composite]) -> str:
-    """Return the output document of a match, given its composites."""
+def nodes_of(
+    query: Query, rows: Sequence[Composite]
+) -> tuple[Mapping[int, list[Node]], Mapping[str, list[Node]]]:
+    """Return what the main path of each component selects, and the nodes of each variable."""
     mains: dict[int, dict[int, Node]] = defaultdict(dict)
     found: dict[str, dict[int, Node]] = defaultdict(dict)
     parts = blocks(query.expression)
@@ -28,12 +33,20 @@ def document_of(query: Query, rows: Sequence[Composite]) -> str:
                     mains[component][last.number] = last
                     for name, node in binding.items():
                         found[name][node.number] = node
+    return _in_order(mains), _in_order(found)
+
+
+def _in_order(found: Mapping[K, Mapping[int, Node]]) -> dict[K, list[Node]]:
+    return {key: [nodes[number] for number in sorted(nodes)] for key, nodes in found.items()}
+
+
+def document_of(query: Query, rows: Sequence[Composite]) -> str:
+    """Return the output document of a match, given its composites."""
+    mains, found = nodes_of(query, rows)
     if query.select is None:
-        nodes = [
-            mains[component][n] for component in sorted(mains) for n in sorted(mains[component])
-        ]
+        nodes = [node for component in sorted(mains) for node in mains[component]]
         return f"<result>{''.join(map(_copied, nodes))}</result>"
-    return _constructed(query.select, {n: [of[k] for k in sorted(of)] for n, of in found.items()})
+    return _constructed(query.select, found)
 
 
 def _constructed(element: Element, found: Mapping[str, list[Node]]) -> str:

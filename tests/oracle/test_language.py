@@ -13,17 +13,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests import oracle
-from tests import strategies as first
-from tests.examples import examples
-from tests.oracle import Match, Node, read
-from tests.strategies import Block, Doc, Exists, Push, Step, Unsubscribe
-from tests.whole import formulas, rows
-from tests.whole import oracle as whole
-from tests.whole.formulas import Value, choices, holds
-from tests.whole.oracle import identity, matches, renamed, replay
-from tests.whole.output import document_of
-from tests.whole.queries import (
+from tests.oracle import composites as rows
+from tests.oracle import evaluation, formulas
+from tests.oracle.composites import Composite
+from tests.oracle.evaluation import Match, identity, matches, renamed, replay
+from tests.oracle.formulas import Value, choices, holds
+from tests.oracle.output import document_of
+from tests.oracle.patterns import values
+from tests.oracle.queries import (
     And,
     Arithmetic,
     Call,
@@ -32,6 +29,7 @@ from tests.whole.queries import (
     Constant,
     Copy,
     Decorated,
+    Doc,
     Element,
     Event,
     Expression,
@@ -43,15 +41,18 @@ from tests.whole.queries import (
     Not,
     Operand,
     Or,
+    Push,
     Query,
     Subscribe,
     Subscription,
     TextTest,
+    Unsubscribe,
     Var,
     blocks,
 )
-from tests.whole.rows import Composite
-from tests.whole.strategies import chains, functions, mixes, ordered, published, residuals
+from tests.oracle.steps import Block, Exists, Step
+from tests.oracle.trees import Node, read
+from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.language.normalform import normalise
 from xscl.language.parser import parse
 
@@ -482,52 +483,6 @@ def test_a_reader_sees_what_is_made_of_later_documents_only() -> None:
     }
 
 
-# -- The oracle of joins of two blocks -----------------------------------------------------
-
-
-def _operand(operand: first.Operand) -> Operand:
-    return Var(operand.variable, operand.step)
-
-
-def _restricted(variable: str, condition: first.Compare | first.StringTest) -> Formula:
-    operand = Var(variable, condition.path.step, condition.path.texts)
-    if isinstance(condition, first.StringTest):
-        return TextTest(condition.function, operand, Constant(condition.value))
-    return Comparison(condition.operator, operand, Constant(condition.value))
-
-
-def _translated(query: first.Query) -> Query:
-    if query.right is None:
-        return Query(query.left)
-    predicate = And(
-        tuple(
-            Comparison(atom.operator, _operand(atom.left), _operand(atom.right))
-            if isinstance(atom, first.ValueJoin)
-            else _restricted(atom.variable, atom.condition)
-            for atom in query.atoms
-        )
-    )
-    if query.operator == "JOIN":
-        return Query(Join(query.left, query.right, predicate, query.window))
-    return Query(FollowedBy(query.left, query.right, predicate, query.window))
-
-
-@examples(20)
-@given(case=first.histories() | first.cases())
-def test_joins_of_two_blocks_are_what_their_own_oracle_says(case: first.Case) -> None:
-    events = [
-        Subscribe(
-            Subscription(
-                e.subscription.name, _translated(e.subscription.query), e.subscription.updates
-            )
-        )
-        if isinstance(e, first.Subscribe)
-        else e
-        for e in case.events
-    ]
-    assert matches(events, case.lateness) == oracle.matches(case.events, case.lateness)
-
-
 # -- The cases that the engine is tried with -------------------------------------------------
 
 STRATEGIES = {
@@ -633,15 +588,15 @@ def _as_strings(operator: str, a: Value, b: Value, numeric: bool) -> bool:
 
 
 COMPARES = formulas._compares
-VALUES, PLAIN = oracle.values, document_of
-IN_TIME, KEPT = rows._in_time, rows._kept
+VALUES, PLAIN = values, document_of
+IN_TIME, KEPT = rows.in_time, rows.kept
 ALWAYS: Callable[..., bool] = lambda *_: True  # noqa: E731
 FAULTS: dict[str, tuple[Patch, str]] = {
-    "window": ((rows, "_in_time", _shorter), "chains"),
-    "absence at exactly T": ((rows, "_in_time", _shorter), "ordered"),
-    "simultaneous": ((rows, "_in_time", _overlapping), "chains"),
-    "nothing is forgotten": ((rows, "_kept", ALWAYS), "chains"),
-    "lateness": ((rows, "_kept", _by_arrival), "residuals"),
+    "window": ((rows, "in_time", _shorter), "chains"),
+    "absence at exactly T": ((rows, "in_time", _shorter), "ordered"),
+    "simultaneous": ((rows, "in_time", _overlapping), "chains"),
+    "nothing is forgotten": ((rows, "kept", ALWAYS), "chains"),
+    "lateness": ((rows, "kept", _by_arrival), "residuals"),
     "the same document twice": ((rows, "_different", ALWAYS), "chains"),
     "nothing is late": ((rows, "_timely", lambda found, _: list(found)), "ordered"),
     "not the earliest": ((rows, "_earliest", lambda r, t: [b for b in r if t < b.t0]), "ordered"),
@@ -650,7 +605,7 @@ FAULTS: dict[str, tuple[Patch, str]] = {
     "a path as its first node": ((formulas, "values", lambda n, p: VALUES(n, p)[:1]), "chains"),
     "no predicate": ((rows, "holds", ALWAYS), "mixes"),
     "no constructor": (
-        (whole, "document_of", lambda q, r: PLAIN(Query(q.expression), r)),
+        (evaluation, "document_of", lambda q, r: PLAIN(Query(q.expression), r)),
         "published",
     ),
 }

@@ -1,4 +1,4 @@
-"""Random documents, queries of the whole XSCL, and histories.
+"""Queries of the whole XSCL with small documents, and histories.
 
 Documents are few, small and made of few values: words in mixed case and with blanks, numbers in
 several spellings.  A query is drawn *from documents of its case*, the witnesses, one for each
@@ -16,25 +16,10 @@ from typing import TypeAlias, get_args
 
 from hypothesis import strategies as st
 
-from tests.oracle import Node, string_value
-from tests.strategies import (
-    Axis,
-    Block,
-    Comparator,
-    Compare,
-    Condition,
-    Doc,
-    Draw,
-    Exists,
-    Path,
-    Push,
-    Step,
-    Unit,
-    Unsubscribe,
-)
-from tests.whole.formulas import Scope, holds
-from tests.whole.oracle import appeared
-from tests.whole.queries import (
+from tests.oracle.composites import Arrived
+from tests.oracle.evaluation import appeared
+from tests.oracle.formulas import Scope, holds
+from tests.oracle.queries import (
     And,
     Arithmetic,
     Call,
@@ -43,6 +28,7 @@ from tests.whole.queries import (
     Constant,
     Copy,
     Decorated,
+    Doc,
     Element,
     Event,
     Expression,
@@ -55,15 +41,29 @@ from tests.whole.queries import (
     Not,
     Operand,
     Or,
+    Push,
     Query,
     Sign,
     Subscribe,
     Subscription,
     TextTest,
+    Unit,
+    Unsubscribe,
     Var,
     leaves,
 )
-from tests.whole.rows import Arrived
+from tests.oracle.steps import (
+    Axis,
+    Block,
+    Comparator,
+    Compare,
+    Condition,
+    Exists,
+    Path,
+    Step,
+)
+from tests.oracle.trees import Node, string_value
+from tests.strategies.joins import Draw
 
 # -- Documents -----------------------------------------------------------------------------
 

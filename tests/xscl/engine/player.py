@@ -1,0 +1,128 @@
+"""An engine that goes through a drawn history, with documents in batches, and what it delivers.
+
+What the engine delivers is compared, as a multiset, with what `tests.oracle` finds by brute force.
+A published document is known by its match.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TypeAlias
+
+from hypothesis import strategies as st
+
+import xscl
+from tests.joining import in_database
+from tests.oracle.evaluation import Match, identity, matches, outputs
+from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
+
+CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
+Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A match with all that may be compared, read while the engine is open.
+
+    `nodes` has the numbers of the nodes of every variable.
+    """
+
+    match: Match
+    id: str
+    times: tuple[int, int]
+    nodes: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Player:
+    """An engine that goes through a history, and what it has delivered."""
+
+    def __init__(self, case: Case) -> None:
+        self.delivered: list[Delivered] = []
+        self._case = case
+        self._queries = {one.name: one.query for one in case.subscriptions}
+        self._known: dict[str, str] = {}  # published documents, by their ids in the engine
+
+    @property
+    def found(self) -> list[Match]:
+        """The matches, as the oracle names them."""
+        return [one.match for one in self.delivered]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids that the engine gave to the matches."""
+        return [one.id for one in self.delivered]
+
+    def prepare(self, engine: xscl.Engine) -> None:
+        """Set the lateness of the streams."""
+        for stream, lateness in self._case.lateness.items():
+            engine.stream(stream, lateness=lateness)
+
+    def play(self, engine: xscl.Engine, events: Sequence[Event], cuts: Sequence[bool]) -> None:
+        """Have an engine take events, with documents in batches."""
+        for number, item in enumerate(_batches(events, cuts)):
+            match item:
+                case Subscribe(Subscription(name, query, updates)):
+                    engine.subscribe(name, query.text(), updates=updates)
+                case Unsubscribe(name):
+                    engine.unsubscribe(name)
+                case list():
+                    with in_database((number + len(events)) % 2 == 0):
+                        delivered = engine.push([pushed(push.document) for push in item])
+                    self._deliver(delivered)
+
+    def flush(self, engine: xscl.Engine) -> None:
+        """End the history."""
+        self._deliver(engine.flush())
+
+    def _deliver(self, delivered: Sequence[xscl.Match]) -> None:
+        """Note matches; those that publish come first, so that their documents are known."""
+        levels = sorted(delivered, key=lambda match: match.subscription)
+        for match in levels:
+            made = self._named(match)
+            self._known[match.id] = identity(made)
+            nodes = {name: tuple(node.node for node in of) for name, of in match.bindings.items()}
+            times = (match.t0, match.t1)
+            self.delivered.append(Delivered(made, match.id, times, tuple(sorted(nodes.items()))))
+
+    def _named(self, match: xscl.Match) -> Match:
+        query = self._queries[match.subscription]
+        wanted = frozenset() if query.distinct else outputs(query.expression)
+        nodes = [
+            (name, self._known.get(node.document, node.document), node.node)
+            for name in wanted
+            for node in match.bindings[name]
+        ]
+        documents = tuple(self._known.get(one, one) for one in match.documents)
+        return match.subscription, documents, tuple(sorted(nodes))
+
+
+def _batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:
+    """Return the events with the documents in batches; a cut ends the batch."""
+    batch, ends = list[Push](), cycle(cuts)
+    for event in events:
+        if isinstance(event, Push):
+            batch.append(event)
+            if not next(ends):
+                continue
+        if batch:
+            yield batch
+            batch = []
+        if not isinstance(event, Push):
+            yield event
+    if batch:
+        yield batch
+
+
+def pushed(doc: Doc) -> xscl.Document:
+    stream = doc.streams[0] if len(doc.streams) == 1 else doc.streams
+    return xscl.Document(stream=stream, id=doc.id, timestamp=doc.timestamp, xml=doc.xml)
+
+
+def agrees(player: Player, case: Case) -> None:
+    """Fail unless the engine delivered exactly the oracle's matches, each once."""
+    expected = matches(case.events, case.lateness)
+    assert Counter(player.found) == expected
+    assert len(set(player.ids)) == len(player.ids)

@@ -1,0 +1,109 @@
+"""The engine equals the oracle of the whole language, however its input is cut or interrupted.
+
+Each history ends with a flush.  What the engine delivers is compared, as a multiset, with what
+`tests.oracle` finds by brute force.  A published document is known by its match.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import xscl
+from tests.examples import examples, usually
+from tests.oracle.evaluation import Match, matches
+from tests.oracle.queries import Case, Push
+from tests.strategies import language as drawn
+from tests.xscl.engine.player import CUTS, Player, agrees
+
+KINDS = {
+    "chains": drawn.chains(),
+    "residuals": drawn.residuals(),
+    "functions": drawn.functions(),
+    "ordered": drawn.ordered(),
+    "mixes": drawn.mixes(),
+    "published": drawn.published(),
+    "published in time": drawn.published(waiting=True),
+}
+
+
+def run(case: Case, cuts: Sequence[bool]) -> Player:
+    """Return what an engine in memory delivers."""
+    player = Player(case)
+    with xscl.Engine() as engine:
+        player.prepare(engine)
+        player.play(engine, case.events, cuts)
+        player.flush(engine)
+    return player
+
+
+def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> Player:
+    """Return what an engine in a file delivers that is closed and opened again midway."""
+    player = Player(case)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.duckdb"
+        with xscl.Engine(path) as engine:
+            player.prepare(engine)
+            player.play(engine, case.events[:pause], cuts)
+        with xscl.Engine(path) as engine:
+            player.play(engine, case.events[pause:], cuts)
+            player.flush(engine)
+    return player
+
+
+@st.composite
+def interrupted(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> tuple[Case, int]:
+    """Return a case and the number of events before a pause in its midst.
+
+    Documents that came before the pause match with some that came after it.
+    """
+    case = draw(cases)
+    found = matches(case.events, case.lateness)
+    pauses = [place for place in range(1, len(case.events)) if _spans(case, place, found)]
+    assume(pauses)
+    return case, draw(st.sampled_from(pauses))
+
+
+def _spans(case: Case, pause: int, found: Iterable[Match]) -> bool:
+    """Whether there is such a match; documents that come on both sides do not count."""
+    before, after = (
+        {event.document.id for event in events if isinstance(event, Push)}
+        for events in (case.events[:pause], case.events[pause:])
+    )
+    old, new = before - after, after - before
+    return any(old & {*documents} and new & {*documents} for _, documents, _ in found)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", KINDS)
+def test_engine_equals_oracle(kind: str) -> None:
+    """A third of the cases have matches."""
+    cases = [0, 0]
+
+    @examples(5, counted=True)
+    @given(KINDS[kind], CUTS)
+    def property_holds(case: Case, cuts: list[bool]) -> None:
+        player = run(case, cuts)
+        agrees(player, case)
+        cases[0] += 1
+        cases[1] += bool(player.found)
+
+    property_holds()
+    assert 3 * cases[1] >= cases[0], f"{cases[1]} of {cases[0]} cases had matches"
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "mixes", "published in time"))
+def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
+    @examples(3)
+    @given(interrupted(KINDS[kind]), CUTS)
+    def property_holds(drawn: tuple[Case, int], cuts: list[bool]) -> None:
+        case, pause = drawn
+        agrees(run_in_file(case, cuts, pause), case)
+
+    property_holds()
