@@ -127,7 +127,13 @@ class HttpClient(httpx.Client):
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
         """Return the error of a connection that failed, timed out or was closed."""
         match error:
-            case httpx.ConnectError() | httpx.ConnectTimeout():
+            case httpx.ConnectTimeout():
+                return Unreachable(
+                    f"there was no connection to the service at {self.address} within"
+                    f" {CONNECT:.0f} s",
+                    hint="the machine is not reachable, or the service has no free connection now",
+                )
+            case httpx.ConnectError():
                 return Unreachable(
                     f"the service at {self.address} does not answer: {error or type(error)}",
                     hint="is 'xscl serve' running there, on that port?"
