@@ -23,7 +23,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedDocuments:
     """The documents of all inputs, sorted by time and id, and the unreadable ones."""
 
     documents: tuple[Document, ...]
@@ -71,7 +71,7 @@ def named_paths(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def load(
     found: Sequence[Source], at: int | None, *, native: bool, qualified: bool = False
-) -> Loaded:
+) -> LoadedDocuments:
     """Return the documents of the inputs; report the unreadable ones.
 
     Ids that are made of paths hold among several inputs, or, `qualified`, for good.
@@ -85,7 +85,7 @@ def load(
         else:
             documents.append(each)
     documents.sort(key=lambda document: (document.timestamp, document.id))
-    return Loaded(tuple(documents), tuple(refused))
+    return LoadedDocuments(tuple(documents), tuple(refused))
 
 
 def _read(

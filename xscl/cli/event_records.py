@@ -29,7 +29,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class EventRecord:
     """A record of a file and its place; ``typed``: its texts are never parsed as numbers."""
 
     values: Mapping[str, Value]
@@ -47,7 +47,7 @@ class Unreadable:
     hint: str | None = None
 
 
-def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unreadable]:
+def read(path: str, columns: Sequence[str] = ()) -> Iterator[EventRecord | Unreadable]:
     """Yield the records of a file, or of standard input for "-".
 
     ``columns`` are those of a CSV file without a heading, in their order.
@@ -83,7 +83,7 @@ def identifier(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
-def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unreadable]:
+def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventRecord | Unreadable]:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
     number = 0
@@ -112,7 +112,7 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unre
             yield Unreadable(place, f"{len(row)} values for the {len(heading)} columns")
         else:
             values = {key: v or None for key, v in zip(heading, row, strict=True)}
-            yield Record(values, place, number)
+            yield EventRecord(values, place, number)
             number += 1
     if heading is not None and not number:
         yield Unreadable(name, "it has no event below its heading")
@@ -165,7 +165,7 @@ def _csv_fault(place: str, message: str) -> Unreadable:
 # -- JSON ----------------------------------------------------------------------------------
 
 
-def _json_lines(text: str, name: str) -> Iterator[Record | Unreadable]:
+def _json_lines(text: str, name: str) -> Iterator[EventRecord | Unreadable]:
     number = 0
     for line, one in enumerate(text.split("\n"), 1):
         if not one.strip():
@@ -178,11 +178,11 @@ def _json_lines(text: str, name: str) -> Iterator[Record | Unreadable]:
             yield Unreadable(place, f"this is no JSON: {error}", hint)
             continue
         made = _json_record(found, place, number)
-        number += isinstance(made, Record)
+        number += isinstance(made, EventRecord)
         yield made
 
 
-def _json_array(text: str, name: str) -> Iterator[Record | Unreadable]:
+def _json_array(text: str, name: str) -> Iterator[EventRecord | Unreadable]:
     """Yield the objects of arrays; after a syntax error, resume at a line that begins with `{`."""
     at, number, line, counted = 0, 0, 1, 0
     inside = False
@@ -207,7 +207,7 @@ def _json_array(text: str, name: str) -> Iterator[Record | Unreadable]:
             at = again.end() - 1
             continue
         made = _json_record(found, place, number)
-        number += isinstance(made, Record)
+        number += isinstance(made, EventRecord)
         yield made
 
 
@@ -218,7 +218,7 @@ def _skip(text: str, at: int, signs: str) -> int:
     return at
 
 
-def _json_record(found: Any, place: str, number: int) -> Record | Unreadable:
+def _json_record(found: Any, place: str, number: int) -> EventRecord | Unreadable:
     """Return an object, which the decoder leaves as pairs, as a record."""
     pairs = found if isinstance(found, tuple) else None
     if pairs is None:
@@ -231,7 +231,7 @@ def _json_record(found: Any, place: str, number: int) -> Record | Unreadable:
     if wrong:
         return Unreadable(place, f"{wrong[0]} is no single value")
     values = {key: value for key, (_, value) in zip(names, pairs, strict=True)}
-    return Record(values, place, number, typed=True)
+    return EventRecord(values, place, number, typed=True)
 
 
 def _is_nested(value: Any) -> bool:
@@ -241,7 +241,7 @@ def _is_nested(value: Any) -> bool:
 # -- XML -----------------------------------------------------------------------------------
 
 
-def _xml(data: bytes, name: str) -> Iterator[Record | Unreadable]:
+def _xml(data: bytes, name: str) -> Iterator[EventRecord | Unreadable]:
     """Yield the children of the root: attributes and elements with text are their values."""
     try:
         root = parse(data)
@@ -263,7 +263,7 @@ def _xml(data: bytes, name: str) -> Iterator[Record | Unreadable]:
         elif twice is not None:
             yield Unreadable(place, f"{twice} is there twice")
         else:
-            yield Record({key: value or None for key, value in pairs}, place, number)
+            yield EventRecord({key: value or None for key, value in pairs}, place, number)
             number += 1
     if not number:
         yield Unreadable(name, "its root has no element that is an event")

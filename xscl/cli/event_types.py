@@ -14,7 +14,7 @@ from math import isfinite
 
 from cep_core import Schema
 from xscl.cli.document_inputs import instant
-from xscl.cli.event_records import Record, Unreadable, Value
+from xscl.cli.event_records import EventRecord, Unreadable, Value
 from xscl.cli.output import UsageError, one_line
 
 SECOND = 1_000_000
@@ -33,7 +33,7 @@ _WORDS = {"true": True, "false": False}
 # -- types ---------------------------------------------------------------------------------
 
 
-def inferred_schema(records: Iterable[Record], without: Sequence[str]) -> Schema:
+def inferred_schema(records: Iterable[EventRecord], without: Sequence[str]) -> Schema:
     """Return the schema of records: the columns in order of appearance, with their types."""
     kinds: dict[str, set[type]] = {}
     for record in records:
@@ -84,7 +84,7 @@ def _parsed(text: str, kind: type) -> Value:
         return None
 
 
-def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unreadable:
+def typed(record: EventRecord, schema: Schema) -> tuple[Value, ...] | Unreadable:
     """Return a record's values under a schema; missing ones are None."""
     found: list[Value] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
@@ -105,7 +105,7 @@ def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unreadable:
 # -- times ---------------------------------------------------------------------------------
 
 
-def time_column(records: Sequence[Record], wanted: str | None, stream: str) -> str | None:
+def time_column(records: Sequence[EventRecord], wanted: str | None, stream: str) -> str | None:
     """Return the column with the times of records, None if they have none."""
     names = {name for record in records for name in record.values}
     if wanted is None:
@@ -116,7 +116,7 @@ def time_column(records: Sequence[Record], wanted: str | None, stream: str) -> s
     return wanted
 
 
-def unit_warning(records: Iterable[Record], column: str | None) -> str | None:
+def unit_warning(records: Iterable[EventRecord], column: str | None) -> str | None:
     """Return a reason why numeric times may not be microseconds, None without one."""
     if column is None:
         return None
@@ -132,7 +132,9 @@ def unit_warning(records: Iterable[Record], column: str | None) -> str | None:
     return None
 
 
-def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, int] | Unreadable:
+def interval(
+    record: EventRecord, column: str | None, unit: Fraction
+) -> tuple[int, int] | Unreadable:
     """Return the interval of a record in ticks; without times, one record a second."""
     if column is None:
         time = record.number * SECOND

@@ -17,7 +17,7 @@ from xscl.cli.feed_rows import Row
 from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
-from xscl.cli.run import WRITERS, Format
+from xscl.cli.run import WRITERS, MatchFormat
 from xscl.cli.service import Service, opened
 from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
@@ -53,7 +53,9 @@ def try_query(
         str | None,
         typer.Option("--since", metavar="DURATION", help="How far back to begin: 7d, '12 h'."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write matches.")] = Format.TEXT,
+    form: Annotated[
+        MatchFormat, typer.Option("--format", help="How to write matches.")
+    ] = MatchFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
     data: Data = DATA,
     url: Url = None,
@@ -70,7 +72,7 @@ def try_query(
     """
     text = query_text(query)
     refuse_bare_duration(since)
-    write = WRITERS[Format.JSONL if as_json else form]
+    write = WRITERS[MatchFormat.JSONL if as_json else form]
     with opened("try", data, url, token) as service:
         found = service.try_query(text, since, named=_resolved(service, text).named)
         for match in found:

@@ -32,7 +32,7 @@ from xscl.subscriptions.match import Match
 BATCH = 1_000
 
 
-class Format(StrEnum):
+class MatchFormat(StrEnum):
     """Output format of matches."""
 
     TEXT = "text"
@@ -55,7 +55,9 @@ def run(
         list[str] | None,
         typer.Option("--stream", metavar="NAME=PATH", help="An input of one stream; repeatable."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write matches.")] = Format.TEXT,
+    form: Annotated[
+        MatchFormat, typer.Option("--format", help="How to write matches.")
+    ] = MatchFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
     at: At = None,
     native: Native = False,
@@ -111,8 +113,8 @@ def run(
             "there is no query to run", hint="give one with -q, or a file with -q @FILE"
         )
     if language is not None:
-        _refuse("--language", {"--at": at, "--native": native, "--format": form is Format.XML})
-        paths, as_json = [str(one) for one in inputs or []], as_json or form is Format.JSONL
+        _refuse("--language", {"--at": at, "--native": native, "--format": form is MatchFormat.XML})
+        paths, as_json = [str(one) for one in inputs or []], as_json or form is MatchFormat.JSONL
         options = EventRun(language, query, paths, stream or [], schema, time, unit)
         run_events(options, strict=strict, as_json=as_json)
         return
@@ -124,7 +126,7 @@ def run(
             engine.subscribe(f"q{number}", text)
         found = sources(inputs or [], stream or [], _streams(engine))
         loaded = load(found, None if at is None else instant(at), native=native)
-        write = WRITERS[Format.JSONL if as_json else form]
+        write = WRITERS[MatchFormat.JSONL if as_json else form]
         matched = 0
         for match in _matches(engine, loaded.documents):
             write(match)
@@ -171,7 +173,11 @@ def _write_jsonl(match: MatchFields) -> None:
     echo_json(row_of(match))
 
 
-WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}
+WRITERS = {
+    MatchFormat.TEXT: _write_text,
+    MatchFormat.XML: _write_xml,
+    MatchFormat.JSONL: _write_jsonl,
+}
 
 
 def _report_refused(engine: Engine) -> int:

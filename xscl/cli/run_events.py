@@ -23,7 +23,7 @@ from cep_core import (
 )
 from xscl.cli.argument_files import file_text, query_text
 from xscl.cli.document_inputs import named_paths
-from xscl.cli.event_records import Record, Unreadable, identifier, read
+from xscl.cli.event_records import EventRecord, Unreadable, identifier, read
 from xscl.cli.event_types import (
     BEGIN,
     SECOND,
@@ -122,7 +122,7 @@ def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput
 
 def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
     """Return the events of all inputs; report and count the unreadable records."""
-    by_stream: dict[str, list[Record]] = {name: [] for name in defined}
+    by_stream: dict[str, list[EventRecord]] = {name: [] for name in defined}
     unread = 0
     for stream, path in _inputs(options, defined):
         records = by_stream.setdefault(stream, [])
@@ -177,9 +177,9 @@ def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple
         yield stem, path
 
 
-def _append(one: Record | Unreadable, records: list[Record]) -> int:
+def _append(one: EventRecord | Unreadable, records: list[EventRecord]) -> int:
     """Append a record, or report an unreadable one; return the number of the latter."""
-    if isinstance(one, Record):
+    if isinstance(one, EventRecord):
         records.append(one)
         return 0
     warn(f"not read: {one.place}: {one.reason}", one.hint)
@@ -187,7 +187,7 @@ def _append(one: Record | Unreadable, records: list[Record]) -> int:
 
 
 def _event(
-    stream: str, record: Record, schema: Schema, column: str | None, unit: Fraction
+    stream: str, record: EventRecord, schema: Schema, column: str | None, unit: Fraction
 ) -> Event | Unreadable:
     values, times = typed(record, schema), interval(record, column, unit)
     if isinstance(values, Unreadable):

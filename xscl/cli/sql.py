@@ -27,7 +27,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc", "R_bin")
 
 
-class Format(StrEnum):
+class SqlFormat(StrEnum):
     """Output format of a table."""
 
     TABLE = "table"
@@ -39,8 +39,8 @@ class Format(StrEnum):
 def sql(
     query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
     form: Annotated[
-        Format, typer.Option("--format", help="How to write the answer.")
-    ] = Format.TABLE,
+        SqlFormat, typer.Option("--format", help="How to write the answer.")
+    ] = SqlFormat.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
@@ -57,7 +57,7 @@ def sql(
     Example:
       xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
     """
-    chosen = Format.JSON if as_json else form
+    chosen = SqlFormat.JSON if as_json else form
     text = query_text(query)
     with opened("sql", data, url, token) as service:
         try:
@@ -83,10 +83,10 @@ def _near_relations(service: Service, message: str) -> str | None:
 # -- Formats -------------------------------------------------------------------------------
 
 
-def _write_answer(answer: pa.Table, form: Format, output: Path | None) -> None:
+def _write_answer(answer: pa.Table, form: SqlFormat, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
-        if form is Format.PARQUET and sys.stdout.isatty():
+        if form is SqlFormat.PARQUET and sys.stdout.isatty():
             raise UsageError("Parquet is nothing for a terminal", hint="use --output FILE")
         sys.stdout.flush()
         _write(answer, form, sys.stdout.buffer, show=sys.stdout.isatty())
@@ -99,11 +99,11 @@ def _write_answer(answer: pa.Table, form: Format, output: Path | None) -> None:
         raise UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _write(answer: pa.Table, form: Format, file: BinaryIO, *, show: bool = False) -> None:
-    if form is Format.PARQUET:
+def _write(answer: pa.Table, form: SqlFormat, file: BinaryIO, *, show: bool = False) -> None:
+    if form is SqlFormat.PARQUET:
         pq.write_table(answer, file)
         return
-    lines = {Format.TABLE: _table, Format.CSV: _csv, Format.JSON: _json}[form](answer)
+    lines = {SqlFormat.TABLE: _table, SqlFormat.CSV: _csv, SqlFormat.JSON: _json}[form](answer)
     file.writelines((clean(line) if show else line).encode() for line in lines)
 
 

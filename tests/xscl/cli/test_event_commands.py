@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from tests.xscl.commandline import called
-from xscl.cli.event_records import Record, Unreadable, read
+from xscl.cli.event_records import EventRecord, Unreadable, read
 from xscl.cli.event_types import inferred_schema
 
 PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
@@ -208,7 +208,7 @@ def test_intervals() -> None:
 
 
 def kinds(*texts: str) -> tuple[type, ...]:
-    records = [Record({"x": text or None}, "", n) for n, text in enumerate(texts)]
+    records = [EventRecord({"x": text or None}, "", n) for n, text in enumerate(texts)]
     return inferred_schema(records, ()).types
 
 
