@@ -173,14 +173,13 @@ class BoundedAnswers:
                 found = _Expected.first(counts, rows["p0"])
                 for place in range(1, len(graph.pairs)):
                     found = found.times(counts, found.docs, rows[f"p{place}"])
-                hot = found.expected > self.most
-                light[found.row[hot]] = False
+                light[found.row[found.expected > self.most]] = False
+                hot = ~light[found.row]  # the row's other documents, too
                 for row, doc in zip(found.row[hot].tolist(), found.docs[hot].tolist(), strict=True):
                     one = chosen(rows, np.array([row]))
                     here = chosen(bindings, bindings["doc"] == doc)
-                    cut = Cut(
-                        int(one["qid"][0]), doc, int(self.documents.ranks(np.array([doc]))[0])
-                    )
+                    (rank,) = self.documents.ranks(np.array([doc])).tolist()
+                    cut = Cut(int(one["qid"][0]), doc, rank)
                     yield members, self._first(graph, one, (doc, doc), (here, here), cut)
             if light.any():
                 yield members, evaluator.filtered(members, chosen(rows, light), bindings)

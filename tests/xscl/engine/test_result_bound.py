@@ -391,3 +391,17 @@ def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> 
     assert size.documents == shrunk
     size.learn(shrunk, shrunk)
     assert size.documents == 4 * shrunk
+
+
+@pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
+def test_a_filter_with_very_many_bindings_in_one_document_finds_the_others(
+    small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "SMALL_BATCH", small)
+    engine = xscl.Engine(result_bound=3)
+    engine.subscribe("q", "S//r[./a->x][./b->y] NEXT{x = u AND y = v} S//r[./e->u][./f->v]")
+    bodies = [body("a", "b"), body(*"aabb"), body("e", "f")]
+    documents = [xscl.Document("S", f"d{n}", n, xml) for n, xml in enumerate(bodies)]
+    engine.push(documents)
+    engine.flush()
+    assert [match.documents for match in engine.matches()] == [("d0", "d2")]
