@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also after a power cut."""
+"""Atomic file writes: a file is complete or absent, also after a power failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PIECE = 1 << 20
 
 
 def synchronise(path: Path) -> None:
-    """Wait until a file, or the names in a directory, would survive a power cut."""
+    """Synchronise a file, or the names in a directory, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -19,7 +19,7 @@ def synchronise(path: Path) -> None:
 
 
 def copy_durably(source: Path, target: Path) -> None:
-    """Copy a file; the copy is there whole or not at all, and readable by its owner only."""
+    """Copy a file atomically and durably; only its owner can read the copy."""
     temporary = target.with_name(f"{target.name}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     with source.open("rb") as read, open(os.open(temporary, flags, 0o600), "wb") as written:
@@ -38,7 +38,7 @@ def sha256_of(path: Path) -> str:
 
 
 def write_durably(path: Path, image: bytes) -> None:
-    """Put a small file in the place of the one there is, whole or not at all."""
+    """Replace a small file atomically and durably."""
     temporary = path.with_name(f"{path.name}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     with open(os.open(temporary, flags, 0o600), "wb") as file:

@@ -1,19 +1,17 @@
-"""Backups: a store, and what waits for it in the spool, in one file.
+"""Backups: a store and its waiting segments of the spool, in one file.
 
     state.duckdb, state.duckdb.wal    the database and its log, between two commits
     spool/000000000007.arrow, ...     the segments that the store has not consumed
     spool/latest                      the number of the last segment
-    manifest.json                     what is in it, with the SHA-256 of each part
+    manifest.json                     the list of parts, with the SHA-256 of each
 
-The file is a tar archive without compression: DuckDB and Arrow have done what
-there is to do.  The manifest comes last, so that an archive which was cut off
-has none.  The engine may go on while it is written (`Store.at_rest`); what it
-commits meanwhile is not in it.
+The file is a tar archive without compression: DuckDB and Arrow compress already.
+The manifest is the last member, so a truncated archive has none.  The engine may
+continue while it is written (`Store.at_rest`); later commits are not in it.
 
-The checkpoint of Spark is not in it either: it would have to be of the same
-instant.  The manifest says how far the spool was consumed instead, and a
-restored store goes on from there.  Nor are the secrets of feeds, which never
-leave their directory.
+The checkpoint of Spark is not in it: it would have to be of the same instant.
+The manifest records the last consumed segment instead, where a restored store
+continues.  The secrets of feeds never leave their directory.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a backup is: of which store, after how many commits, made when by which release.
+    """The description of a backup: its store, number of commits, time and release.
 
     `position` is the last segment of the spool that the store had consumed.
     """
@@ -94,11 +92,10 @@ class Backup:
 
 
 def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
-    """Write a backup of a store that others may be using, and return what is in it.
+    """Write a backup of a store in use, and return its description.
 
-    It is there whole or not at all, and readable by its owner only.  A backup that is there
-    already is replaced; another file is not.  `spool` is the directory of the spool that the
-    store consumes.
+    The file is written atomically and only its owner can read it.  It replaces an existing
+    backup, but no other file.  `spool` is the directory of the spool that the store consumes.
     """
     target = target.absolute()
     refuse_other(target)
@@ -137,9 +134,9 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
 
 
 def receive(pieces: Iterable[bytes], target: Path) -> Backup:
-    """Write a backup that comes from elsewhere, and return what is in it, once it was read.
+    """Write a received backup, and return its description after verification.
 
-    It is there whole or not at all, as with `back_up`.
+    The file is written atomically, as by `back_up`.
     """
     target = target.absolute()
     refuse_other(target)
@@ -162,7 +159,7 @@ def receive(pieces: Iterable[bytes], target: Path) -> Backup:
 
 
 def refuse_other(target: Path) -> None:
-    """Raise BackupError for a file that is there already and is no backup."""
+    """Raise BackupError for an existing file that is no backup."""
     if not target.exists():
         return
     try:
@@ -199,7 +196,7 @@ class _Slice:
 
 
 class _Summed:
-    """What is read from a file, with its checksum so far."""
+    """A reader of a file, with the checksum of the bytes read so far."""
 
     def __init__(self, file: _Readable) -> None:
         self._file = file
@@ -227,8 +224,8 @@ def _add_store(archive: tarfile.TarFile, parts: Sequence[Part]) -> Iterator[Memb
 class _Waiting:
     """The segments that a store has not consumed, at the instant of a backup.
 
-    While they are written the store may consume them, and then the oldest are deleted first.  So
-    the next ones are open from that instant on, and a file that is deleted is read to its end.
+    The store may consume and delete them while they are written, the oldest first.  So they are
+    opened at that instant, and a deleted file is read to its end.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -239,7 +236,7 @@ class _Waiting:
         self.position = 0
 
     def begin(self, store: Store) -> None:
-        """Note which they are, while nobody commits."""
+        """Record the waiting segments, while no commit runs."""
         self.position = Ledger(store).segment
         if self._directory is None:
             return
@@ -250,7 +247,7 @@ class _Waiting:
         self._open()
 
     def add(self, archive: tarfile.TarFile) -> Iterator[Member]:
-        """Write them; raises BackupError for one that was deleted before it was open."""
+        """Write the segments; raises BackupError for one that was deleted before it was opened."""
         if self._directory is None:
             return
         while self._ahead:
@@ -263,7 +260,7 @@ class _Waiting:
         yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
 
     def close(self) -> None:
-        """Close what is open; nothing can be added any more."""
+        """Close the open segments; none can be added any more."""
         self._numbers = []
         while self._ahead:
             self._ahead.popleft()[1].close()
@@ -297,13 +294,13 @@ def _release() -> str:
 
 
 def read_manifest(path: Path) -> Backup:
-    """Return what a backup says of itself; its parts are not read."""
+    """Return the description of a backup; its parts are not read."""
     with _opened(path) as archive:
         return _manifest(path, archive, archive.getmembers())
 
 
 def read_backup(path: Path) -> Backup:
-    """Return what a backup says of itself, after comparing every part with its checksum."""
+    """Return the description of a backup, after comparing every part with its checksum."""
     with _opened(path) as archive:
         members = archive.getmembers()
         backup = _manifest(path, archive, members)
@@ -342,7 +339,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
-    """Return the manifest, if it is the last member and the others are what it says."""
+    """Return the manifest, if it is the last member and describes all others."""
     if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
         raise _damaged(path, "its end is missing")
     try:

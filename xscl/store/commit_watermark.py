@@ -1,18 +1,18 @@
-"""The mark: how far a store had come, kept beside its database.
+"""The commit watermark (the *mark*): the number of acknowledged commits, beside the database.
 
-DuckDB takes a database whose write-ahead log was removed, or an older copy of
-it, for what it is and goes on: what was committed since is gone, and nobody is
-told.  So every commit is counted inside the store, and after it the count is
-written to a small file beside it, `state.duckdb.mark`.  A store that counts
-less than its mark has gone backwards; one with another id is another store.
+DuckDB opens a database whose write-ahead log was removed, or an older copy of it,
+without an error, although later commits are lost.  So the store counts every commit,
+and after the commit the count is written to a small file, `state.duckdb.mark`.  A
+store with a smaller count than its mark has gone backwards; one with another id is
+another store.
 
-The mark is written after the commit: a kill between the two leaves it one
-behind, never ahead.  There are two places for it in the file, a sector each,
-which take turns, so that a torn write leaves the one before; a checksum tells.
+The mark is written after the commit: a kill between the two leaves it one behind,
+never ahead.  The file has two slots, a sector each, written in turns, so that a torn
+write leaves the previous one; a checksum detects it.
 
-Count 0 stands for a database that is being made: nothing in it was ever
-acknowledged.  `UNFINISHED` is no count that a store reaches: with it none
-opens, until whoever is putting files in place has put all of them.
+Count 0 means a database under construction: nothing in it was ever acknowledged.
+No store reaches the count `UNFINISHED`.  With it no store opens, until all files of a
+restore are in place.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _FORMAT = "xscl-mark 1"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a mark says: the id of a store, and how many commits of it were acknowledged."""
+    """The content of a mark: the id of a store, and the number of its acknowledged commits."""
 
     store: str
     commits: int
 
 
 def mark_path(database: Path) -> Path:
-    """Return where the mark of a database is."""
+    """Return the path of a database's mark."""
     return database.with_name(f"{database.name}.mark")
 
 
 def read_mark(database: Path) -> Seen | None:
-    """Return what the mark beside a database says; None if there is none that can be read."""
+    """Return the content of a database's mark; None if it is absent or unreadable."""
     try:
         image = mark_path(database).read_bytes()
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def read_mark(database: Path) -> Seen | None:
 
 
 def write_mark(database: Path, seen: Seen) -> None:
-    """Put a new mark in the place of the one there is, whole or not at all."""
+    """Replace the mark atomically."""
     image = bytearray(2 * _PLACE)
     at = seen.commits % 2 * _PLACE
     image[at : at + _PLACE] = _encoded(seen)
@@ -64,10 +64,9 @@ def write_mark(database: Path, seen: Seen) -> None:
 
 
 class Mark:
-    """The mark of an open store; `lock` keeps its order that of the commits.
+    """The mark of an open store; `lock` keeps its writes in the order of commits.
 
-    Whoever commits holds the lock from the moment it takes its count until
-    the mark is written.
+    A commit holds the lock from the assignment of its count until the mark is written.
     """
 
     def __init__(self, database: Path, store: str) -> None:
@@ -76,9 +75,9 @@ class Mark:
         self._descriptor = os.open(mark_path(database), os.O_WRONLY | os.O_CLOEXEC)
 
     def write(self, commits: int) -> None:
-        """Let the mark say that so many commits were made; durable when this returns.
+        """Write the number of commits to the mark; durable on return.
 
-        The file keeps its size, so nothing but the one sector has to reach the disk.
+        The file keeps its size, so only one sector has to reach the disk.
         """
         place = commits % 2 * _PLACE
         os.pwrite(self._descriptor, _encoded(Seen(self.store, commits)), place)
@@ -94,7 +93,7 @@ def _encoded(seen: Seen) -> bytes:
 
 
 def _decoded(image: bytes) -> Seen | None:
-    """Return what a place says, None if it was never written, or not as a whole."""
+    """Return the content of a slot, None if it was never written, or is torn."""
     try:
         line, end, _ = image.decode("ascii").partition("\n")
         text, _, checksum = line.rpartition(" ")

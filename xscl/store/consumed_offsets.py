@@ -1,11 +1,11 @@
-"""What was consumed from the spool: the ledger, kept in the transaction of what it is about.
+"""The consumed offsets of the spool, written in the transaction of the documents.
 
-A consumer's batches have keys, (query id, batch id); one that was seen changes
-nothing when it comes again.  They need not come in order: the last ones of a
-query are known one by one, and what is `KNOWN` below its last counts as seen.
+A consumer's batches have keys, (query id, batch id); a repeated batch changes
+nothing.  They may arrive out of order: the last `KNOWN` ones of a query are stored
+one by one, and all below count as consumed.
 
-Beside the keys stands the segment up to which the spool was consumed, whoever
-did it: there the next consumer begins.
+Beside the keys stands the last consumed segment of any consumer, after which the
+next one begins.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ KNOWN = 1_000
 
 
 class Beat(NamedTuple):
-    """That it was so late, in ticks, before the document at some place of a batch came."""
+    """A beat: the time in ticks before the document at a place of a batch."""
 
     place: int
     time: int
 
 
 class Batch(NamedTuple):
-    """The key of a batch, the last segment that is in it, and the beats between its documents."""
+    """The key of a batch, its last segment, and the beats between its documents."""
 
     query_id: str
     batch_id: int
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 
 class Ledger:
-    """The ledger of a store; who pushes writes `segment` with the other numbers of a push."""
+    """The consumed batches of a store; a push writes `segment` with its other numbers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Ledger:
         self.segment = max(store.progress("segment"), self.last(DIRECT) or 0)
 
     def enter(self, batch: Batch) -> bool:
-        """Enter a batch; False if it was there."""
+        """Record a batch; return False if it was recorded before."""
         if self.has(batch):
             return False
         query_id, batch_id = batch.query_id, batch.batch_id
@@ -66,7 +66,7 @@ class Ledger:
         return True
 
     def has(self, batch: Batch) -> bool:
-        """Return whether a batch was entered."""
+        """Return True if a batch was recorded."""
         last = self.last(batch.query_id)
         if last is None or batch.batch_id > last:
             return False

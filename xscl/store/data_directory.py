@@ -1,21 +1,21 @@
-"""The data directory: where a service keeps everything, and who may use it.
+"""The data directory of a service, and its lock.
 
     state.duckdb   subscriptions, join state, matches, feeds (`xscl.store.store`)
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
-    spool/         the documents on their way in (`feeds.spool`)
-    checkpoint/    how far Spark has read the spool (`xscl.ingestion.spark.spark_pipeline`)
-    patterns/      what Spark's tasks shred documents with
+    spool/         the queue of documents (`feeds.spool`)
+    checkpoint/    Spark's offsets in the spool (`xscl.ingestion.spark.spark_pipeline`)
+    patterns/      the automaton for Spark's tasks
     spark/         the log of Spark and the launcher of Java
-    backups/       a backup that is being made for a request (`xscl.service.backups`)
+    backups/       a backup in progress for a request (`xscl.service.backups`)
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
     attempt        the batch that is being pushed (`xscl.ingestion.quarantine`)
-    status.json    what the running service last said of itself
-    xscl.toml      options of commands, if somebody wrote one (`xscl.cli.settings`)
+    status.json    the last status of the running service
+    xscl.toml      options of commands (`xscl.cli.settings`)
     lock           the number of the process that uses the directory
 
-One process at a time uses a data directory: it holds a lock on the file
-`lock` for as long as it lives, and everybody else is told its number.  The
-lock goes with the process, however that ends.
+One process at a time uses a data directory: it holds a lock on the file `lock`
+while it lives, and other processes read its number there.  The operating system
+releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class HomeError(XsclError):
 
 
 class HomeInUse(HomeError):
-    """Another process uses the data directory; `holder` says which."""
+    """Another process (`holder`) uses the data directory."""
 
     code = "home_in_use"
 
@@ -89,7 +89,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A data directory; making the value touches nothing on disk."""
+    """A data directory; the constructor touches nothing on disk."""
 
     path: Path
 
@@ -134,15 +134,15 @@ class Home:
         return self.path / "lock"
 
     def exists(self) -> bool:
-        """Whether something has been kept here already; the mark says so if the store is lost.
+        """True if the directory has state; the mark shows it if the store is lost.
 
-        If that is lost too, the spool or the checkpoint does.
+        If the mark is lost, too, the spool or the checkpoint shows it.
         """
         known = self.database.exists() or mark_path(self.database).exists()
         return known or remaining(self.database) is not None
 
     def expect(self) -> None:
-        """Raise if nothing has been kept here yet."""
+        """Raise if the directory has no state yet."""
         if not self.exists():
             raise HomeError(
                 f"there is no data in {self.path} yet",
@@ -170,9 +170,9 @@ class Home:
 
     @contextmanager
     def hold(self, command: str) -> Iterator[None]:
-        """Keep every other process away while the block runs; raises HomeInUse.
+        """Lock the directory while the block runs; raises HomeInUse.
 
-        A command that is about to end is waited for, a service is not.
+        It waits for the end of a command, but not of a service.
         """
         self.create()
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -189,7 +189,7 @@ class Home:
             os.close(descriptor)
 
     def _sign(self, descriptor: int, text: str) -> None:
-        """Write who holds the lock."""
+        """Write the holder of the lock."""
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)
@@ -200,7 +200,7 @@ class Home:
             ) from error
 
     def holder(self) -> Holder | None:
-        """Return who uses the directory now, None if nobody does."""
+        """Return the process that uses the directory, None if there is none."""
         try:
             descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -211,13 +211,13 @@ class Home:
             os.close(descriptor)
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """Replace status.json; readers see the old one or the new one, whole."""
+        """Replace status.json atomically."""
         temporary = self.status.with_suffix(".tmp")
         temporary.write_text(json.dumps(status) + "\n", "utf-8")
         temporary.replace(self.status)
 
     def read_status(self) -> dict[str, Any] | None:
-        """Return what a service last wrote, None if there is nothing to be read."""
+        """Return the last status of a service, None if there is none."""
         try:
             read = json.loads(self.status.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
@@ -225,7 +225,7 @@ class Home:
         return read if isinstance(read, dict) else None
 
     def address(self) -> str | None:
-        """Return where the running service takes requests, None if there is none or it does not."""
+        """Return the address of the running service, None if it serves no requests."""
         holder = self.holder()
         if holder is None or holder.command != SERVICE:
             return None
@@ -234,7 +234,7 @@ class Home:
 
 
 def _try_lock(descriptor: int, kind: int) -> Holder | None:
-    """Lock, or return who has the lock; process 0 if that one has not signed yet."""
+    """Lock, or return the holder of the lock; process 0 if it has not signed yet."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

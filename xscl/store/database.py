@@ -1,7 +1,7 @@
-"""Connections to databases of DuckDB that reach nothing else: one in a file, or one in memory.
+"""Connections to isolated DuckDB databases, in a file or in memory.
 
-What is in memory could share one DuckDB, which takes some 30 ms of a processor to set up; but what
-is fatal to one of its databases (`FATAL Error`) ends them all, so each has its own.
+Databases in memory could share one DuckDB instance, whose set-up takes some 30 ms of processor
+time.  But a fatal error in one database (`FATAL Error`) ends all, so each has its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTINGS = (
 
 
 def connect(path: Path | None) -> duckdb.DuckDBPyConnection:
-    """Return a connection to the database in a file, which is made if it is not there.
+    """Return a connection to the database in a file, which is created if it is absent.
 
     Without a path it is to a new one in memory.  Until a store is known to be sound, closing it
     writes nothing.

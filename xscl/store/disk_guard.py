@@ -1,12 +1,12 @@
-"""Whether the disk has room for what is to be kept; without, nothing new is taken for a while.
+"""Free space of the disk; without enough of it ingestion pauses (decision 025).
 
-Two things say that it has not: less is free than is to be left, and a write that failed for want
-of room.  Then requests with documents are answered with 503, no feed is asked, and no batch is
-pushed; what is there can be read all the same.  What was acknowledged waits in the spool.  When
-there is room again everything goes on by itself.
+The disk counts as full while less than `LEAST` is free, and for a while after a write that failed
+for lack of space.  Then requests with documents are answered with 503, no feed is polled, and no
+batch is pushed.  Everything can be read, and acknowledged documents wait in the spool.  Ingestion
+resumes by itself.
 
-What is left free (`LEAST`) is what a checkpoint of the store, a batch and the logs may need at
-once, so that hardly any write ever fails.
+`LEAST` covers a checkpoint of the store, a batch and the logs together, so that writes hardly ever
+fail.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _log = logging.getLogger(__name__)
 
 
 class DiskFull(XsclError):
-    """Nothing new is taken, because the disk is full."""
+    """Ingestion pauses because the disk is full."""
 
     code = "disk_full"
 
 
 class DiskRoom:
-    """Looks at the disk of a directory; any thread may ask.  `clock` tells seconds."""
+    """The free space on the disk of a directory; thread-safe.  `clock` returns seconds."""
 
     def __init__(
         self, path: Path, least: int = LEAST, clock: Callable[[], float] = time.monotonic
@@ -54,7 +54,7 @@ class DiskRoom:
         self._short: str | None = None
 
     def short(self) -> str | None:
-        """Return why nothing new can be kept now, None if it can."""
+        """Return the reason of a pause, None if there is room."""
         with self._mutex:
             now = self._clock()
             if self._failed_at is not None and now - self._failed_at < _AGAIN:
@@ -65,7 +65,7 @@ class DiskRoom:
             return self._short
 
     def refuse(self, size: int = 0) -> None:
-        """Raise DiskFull if nothing new, or nothing of so many bytes, can be kept now."""
+        """Raise DiskFull if there is no room for anything new, or for so many bytes."""
         if (why := self.short()) is not None:
             raise DiskFull(why, hint="what was taken is safe; send it again when there is room")
         if size and (free := self._free()) < size + self.least:
@@ -80,7 +80,7 @@ class DiskRoom:
         return disk.f_bavail * disk.f_frsize
 
     def failed(self, error: BaseException) -> bool:
-        """Return whether a write failed for want of room; if so, the next one waits."""
+        """Return True if a write failed for lack of space; then the next one waits."""
         if not is_full(error):
             return False
         with self._mutex:
@@ -92,7 +92,7 @@ class DiskRoom:
         return True
 
     def wait(self, stopping: threading.Event) -> None:
-        """Return when there is room, or when the event is set."""
+        """Wait until there is room, or until the event is set."""
         while self.short() is not None and not stopping.wait(_LOOK):
             pass
 
@@ -115,7 +115,7 @@ class DiskRoom:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error, or what it came of, says that a disk is full or no file is left."""
+    """Return True if an error, or its cause, is a full disk or a lack of file descriptors."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in _NO_ROOM | _NO_FILES:

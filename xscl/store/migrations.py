@@ -1,4 +1,4 @@
-"""How a store of an earlier release becomes one of this release.
+"""Migrations of a store of an earlier release to this release.
 
 A store records its version in `state.meta`.  `STEPS` lead from each version to the next, all in
 one transaction: a store is of the old version or of the new one.  Before the first step the
@@ -36,7 +36,7 @@ def current_version() -> int:
 
 
 def is_readable(version: int) -> bool:
-    """Return whether this release reads stores of a version."""
+    """Return True if this release reads stores of a version."""
     return version == FIRST or version in STEPS
 
 

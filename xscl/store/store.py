@@ -1,14 +1,13 @@
-"""Everything that is kept, in one DuckDB database: a file, or memory.
+"""The store: all durable state in one DuckDB database, in a file or in memory.
 
-One transaction for each push: a batch is there whole or not at all.  The
-relations of the two stages belong to `templates.registry.registry`; here are documents,
-subscriptions, results and the record of what was consumed.  `xscl.inspection.relations`
-shows all of it under the paper's names.
+A push is one transaction, so a batch is stored completely or not at all.  The relations of the
+two stages belong to `templates.registry.registry`; documents, subscriptions, results and consumed
+offsets are here.  `xscl.inspection.relations` shows all under the paper's names.
 
-A store in a file is opened by one at a time (`xscl.store.store_lock`).  Before anything is
-written to it, it is read as a whole, as DuckDB looks at a block's checksum only
-when it needs the block, and compared with its mark (`xscl.store.commit_watermark`); a store that
-is refused is left as it was.
+One process at a time opens a store in a file (`xscl.store.store_lock`).  Before anything is
+written, the whole store is read, because DuckDB verifies a block's checksum only when it reads
+the block, and compared with its mark (`xscl.store.commit_watermark`).  A refused store stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -123,8 +122,8 @@ _HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that anot
 class Store:
     """The connection to the database, its schema, and plain reads and writes.
 
-    With `accept` the store is taken as it is, whatever its mark says; `keep_old` says whether
-    what it was is kept if it is of an earlier version.
+    With `accept` the store is opened whatever its mark says.  With `keep_old` a copy of an earlier
+    version is kept.
     """
 
     def __init__(
@@ -179,7 +178,7 @@ class Store:
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
 
     def _create(self, store: str) -> None:
-        """Make the tables of a store with an id."""
+        """Create the tables of a store with an id."""
         with self.transaction():
             self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + _COUNTED)
             self.fetch("INSERT INTO mark.store VALUES (?)", [store])
@@ -195,8 +194,8 @@ class Store:
     def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
         """Read every block, so that a damaged one is found before anything relies on it.
 
-        That takes about 4 s for 1 GB.  In a large store the texts are left out, which are most
-        of it and on which no join depends: what is wrong with one is told when it is read.
+        This takes about 4 s for 1 GB.  In a large store texts are skipped: they are most of it, and
+        no join depends on them.  A damaged text is reported when it is read.
         """
         size = path.stat().st_size
         large = size > READ_WHOLE
@@ -211,7 +210,7 @@ class Store:
         self.fetch("RESET memory_limit")
 
     def _keep_old(self, path: Path, found: int) -> Path:
-        """Copy the database as it is, and return the copy's path."""
+        """Copy the unchanged database, and return the copy's path."""
         kept = path.with_name(f"{path.name}.v{found}")
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
         self.connection.close()
@@ -220,7 +219,7 @@ class Store:
         return kept
 
     def _upgrade(self, found: int, kept: Path | None) -> None:
-        """Bring a store of an earlier version to this one."""
+        """Migrate a store of an earlier version to this one."""
         with self.transaction():
             migrate(self.fetch, found)
             self.fetch(_COUNT)
@@ -232,12 +231,12 @@ class Store:
 
     @property
     def image_path(self) -> Path | None:
-        """Where the image of stage 1 is, which saves a restart time
+        """The path of the image of stage 1, which shortens a restart
         (`xscl.shredding.remote.image`)."""
         return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
 
     def seen(self) -> Seen:
-        """Return which store this is, and how many commits were made."""
+        """Return the id of the store and its number of commits."""
         ((store, commits),) = self.fetch(_SEEN)
         return Seen(store, int(commits))
 
@@ -259,7 +258,7 @@ class Store:
     def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Commit what the block writes, or nothing of it.
 
-        `committed` is called as soon as it is: that can still raise, if the mark fails.
+        `committed` is called right after COMMIT; writing the mark can still raise.
         """
         connection = self.connection
         with self.telling():
@@ -276,7 +275,7 @@ class Store:
                 raise
 
     def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
-        """Commit, and have the mark say so."""
+        """Commit, and advance the mark."""
         mark = None if self._file is None else self._file.mark
         if mark is None:
             connection.execute(self._parsed("COMMIT"))
@@ -296,7 +295,7 @@ class Store:
             reached("marked")
 
     def lend(self, name: str, rows: pa.Table) -> None:
-        """Let a name stand for the rows of an Arrow table in the queries to come."""
+        """Register an Arrow table under a name for later queries."""
         self.lender.lend(name, rows)
 
     def insert(self, table: str, rows: pa.Table) -> None:
@@ -319,14 +318,14 @@ class Store:
 
     @property
     def lender(self) -> Lender:
-        """What is lent on this connection; whoever lends there does it by this."""
+        """The lender of Arrow tables on this connection; a connection has only one."""
         if self._lender is None:
             self._lender = Lender(self.connection)
         self.expect_open()
         return self._lender
 
     def set_progress(self, **values: int) -> None:
-        """Write some of the numbers that pushes change: columns of the one row of `progress`."""
+        """Write some numbers of a push: columns of the single row of `progress`."""
         written = ", ".join(f"{name} = ?" for name in values)
         update = self._parsed(f"UPDATE state.progress SET {written}")
         self.connection.execute(update, [int(value) for value in values.values()])
@@ -340,7 +339,7 @@ class Store:
         return parsed
 
     def set_meta(self, **values: int) -> None:
-        """Write numbers that are kept by name and hardly ever change."""
+        """Write named numbers that rarely change."""
         for item in values.items():
             self.connection.execute("DELETE FROM state.meta WHERE key = ?", item[:1])
             self.connection.execute("INSERT INTO state.meta VALUES (?, ?)", item)
@@ -349,10 +348,10 @@ class Store:
 
     @contextmanager
     def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
-        """Let every change within the block be refused, also one that hides in a SELECT.
+        """Refuse every change within the block, also one inside a SELECT.
 
-        What is read in it is as it was at the first read, and what `begin` has written before:
-        with that, changes are undone, but for those of sequences (see `refuse_changes`).
+        Reads see the snapshot of the first read, and the writes of `begin`.  With `begin` the
+        changes are rolled back, except those of sequences (see `refuse_changes`).
         """
         self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
         try:
@@ -373,18 +372,18 @@ class Store:
             return self.answer(query)
 
     def answer(self, query: str) -> pa.Table:
-        """Return the answer of a user's query; what is wrong with it DuckDB says."""
+        """Return the answer of a user's query; errors are DuckDB's own."""
         return self.connection.sql(query).to_arrow_table()
 
     def refuse_changes(self, query: str) -> None:
-        """Raise duckdb.Error if a user's query would change anything; within `reading` alone.
+        """Raise duckdb.Error if a user's query would change anything; only within `reading`.
 
-        Planning it is enough for that.
+        Planning the query is enough.
         """
         self.connection.sql(query).explain()
 
     def has(self, table: str) -> bool:
-        """Return whether there is a table `state.*`, of those that not every store has."""
+        """Return True if the optional table `state.*` exists."""
         return bool(
             self.fetch(
                 "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
@@ -394,17 +393,17 @@ class Store:
         )
 
     def progress(self, name: str) -> int:
-        """Return one of the numbers that pushes change."""
+        """Return one number of the last push."""
         (value,) = self.numbers(name)
         return value
 
     def numbers(self, *names: str) -> tuple[int, ...]:
-        """Return some of the numbers that pushes change, by one statement."""
+        """Return some numbers of the last push, by one statement."""
         (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
         return tuple(map(int, values))
 
     def meta(self, key: str) -> int:
-        """Return a number that is kept by name, 0 if there is none."""
+        """Return a named number, 0 if there is none."""
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
         return int(rows[0][0]) if rows else 0
 
@@ -412,7 +411,7 @@ class Store:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Raise errors of DuckDB as errors of the store."""
+        """Convert errors of DuckDB to errors of the store."""
         try:
             yield
         except duckdb.Error as error:
@@ -430,7 +429,7 @@ class Store:
     # -- Beside, copied, closed ------------------------------------------------------------
 
     def beside(self) -> Store:
-        """Return this store for another thread: a connection of its own to the database."""
+        """Return the store on a new connection, for another thread."""
         other = copy.copy(self)
         other._own = False
         other._lender, other._statements, other._schemas = None, {}, {}
@@ -444,11 +443,11 @@ class Store:
     def at_rest(
         self, between: Callable[[Store], None] = lambda store: None
     ) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
-        """Yield the files as they are between two commits; others may go on committing.
+        """Yield the files as of a moment between two commits; later commits may follow.
 
-        A commit appends to the log, and only a checkpoint writes what is there to the
-        database, so none is made while the block runs.  `between` is called before it, when
-        nobody commits, with a connection that sees just what is in the files.
+        A commit appends to the log, and only a checkpoint writes the log to the database, so no
+        checkpoint runs within the block.  `between` is called before, while no commit runs, with a
+        connection that sees exactly the content of the files.
         """
         file = self._file
         if file is None or file.mark is None:
@@ -466,7 +465,7 @@ class Store:
                 other.fetch(f"SET checkpoint_threshold = '{before}'")
 
     def close(self) -> None:
-        """Close the connection; the store cannot be used any more."""
+        """Close the connection; later calls raise StoreClosed."""
         reached("closing")
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -483,7 +482,7 @@ _TABLES = "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() W
 
 
 def _reading(tables: Iterable[_Table], size: int) -> str:
-    """Return what reads all blocks of some tables in a database of so many bytes.
+    """Return the statements that read all blocks of some tables in a database of so many bytes.
 
     One statement for each would cost more than reading a small store.
     """
@@ -502,10 +501,10 @@ def _expect_readable(path: Path, version: int) -> None:
 
 
 def inspect(path: Path) -> tuple[int, Seen]:
-    """Return the version of a database and how far it has come, after reading all of it.
+    """Return the version of a database and its commit count, after reading all of it.
 
     Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
-    it cannot be read.  Nobody may have it open.
+    it cannot be read.  No process may have it open.
     """
     quoted = str(path).replace("'", "''")
     with closing(duckdb.connect(":memory:")) as connection:

@@ -1,12 +1,12 @@
-"""Generations of a store: what a position of a result means to those who remember one.
+"""Epochs (generations) of a store: the meaning of remembered result positions after a restore.
 
-A store that is put back from a backup gives positions again that it had given before, to other
-results.  So it begins a new generation, and whoever remembers a position remembers of which one.
-Up to the position at which the store stood in the backup both agree; who had come further goes on
-from there, and may see a match again, under the same id, but misses none.
+A restored store assigns positions again that it had assigned to other results.  So a restore begins
+a new generation, and a remembered position includes its generation.  Both generations agree up to
+the position of the backup.  A reader ahead of it continues there; it may see a match again, under
+the same id, but misses none.
 
-The numbers are kept in `state.meta`, by which generation began where; a store that was never put
-back is of the generation that its id says.
+`state.meta` records where each generation began.  The generation of a store that was never restored
+follows from its id.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """The generation of a store (32 bits), and up to which positions it agrees with former ones."""
+    """The generation of a store (32 bits), and the last positions common with former ones."""
 
     now: int = 0
     forks: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
-        """How the ids of events of this generation begin."""
+        """The prefix of event ids of this generation."""
         return f"g{self.now:08x}-"
 
     def agreed(self, generation: int, position: int) -> int:
-        """Return up to where a position of some generation is one of this, 0 if nobody knows."""
+        """Return the last common position of a generation and this one, 0 if unknown."""
         if generation == self.now:
             return position
         return min(position, self.forks.get(generation, 0))
 
 
 def generations_of(store: Store) -> Generations:
-    """Return the generations of a store; a store in memory has but one."""
+    """Return the generations of a store; a store in memory has only one."""
     rows = store.fetch("SELECT key, value FROM state.meta")
     forks = {int(key[len(_FORK) :]): value for key, value in rows if key.startswith(_FORK)}
     now = next((value for key, value in rows if key == _NOW), None)
@@ -52,7 +52,7 @@ def generations_of(store: Store) -> Generations:
 
 
 def begin_generation(store: Store) -> Generations:
-    """Begin a new generation where the store stands now, durably."""
+    """Begin a new generation at the store's position, durably."""
     before, position = generations_of(store), store.progress("position")
     forks = {before.now: position, **before.forks}
     now = secrets.randbits(_BITS)

@@ -1,4 +1,4 @@
-"""What can be wrong with a store, each with the command that mends it.
+"""The errors of a store, each with the command that repairs it.
 
 StoreError             the state of an engine cannot be opened or read
 ├── StoreInUse         another process, or another engine of this one, has it
@@ -40,7 +40,7 @@ _FULL = ("No space left", "Disk quota", "File too large")
 
 
 class StoreInUse(StoreError):
-    """Another process has the store open, or another engine of this process; `pid` says which."""
+    """Another process (`pid`), or another engine of this process, has the store open."""
 
     code = "store_in_use"
 
@@ -127,14 +127,14 @@ class BackupError(StoreError):
 
 
 def restoring(path: Path) -> str:
-    """Return how to put a backup in the place of a store."""
+    """Return the hint to restore a backup in place of a store."""
     if path.name != DATABASE:
         return f"the file {DATABASE} in it (tar xf FILE), and then {accepting(path)}"
     return f"xscl restore FILE --force --data {shlex.quote(str(path.parent))}"
 
 
 def accepting(path: Path) -> str:
-    """Return how to go on with a store as it is."""
+    """Return the hint to continue with a store as it is."""
     if path.name != DATABASE:
         code = f"import xscl.store.store as s; s.Store({str(path)!r}, accept=True).close()"
         return f"python -c {shlex.quote(code)}"
@@ -142,7 +142,7 @@ def accepting(path: Path) -> str:
 
 
 def told(path: Path | None, error: Exception) -> StoreError:
-    """Return what the user is told of an error of DuckDB: never DuckDB's own error.
+    """Return the error of the store for an error of DuckDB, which users never see.
 
     `path` is None for a store in memory.
     """

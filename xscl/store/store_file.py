@@ -1,16 +1,15 @@
-"""The files of a store, and what must hold between them before it is opened.
+"""The files of a store, and the checks between them before it is opened.
 
     state.duckdb        the database
-    state.duckdb.wal    its log: what was committed since the last checkpoint (DuckDB's)
-    state.duckdb.mark   how far it had come (`xscl.store.commit_watermark`)
-    state.duckdb.lock   who has it (`xscl.store.store_lock`)
-    state.duckdb.image  what stage 1 was asked for (`xscl.shredding.remote.image`); it may be
-    deleted
+    state.duckdb.wal    its log: the commits since the last checkpoint (DuckDB's)
+    state.duckdb.mark   the number of commits (`xscl.store.commit_watermark`)
+    state.duckdb.lock   the process that has it open (`xscl.store.store_lock`)
+    state.duckdb.image  the automaton (`xscl.shredding.remote.image`); it may be deleted
     state.duckdb.v1     the copy of version 1 that a migration to a later version keeps
 
-DuckDB makes a new database where there is none, whatever lies beside it, and
-throws away a log that belongs to no database; so that is looked at before.
-A spool or a checkpoint without database and mark means that both were lost.
+DuckDB creates a new database where there is none, whatever lies beside it, and
+discards a log without a database, so both are checked before.  A spool or a
+checkpoint without database and mark means that both were lost.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class Part:
 
 
 class StoreFile:
-    """The claim to a store's database, and its mark; raises StoreError without a directory for it.
+    """The lock on a store's database, and its mark; raises StoreError if its directory is absent.
 
-    `resting` is held while the files are copied: then no checkpoint is made.
+    `resting` is held while the files are copied: no checkpoint runs then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,9 +66,9 @@ class StoreFile:
         self._descriptor: int | None = None
 
     def make_ready(self, *, accept: bool) -> Seen | None:
-        """Return what the mark says, after removing what was left by a making that broke off.
+        """Return the content of the mark, after removing the remains of an interrupted creation.
 
-        Raises StoreWentBack if the database is missing that was there before.
+        Raises StoreWentBack if a former database is missing.
         """
         path, seen = self.path, read_mark(self.path)
         making = seen is not None and seen.commits == NEW
@@ -93,9 +92,9 @@ class StoreFile:
         return seen
 
     def compare(self, seen: Seen | None, now: Seen | None) -> None:
-        """Raise StoreWentBack unless the store is the one that the mark is of, and as far.
+        """Raise StoreWentBack unless id and commit count agree with the mark.
 
-        `now` is None for a database that holds nothing.
+        `now` is None for an empty database.
         """
         if seen is None or seen.commits == NEW:
             return
@@ -115,7 +114,7 @@ class StoreFile:
             )
 
     def follow(self, seen: Seen | None, now: Seen) -> None:
-        """Begin to write the mark."""
+        """Begin writing the mark."""
         if seen != now:
             write_mark(self.path, now)
         self.mark = Mark(self.path, now.store)
@@ -145,7 +144,7 @@ class StoreFile:
             raise BackupError(f"the store {self.path} was rewritten while it was copied")
 
     def release(self) -> None:
-        """Let others have the store; after its connection was closed."""
+        """Release the lock on the store, after its connection was closed."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -156,14 +155,14 @@ class StoreFile:
 
 
 def log_path(database: Path) -> Path:
-    """Return where DuckDB has the log of a database."""
+    """Return the path of a database's log."""
     return database.with_name(f"{database.name}.wal")
 
 
 def remaining(database: Path) -> str | None:
-    """Return what in its data directory shows that a store was there, None if nothing does.
+    """Return the trace of a lost store in its data directory, None if there is none.
 
-    Documents enter a spool, and Spark writes a checkpoint, only once the store is made.
+    Documents enter a spool, and Spark writes a checkpoint, only after the store exists.
     """
     spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
     if database.name != DATABASE:

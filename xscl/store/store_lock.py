@@ -1,10 +1,10 @@
-"""The claim to a database file: one store at a time has it, and the others are told who.
+"""The lock of a database file: one store at a time has it, and others learn its process.
 
 It is a lock on a file beside the database, held until `release` or the end of
-the process, however that comes.  DuckDB has a lock of its own, which the
-operating system drops as soon as anything in the process closes the file, and
-which says nothing within a process; hence this one.  A file that has several
-names (hard links) is known within the process by what it is.
+the process.  DuckDB has a lock of its own.  The operating system drops it as soon
+as any code of the process closes the file, and it does not exclude the same
+process; hence this one.  Within the process a file with several names (hard
+links) is identified by its inode.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ _mutex = threading.Lock()
 
 
 class Claim:
-    """The right to use a database file; raises StoreInUse if somebody else has it.
+    """The lock of a database file; raises StoreInUse if another store has it.
 
-    `database` is a path without symbolic links, so that all who mean the
-    same file lock the same one.
+    `database` is a path without symbolic links, so that the same file has the same lock.
     """
 
     def __init__(self, database: Path) -> None:
@@ -52,7 +51,7 @@ class Claim:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def _holder(self) -> int:
-        """Return the number of the process that has the lock, 0 if it does not say."""
+        """Return the number of the process that has the lock, 0 if unknown."""
         deadline = time.monotonic() + _SIGNING
         while not (signed := os.pread(self._descriptor, 20, 0).strip()).isdigit():
             if time.monotonic() > deadline:
@@ -61,7 +60,7 @@ class Claim:
         return int(signed)
 
     def know(self) -> None:
-        """Claim the file under all its names, as soon as there is one, or another in its place."""
+        """Lock the file under all its names, as soon as it exists or is replaced."""
         status = self._database.stat()
         file = (status.st_dev, status.st_ino)
         with _mutex:
@@ -72,7 +71,7 @@ class Claim:
             self._file = file
 
     def release(self) -> None:
-        """Let others have the file; again is nothing."""
+        """Release the file; repeated calls do nothing."""
         with _mutex:
             _open.discard(self._file or (0, 0))
             self._file = None
