@@ -67,10 +67,6 @@ class Item:
             raw = (self.published_raw or self.updated_raw) if self.time_from == "seen_at" else None
         return FORBIDDEN.sub("", raw)[:LONGEST_TIME] if raw else None
 
-    @property
-    def content_hash(self) -> str:
-        return self.names.content_hash
-
     def known_as(self, identity: str) -> Item:
         """The item under another of its names."""
         if identity == self.identity:

@@ -66,14 +66,14 @@ def test_f8_long_guid_is_hashed() -> None:
 def test_f8_changed_title_is_a_new_version_of_the_same_item() -> None:
     (old,), (new,) = items(Entry(guid="g", title="a")), items(Entry(guid="g", title="b"))
     assert old.identity == new.identity
-    assert old.content_hash != new.content_hash
+    assert old.names.content_hash != new.names.content_hash
 
 
 def test_dates_and_time_of_the_poll_are_no_new_version() -> None:
     entry = Entry(guid="g", title="a", updated="2013-01-01")
     (old,) = items(entry)
     (new,) = items(replace(entry, updated="2013-01-02"), seen_at=SEEN + 1)
-    assert old.content_hash == new.content_hash
+    assert old.names.content_hash == new.names.content_hash
 
 
 ENTRY = Entry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosure("u", "m"),))
@@ -94,7 +94,7 @@ ENTRY = Entry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosur
     ],
 )
 def test_each_part_counts_for_the_version(changed: Entry) -> None:
-    assert items(changed)[0].content_hash != items(ENTRY)[0].content_hash
+    assert items(changed)[0].names.content_hash != items(ENTRY)[0].names.content_hash
 
 
 @pytest.mark.parametrize(

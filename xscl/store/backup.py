@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -97,39 +98,26 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     The file is written atomically and only its owner can read it.  It replaces an existing
     backup, but no other file.  `spool` is the directory of the spool that the store consumes.
     """
-    target = target.absolute()
-    refuse_other(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with_spool = spool is not None and spool.is_dir()
     waiting = _Waiting(spool if with_spool else None)
-    try:
-        with (
-            _created(temporary) as file,
-            closing(waiting),
-            store.at_rest(waiting.begin) as (seen, parts),
-        ):
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                members = list(_add_store(archive, parts))
-                members.extend(waiting.add(archive))
-                backup = Backup(
-                    _release(),
-                    current_version(),
-                    seen.store,
-                    seen.commits,
-                    waiting.position,
-                    datetime.now(UTC).isoformat(timespec="seconds"),
-                    tuple(members),
-                )
-                _add_manifest(archive, backup)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        synchronise(target.parent)
-    except OSError as error:
-        raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
-            temporary.unlink(missing_ok=True)
+    with (
+        _replacing(target) as file,
+        closing(waiting),
+        store.at_rest(waiting.begin) as (seen, parts),
+        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        members = list(_add_store(archive, parts))
+        members.extend(waiting.add(archive))
+        backup = Backup(
+            _release(),
+            current_version(),
+            seen.store,
+            seen.commits,
+            waiting.position,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            tuple(members),
+        )
+        _add_manifest(archive, backup)
     return backup
 
 
@@ -138,16 +126,27 @@ def receive(pieces: Iterable[bytes], target: Path) -> Backup:
 
     The file is written atomically, as by `back_up`.
     """
+    with _replacing(target) as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        return read_backup(Path(file.name))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Yield a private file that takes the place of a backup once the block succeeds.
+
+    Raises BackupError if it cannot be written, or if another file has the name.
+    """
     target = target.absolute()
     refuse_other(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with _created(temporary) as file:
-            for piece in pieces:
-                file.write(piece)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        received = read_backup(temporary)
         temporary.replace(target)
         synchronise(target.parent)
     except OSError as error:
@@ -155,7 +154,6 @@ def receive(pieces: Iterable[bytes], target: Path) -> Backup:
     finally:
         with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
             temporary.unlink(missing_ok=True)
-    return received
 
 
 def refuse_other(target: Path) -> None:
@@ -172,8 +170,7 @@ def refuse_other(target: Path) -> None:
 
 @contextmanager
 def _created(path: Path) -> Iterator[IO[bytes]]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "wb") as file:
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         yield file
 
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -53,20 +52,11 @@ def case_of(slug: str) -> Case | None:
     return next((case for case in cases() if case.slug == slug), None)
 
 
-def found(case: Case) -> Sequence[Match]:
-    """Return the matches of a use case among its documents.
+def all_found() -> dict[str, list[Match]]:
+    """Return the matches of every use case, found by one engine among the documents of all.
 
     They can be read as long as they are kept: they hold the engine that has found them.
     """
-    engine = Engine()
-    engine.subscribe(case.slug, case.query)
-    engine.push(case.documents)
-    engine.flush()
-    return engine.matches()
-
-
-def all_found() -> dict[str, list[Match]]:
-    """Return the matches of every use case, found by one engine among the documents of all."""
     engine = Engine()
     engine.subscribe_many((case.slug, case.query) for case in cases())
     given = (document for case in cases() for document in case.documents)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import xscl
 from xscl.subscriptions.match import Match
 from xscl.web.cards import Card, Value, shown
-from xscl.web.gallery import case_of, found
+from xscl.web.gallery import all_found
 
 
 def values(card: Card) -> list[Value]:
@@ -25,9 +25,7 @@ def joined(match: Match) -> list[list[tuple[str, int]]]:
 
 
 def of_case(slug: str) -> Sequence[Match]:
-    case = case_of(slug)
-    assert case is not None
-    return found(case)
+    return all_found()[slug]
 
 
 def matches(query: str, *documents: str) -> Sequence[Match]:

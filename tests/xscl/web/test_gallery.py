@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from feeds.xml.xmlparse import parse
+from xscl.engine import Engine
 from xscl.language.windows import refuse_bare_windows
-from xscl.web.gallery import HOUR, Case, all_found, case_of, cases, documents, found
+from xscl.web.gallery import HOUR, Case, all_found, case_of, cases, documents
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"
 
@@ -17,7 +18,11 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)
 def test_a_use_case_finds_what_it_says(case: Case) -> None:
     assert case.finds
-    assert tuple(match.documents for match in found(case)) == case.finds
+    with Engine() as engine:
+        engine.subscribe(case.slug, case.query)
+        engine.push(case.documents)
+        engine.flush()
+        assert tuple(match.documents for match in engine.matches()) == case.finds
 
 
 def test_all_use_cases_together_find_the_same() -> None:
