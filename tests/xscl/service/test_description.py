@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from markupsafe import escape
 
 import feeds
 import xscl
@@ -167,13 +167,13 @@ def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:
 
 
 def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
-    page = "".join(describing._page(api))
+    page = describing._page(api)
     body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
     assert escape(body) in page
 
 
 def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any]) -> None:
-    page = "".join(describing._page(api))
+    page = describing._page(api)
     assert "export XSCL=http://" in page
     for name in ("TryAsked", "ExplainAsked", "WhyAsked"):
         (example,) = api["components"]["schemas"][name]["examples"]
@@ -197,6 +197,6 @@ def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None
     told = {one["name"]: one["description"] for one in sent["parameters"]}
     assert set(told) == {"webhook-id", "webhook-timestamp", "webhook-signature"}
     assert "HMAC-SHA256 of `id.timestamp.body`" in told["webhook-signature"]
-    page = "".join(describing._page(api))
+    page = describing._page(api)
     assert "HMAC-SHA256 of <code>id.timestamp.body</code>" in page
     assert "<td><code>every</code><td>body<td>Gather for so long." in page
