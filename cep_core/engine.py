@@ -327,7 +327,9 @@ class Engine:
             "rates": self._streams.rates.dump(),
             "clock": [self.clock.now, self.clock.arrivals, self._queries.next_number, self._closed],
             "recent": [[codec.row(row), list(names)] for row, names in self._streams.recent],
-            "entries": list(StateWriter(self.plan, codec, numbers.__getitem__).entries(held)),
+            "entries": codec.joined(
+                StateWriter(self.plan, codec, numbers.__getitem__).entries(held)
+            ),
         }
         return codec.packed(data)
 
@@ -395,7 +397,7 @@ class Engine:
         self.counts.update(found["counts"])
         self._streams.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])
         held = {query.name: query.held for query in self._queries.by_number.values()}
-        StateReader(self.plan, held).read(found["entries"])
+        StateReader(self.plan, held).read(self.codec.parted(found["entries"]))
 
     def keep_log(self) -> StateLog:
         """Return the log of what the plan keeps, to be called before anything is declared.

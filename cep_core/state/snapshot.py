@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
@@ -113,6 +114,17 @@ class Codec:
                 f"the snapshot has version {found['cep_core']}; this release reads {VERSION}"
             )
         return found["data"]
+
+    def joined(self, parts: Iterable[Data]) -> bytes:
+        """Return parts as bytes, one after the other: only one of them is in memory as data."""
+        return b"".join(map(msgpack.Packer(unicode_errors=_LONE).pack, parts))
+
+    def parted(self, joined: bytes) -> Iterable[Data]:
+        """Return the parts of bytes."""
+        found: Iterable[Data] = msgpack.Unpacker(
+            BytesIO(joined), ext_hook=self._extension, strict_map_key=False, unicode_errors=_LONE
+        )
+        return found
 
     def _value(self, value: Any) -> Data:
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:

@@ -35,7 +35,7 @@ def whole(core: Engine) -> dict[str, list[str]]:
 
 def by_position(core: Engine) -> dict[str, list[str]]:
     """The content of a snapshot, independent of the numbers of operators in a log."""
-    return by_kind(core.codec.unpacked(core.snapshot())["entries"])
+    return by_kind(core.codec.parted(core.codec.unpacked(core.snapshot())["entries"]))
 
 
 def by_kind(entries: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
