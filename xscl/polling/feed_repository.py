@@ -118,17 +118,16 @@ class Feeds:
         return iter(self._select("ORDER BY added, key"))
 
     def __getitem__(self, name: str) -> Feed:
-        """Return a feed by its address or key, or by its stream if that has one feed only."""
-        return self.find(name)
+        """Return a feed by its address or key, or by its stream if that has one feed only.
 
-    def find(self, name: str, owner: str = "") -> Feed:
-        """Return an owner's feed by address, key or stream, as he calls them."""
+        Feeds of users are found by their keys alone.  Raises FeedsError if there is not one.
+        """
         address = _address(name)
-        keys = (owner + name, owner + feed_key(name))
+        keys = (name, feed_key(name))
         near = self._select("WHERE url = ? OR key IN (?, ?)", shown(address), *keys)
-        near = [feed for feed in near if feed.owner == owner or (not owner and feed.key == name)]
+        near = [feed for feed in near if not feed.owner or feed.key == name]
         found = [feed for feed in near if feed.url == address or feed.key in keys]
-        found = found or self._select("WHERE stream = ?", owner + name)
+        found = found or self._select("WHERE stream = ?", name)
         found = found or [feed for feed in near if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
