@@ -1,6 +1,6 @@
 """Detection of a stalled consumer: segments wait, and none was committed for a while.
 
-It is asked without the engine's lock, which a push that takes long has.
+It works without the engine's lock, which a long push holds.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ A batch is cut so that it takes a second; Spark needs up to a minute to start.
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A consumer that does not advance: the first segment that waits, and for how many seconds."""
+    """A consumer that does not advance: its first waiting segment, and for how many seconds."""
 
     segment: int
     seconds: float
 
 
 class ConsumerWatch:
-    """Compares what was committed with the spool; `latest` returns its last segment.
+    """Compares the committed segments with the spool; `latest` returns its last segment.
 
-    Any thread may ask. It has to be asked now and then, so that it sees when waiting begins.
+    Thread-safe. It has to be polled, because it detects only then that waiting begins.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ConsumerWatch:
         self._mutex = threading.Lock()
 
     def committed(self, position: int) -> None:
-        """Note that the spool was consumed up to a segment, in a transaction that is durable."""
+        """Record that the spool was consumed up to a segment, in a durable transaction."""
         with self._mutex:
             self._position = position
             self._since = None

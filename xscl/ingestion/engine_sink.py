@@ -1,4 +1,4 @@
-"""The engine as a consumer's sink: batches in, matches to whoever listens."""
+"""The engine as a consumer's sink: batches in, matches to a listener."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def _warn(documents: Sequence[Document], poison: Collection[int]) -> None:
-    """Tell the log of documents that are set aside."""
+    """Log the quarantined documents."""
     for at in sorted(poison):
         _log.error(
             "the document %r is set aside: a process ended while it read it", documents[at].id
@@ -28,22 +28,21 @@ def _warn(documents: Sequence[Document], poison: Collection[int]) -> None:
 
 
 def _go_on() -> None:
-    """Nothing is waited for."""
+    """Continue at once."""
 
 
 def _ignore(matches: Matches) -> None:
-    """Nobody listens; the matches are kept in the store all the same."""
+    """Ignore the matches, which are in the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSink:
-    """Pushes batches under their key in the ledger, and passes on the matches after the commit.
+    """Pushes batches under their keys, and delivers the matches after the commit.
 
-    Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
-    called by the consumer before each batch, and may wait or raise.  `attempts` says whether a
-    process died of a batch.  Without `tells` another reader passes matches on
-    (`xscl.delivery.match_tail`),
-    and `on_matches` only learns that there are some.
+    Within a `with` each match is delivered at least once, also across processes.  The consumer
+    calls `hold` before each batch; it may wait or raise.  `attempts` records whether a batch
+    crashed a process.  Without `tells` another reader delivers matches
+    (`xscl.delivery.match_tail`), and `on_matches` is only notified of them.
     """
 
     engine: Engine
@@ -53,7 +52,7 @@ class EngineSink:
     tells: bool = True
 
     def __enter__(self) -> EngineSink:
-        """Pass on what was committed, but perhaps not passed on, before the last process ended."""
+        """Deliver the matches that the last process committed but perhaps did not deliver."""
         if self.tells and (untold := self.engine.host.log.undelivered()):
             self.on_matches(untold)
             self.engine.host.log.acknowledge()
@@ -66,7 +65,7 @@ class EngineSink:
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
-        """Take a batch in; one that the ledger has changes nothing and matches nothing."""
+        """Push a batch; one that was consumed before changes nothing and matches nothing."""
         reached("batch_read")
         poison: frozenset[int] = frozenset()
         if self.attempts.begin(batch.segment, self.engine.host.ingest.segment):
@@ -88,12 +87,12 @@ class EngineSink:
             self.engine.host.log.acknowledge()
 
     def _heard(self, matches: Matches) -> None:
-        """Pass on the matches of one transaction."""
+        """Deliver the matches of one transaction."""
         reached("committed")
         self.on_matches(matches)
 
     def consumed(self, query_id: str) -> int | None:
-        """Return the last batch in the ledger under a query id."""
+        """Return the last consumed batch under a query id."""
         return self.engine.consumed(query_id)
 
     @property
@@ -102,5 +101,5 @@ class EngineSink:
         return self.engine.host.ingest.segment
 
     def publish_patterns(self, artefacts: Artefacts) -> None:
-        """Leave the patterns of the engine for other processes."""
+        """Publish the engine's patterns for other processes."""
         self.engine.host.ingest.publish_patterns(artefacts)

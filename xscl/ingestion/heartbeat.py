@@ -1,17 +1,15 @@
-"""Time that passes when nothing comes.
+"""Heartbeats: time that passes on live streams without documents.
 
-Operators over time wait for the end of an epoch or for a deadline, and the clock that says that it
-is over is raised by documents.  On live streams, whose documents come as they happen, it is over
-by the wall clock too.  When something waits there whose time has come, a *beat* is appended to the
-spool: a segment without documents that says how late it is.  It is consumed in its turn, by
-whichever consumer, in a transaction like any batch; so what follows from it is as durable, comes
-as much once, and is the same when the spool is read again, as what follows from documents.
+Temporal operators wait for the end of an epoch or for a deadline by the event clock, which
+documents raise.  On live streams, whose documents arrive as they happen, the wall clock raises it,
+too.  When an operator there is overdue, a *beat* is appended to the spool: a segment without
+documents that carries a time.  Either consumer processes it in order, in a transaction like any
+batch.  So its effects are durable, occur once, and are repeatable when the spool is read again.
 
-A beat must not overtake documents that are on their way to the spool.  Those that are posted with
-the time of their sender's clock take a moment, so a beat is a little behind the clock of arrivals
-(`xscl.polling.arrival_clock`).  Items come
-when their feeds are polled: after a time in which nothing was polled it waits for that.  What comes
-later than its stream allows is late, and told as such.
+A beat must not overtake documents in transit to the spool.  A document that is posted with the time
+of its sender's clock takes a moment, so a beat is a little behind the clock of arrivals
+(`xscl.polling.arrival_clock`).  Items arrive with polls, so after a time without polls a beat waits
+for them.  A document that exceeds the lateness of its stream is late, and is recorded as such.
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ ON_THE_WAY = 1_000_000
 
 
 class Timekeeper:
-    """Appends beats to a spool when an engine waits for the time.
+    """Appends beats to a spool when an engine waits for time to pass.
 
-    `heard_until` says until which time all feeds have been heard, None without feeds; `clock`
-    tells the time.  Both are in ticks.
+    `heard_until` returns the time up to which all feeds were polled, None without feeds; `clock`
+    returns the time.  Both are in ticks.
     """
 
     def __init__(
@@ -47,9 +45,9 @@ class Timekeeper:
         self._clock = clock
 
     def look(self) -> None:
-        """Append a beat if somebody waits for it, and all that was before has been consumed.
+        """Append a beat if an operator waits for it, and the spool is consumed.
 
-        Raises SegmentsMissing if something of that is lost.
+        Raises SegmentsMissing if a segment is lost.
         """
         time = self._clock() - ON_THE_WAY
         waiting = self._spool.consecutive(self._engine.host.ingest.segment, self._spool.latest(), 1)

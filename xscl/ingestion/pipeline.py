@@ -1,18 +1,15 @@
-"""From the spool to the engine: what a consumer is, and the one that needs no Spark.
+"""Consumers from the spool to the engine: their interface, and the one without Spark.
 
-A consumer reads the segments of a spool in order and hands their documents to
-a `Sink` in batches.  Each batch has a key, (query id, batch id), which the
-sink enters into its ledger in the same transaction as the documents, so that a
-batch that comes twice changes nothing.  The ledger also says up to which
-segment the spool was consumed: a store may change from one consumer to the
-other, and each begins where the other one ended.  A batch has the beats of the
-spool too, at their places.  At a segment that is lost a consumer stops, after
-the batches before it, until that is put back or given up (`xscl spool skip`).
+A consumer reads the segments of a spool in order and passes their documents to a
+`Sink` in batches.  Each batch has a key, (query id, batch id), which the sink records
+in the transaction of the documents, so that a repeated batch changes nothing.  The
+sink also records the last consumed segment: a store may change from one consumer to
+the other, and each continues where the other one ended.  A batch includes the beats of
+the spool, at their places.  At a lost segment a consumer stops, after the batches
+before it, until the segment is restored or given up (`xscl spool skip`).
 
-`DirectConsumer` calls its query "direct" and a batch by the number of its last
-segment.  `xscl.ingestion.spark.spark_pipeline.SparkConsumer` has the query id and the batch
-numbers of
-its checkpoint.
+`DirectConsumer` has the query id "direct" and the number of the last segment as batch id.
+`xscl.ingestion.spark.spark_pipeline.SparkConsumer` has the ids of its checkpoint.
 """
 
 from __future__ import annotations
@@ -58,59 +55,59 @@ _LISTED = 1_000
 
 
 class PipelineError(XsclError):
-    """Documents cannot be taken from the spool to the engine."""
+    """Documents cannot be consumed from the spool."""
 
     code = "pipeline"
 
 
 class Sink(Protocol):
-    """What takes the documents: an engine with its ledger.
+    """The receiver of the documents: an engine with its consumed offsets.
 
     Always called in the thread that runs the consumer.
     """
 
     def hold(self) -> None:
-        """Returns when a batch can be taken, before each; may raise."""
+        """Wait until a batch can be consumed, before each; may raise."""
 
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
-        """Takes a batch, which may be empty, and enters it into the ledger: all or nothing.
+        """Consume a batch, which may be empty, and record its key: all or nothing.
 
-        A batch that the ledger already has changes nothing.  `parts` are the witnesses of the
-        documents, where they were found elsewhere.
+        A batch that was consumed before changes nothing.  `parts` are the witnesses of documents
+        that other processes have shredded.
         """
 
     def consumed(self, query_id: str) -> int | None:
-        """The last batch in the ledger under this query id, None if there is none."""
+        """Return the last consumed batch under this query id, None if there is none."""
 
     @property
     def segment(self) -> int:
-        """The segment up to which the spool was consumed, whoever did it."""
+        """The last segment that any consumer has consumed."""
 
     def publish_patterns(self, artefacts: Artefacts) -> None:
-        """Leaves what documents are shredded with for other processes, if it can be written."""
+        """Publish the automaton for other processes, if it can be written."""
 
 
 class Consumer(Protocol):
-    """Both consumers, as a service sees them."""
+    """The interface of both consumers for a service."""
 
     def run_once(self) -> int:
-        """Consumes what is in the spool now, and returns the number of documents."""
+        """Consume the present segments of the spool, and return the number of documents."""
 
     def serve(self, interval: float = 1.0) -> None:
-        """Consumes what is and what comes until `stop`, looking every `interval` seconds."""
+        """Consume present and new segments until `stop`, polling every `interval` seconds."""
 
     def stop(self) -> None:
-        """Asks for the end after the batch in progress; from any thread or signal handler."""
+        """Request the end after the batch in progress; from any thread or signal handler."""
 
 
 class DirectConsumer:
-    """Consumes a spool in this very process, without Spark.
+    """Consumes a spool in this process, without Spark.
 
-    A batch is closed with the segment that brings it to so many documents, and before one that
-    would bring it above so many bytes.  So many are what can be done in so many `seconds`, at most
-    `batch`.
+    A batch ends with the segment that brings it to the target number of documents, and before one
+    that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
+    `batch` documents.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class DirectConsumer:
         self._position = sink.segment
 
     def run_once(self) -> int:
-        """Consumes what is in the spool now, and returns the number of documents."""
+        """Consume the present segments of the spool, and return the number of documents."""
         count, end = 0, self._spool.latest()
         while not self._stopping.is_set():
             numbers = self._next_batch(end)
@@ -151,9 +148,9 @@ class DirectConsumer:
         return count
 
     def serve(self, interval: float = 1.0) -> None:
-        """Consumes what is and what comes until `stop`.
+        """Consume present and new segments until `stop`.
 
-        What this process appends is consumed at once, what others do after `interval` seconds.
+        Segments of this process are consumed at once, those of others after `interval` seconds.
         """
         while not self._stopping.is_set():
             self.run_once()
@@ -163,11 +160,11 @@ class DirectConsumer:
                     break
 
     def stop(self) -> None:
-        """Asks for the end after the batch in progress; the consumer does not start again."""
+        """Request the end after the batch in progress; the consumer does not start again."""
         self._stopping.set()
 
     def _next_batch(self, end: int) -> list[int]:
-        """The segments up to `end` that make the next batch, none if there are none.
+        """Return the segments of the next batch, up to `end`; none if there are none.
 
         Raises SegmentsMissing if the next one is lost.
         """
@@ -189,7 +186,7 @@ class DirectConsumer:
 
 
 def forget(spool: Spool, up_to: int) -> None:
-    """Deletes segments that were consumed long ago, if this process may."""
+    """Delete segments that were consumed long ago, if this process has the right."""
     if not spool.read_only:
         spool.forget(up_to, KEPT)
 
@@ -210,7 +207,7 @@ def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[DocumentColumns, tup
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a Spark checkpoint says: the id of its query and the last batch that it committed."""
+    """The state of a Spark checkpoint: its query id and its last committed batch."""
 
     directory: Path
     query_id: str
@@ -218,7 +215,7 @@ class Checkpoint:
 
 
 def read_checkpoint(directory: Path) -> Checkpoint | None:
-    """The checkpoint in a directory, None if no query has started there yet."""
+    """Return the checkpoint in a directory, None if no query has started there yet."""
     path = directory / "metadata"
     if not path.exists():
         return None
@@ -229,9 +226,9 @@ def read_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def read_offset(directory: Path, batch_id: int) -> int:
-    """The segment with which a batch ends by Spark's log of offsets.
+    """Return the last segment of a batch by Spark's log of offsets.
 
-    Raises if it does not say: where the beats of the batch end would not be known.
+    Raises if it is unknown: the end of the batch's beats would be unknown, too.
     """
     path = directory / "offsets" / str(batch_id)
     try:
@@ -244,10 +241,10 @@ def read_offset(directory: Path, batch_id: int) -> int:
 
 
 def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
-    """Raises if the sink lacks batches that the checkpoint has committed, but for the last one.
+    """Raise if the sink lacks batches that the checkpoint has committed, but for the last one.
 
-    Spark would go on after them, and their documents would be lost: the store
-    was put back from an older copy, or is another one.
+    Spark would continue after them, and their documents would be lost: the store
+    was restored from an older copy, or is another one.
     """
     consumed = sink.consumed(checkpoint.query_id)
     if _missing(consumed, checkpoint) > 1:
@@ -260,11 +257,10 @@ def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
 
 
 def reconcile(sink: Sink, directory: Path) -> None:
-    """Makes the checkpoint in a directory, if there is one, say what the sink has.
+    """Align the checkpoint in a directory, if there is one, with the sink.
 
-    If the sink lacks the last batch, its commit is taken back, with the offsets of the one that
-    was begun after it: Spark gives the newest batch again that it has offsets of, and no other.
-    Raises if the sink lacks more.
+    If the sink lacks the last batch, its commit is removed, with the offsets of the one begun after
+    it: Spark repeats only the newest batch that it has offsets of.  Raises if the sink lacks more.
     """
     checkpoint = read_checkpoint(directory)
     if checkpoint is None:
@@ -277,13 +273,13 @@ def reconcile(sink: Sink, directory: Path) -> None:
 
 
 def _remove(log: Path, batch_id: int) -> None:
-    """Removes an entry of one of Spark's logs, if it is there, and its checksum."""
+    """Remove an entry of one of Spark's logs, if it is there, and its checksum."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (log / name).unlink(missing_ok=True)
 
 
 def _missing(consumed: int | None, checkpoint: Checkpoint) -> int:
-    """How many batches a checkpoint has committed after the last one that the sink has."""
+    """Return the number of batches that a checkpoint has committed after the sink's last one."""
     if checkpoint.committed is None:
         return 0
     return checkpoint.committed - (-1 if consumed is None else consumed)

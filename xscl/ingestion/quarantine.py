@@ -1,12 +1,12 @@
-"""Documents that end the process which reads them: found out, and set aside.
+"""Quarantine of documents that crash the process that reads them.
 
-What a consumer is about to push it notes in a file (`Attempts`).  Who starts and finds a batch
-noted that was not consumed knows that a process ended in the midst of it, for whatever reason.
-Before it tries the same segments again it has the documents read by another process
-(`feeds.xml.probe`), which may die of one: that one is poison, and another process reads the
-rest.  The batch goes on without it; it is recorded as rejected with the reason `poison`.
+A consumer records each batch in a file before it pushes it (`Attempts`).  A process that finds a
+recorded batch that was not consumed knows that its predecessor ended within it, for any reason.
+Before it tries the segments again, another process reads the documents (`feeds.xml.probe`).  A
+document that crashes this process is poison, and a further process reads the rest.  The batch
+continues without it; it is recorded as rejected with the reason `poison`.
 
-Most ends have nothing to do with a document; then reading the batch once more is all it costs.
+Most crashes have nothing to do with a document; their cost is one more read of the batch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PATIENCE = 300.0  # seconds for one process to read what is left of a batch
 
 
 class Attempts:
-    """The note of what is being pushed; without a path nothing is noted."""
+    """The record of the batch in progress; without a path nothing is recorded."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._unfinished = 0 if path is None else _noted(path)
 
     def begin(self, segment: int, consumed: int) -> bool:
-        """Note the last segment of a batch; return whether a process has ended in the midst of it.
+        """Record the last segment of a batch; return True if a process has ended within it.
 
         `consumed` is the segment up to which everything is consumed.
         """
@@ -49,7 +49,7 @@ def _noted(path: Path) -> int:
 
 
 def poisonous(documents: Sequence[Document]) -> frozenset[int]:
-    """Return the places of the documents of which a process dies that reads them."""
+    """Return the places of the documents that crash a process that reads them."""
     found: set[int] = set()
     begin = 0
     while begin < len(documents):
@@ -62,7 +62,7 @@ def poisonous(documents: Sequence[Document]) -> frozenset[int]:
 
 
 def _count_read(documents: Sequence[Document]) -> int:
-    """Return how many of some documents a new process reads before it ends."""
+    """Return the number of documents that a new process reads before it ends."""
     parts = [part for one in documents for part in (SIZE.pack(len(one.xml)), one.xml)]
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     try:

@@ -1,4 +1,4 @@
-"""The application: routes, what surrounds them, and how problems are told."""
+"""The application: routes, middleware and error handlers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The demonstration: three sample feeds on this machine, five subscriptions, all of the path.
+"""The demonstration: three sample feeds on this machine, five subscriptions, the whole pipeline.
 
 A server on the loopback address publishes the samples.  As soon as all feeds
-have been fetched as they are, and the consumer is at work, it publishes the
-next step of each, so that the items of the first poll are history and
-everything after it is news: what matches does not depend on how fast anything is.
+were fetched once, and the consumer runs, it publishes the next step of each.
+The items of the first poll are history and all later ones are new, so the
+matches do not depend on timing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVERY = 1
 
 
 class Publisher(ThreadingHTTPServer):
-    """Serves the samples, step by step."""
+    """The server of the samples, step by step."""
 
     daemon_threads = True
 
@@ -47,18 +47,17 @@ class Publisher(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The host and port, as they stand in an address."""
+        """The host and port of the address."""
         return f"127.0.0.1:{self.server_port}"
 
     def url(self, sample: Sample) -> str:
         return f"http://{self.address}/{sample.name}"
 
     def fetch(self, path: str) -> tuple[Sample, int]:
-        """Return a sample and its step now; when all have been fetched the next step begins.
+        """Return a sample and its current step; the next step begins when all were fetched.
 
-        The first step waits for `begun`, so that there is something to see.
-        After the last step there is one more round, in which nothing is new:
-        who asks again has done with the answer before.
+        The first step waits for `begun`.  After the last step there is one more round without new
+        items: a client that asks again has processed the answer before.
         """
         with self._mutex:
             step = self._step
@@ -91,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the demonstration's output is its matches."""
+        """Log nothing: the demonstration's output is its matches."""
 
 
 @contextmanager
@@ -117,7 +116,7 @@ def demonstrate(
 ) -> ServiceStatus:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
-    It ends by itself with `once`, else with SIGINT or SIGTERM; then there is a page, too.
+    It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
     if home.exists():
         raise HomeError(
@@ -155,7 +154,7 @@ def demonstrate(
 
 
 def _page(fetching: Fetching) -> ServiceSettings:
-    """Return where the page is: at any free port."""
+    """Return the address of the web UI: any free port."""
     # Of the extra `service`, which the demonstration without a page does not need.
     from xscl.service.installation import ServiceSettings
 

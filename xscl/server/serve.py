@@ -1,17 +1,15 @@
-"""The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
+"""The service: a fetcher that fills the spool, a consumer, and readers of matches.
 
-The fetcher polls the feeds that are due; the main thread runs the consumer,
-with or without Spark; the tail hands the operator's matches on (`xscl.delivery.match_tail`); the
-reporter
-writes status.json; the timekeeper lets time pass on live streams.
-Requests over HTTP are answered beside (`xscl.service`), and matches are brought
-to those who wait for them (`xscl.delivery`).  If the fetcher, the consumer or the timekeeper fails,
-that ends the service, and its error is the service's; a look that fails is told, and the next one
-may do better, as is a listener that fails: matches are kept before they are handed on.
-`stop` finishes the batch in progress and drops polls in flight; deliveries and requests in
-progress have a few seconds, the same ones, and trials end at once.
-A full disk ends nothing: everything that writes waits until there is room
-(`xscl.store.disk_guard`).
+The fetcher polls the feeds that are due.  The main thread runs the consumer, with or without Spark.
+The tail prints the operator's matches (`xscl.delivery.match_tail`), the reporter writes
+status.json, and the heartbeat lets time pass on live streams.  Other threads answer HTTP
+(`xscl.service`) and deliver matches (`xscl.delivery`).
+
+A failure of the fetcher, the consumer or the heartbeat ends the service with its error.  A failed
+report is logged, and the next one is tried; so is a failed listener, because matches are stored
+before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
+Deliveries and requests in progress share a few seconds, and trials end at once.  A full disk ends
+nothing: every writer waits until there is room (`xscl.store.disk_guard`).
 """
 
 from __future__ import annotations
@@ -82,12 +80,12 @@ REPORT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How to serve: with Spark on which master or without, how often to look at the spool.
+    """Settings of the service: with Spark on a master or without, the interval of spool polls.
 
-    `history` and `keep_matches` change for how long texts and matches are kept; None changes
-    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
-    that takes mails.  Of the disk `least_free` bytes are left free.  `clock` gives times to
-    arrivals; by default it is over the clocks of this machine.
+    `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
+    `listen` is the address of the HTTP API; None: no API.  `mail` is the mail server.  `least_free`
+    bytes of the disk stay free.  `clock` gives times to arrivals, by default from this machine's
+    clocks.
     """
 
     spark: bool = True
@@ -114,10 +112,9 @@ class Service:
         on_consuming: Callable[[float], None] = lambda seconds: None,
         on_skipped: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """`on_matches` is called with the operator's matches, in a thread of its own, which waits
-        for nobody else; if it is far behind, `on_skipped` with how many were left out.
-        `on_listening` is told the address once requests are taken, `on_consuming` after how
-        many seconds documents are: Spark needs some to start.
+        """Call `on_matches` in a separate thread with the operator's matches, and `on_skipped` with
+        the number of skipped ones if it is far behind.  `on_listening` gets the address as soon as
+        requests are accepted, `on_consuming` the seconds until the consumer started.
         """
         self._on_skipped = on_skipped
         self._tail: MatchTail | None = None
@@ -169,9 +166,9 @@ class Service:
             self._report(looks, whole=True)
 
     def run_once(self) -> None:
-        """Poll what is due, consume all that is in the spool, deliver what comes of it, and end.
+        """Poll the feeds that are due, consume the spool, deliver the matches, and end.
 
-        Nothing is answered over HTTP.  Raises DiskFull instead of waiting for room.
+        No HTTP API runs.  Raises DiskFull instead of waiting for room.
         """
         fetching = self._fetching
         self.room.refuse()
@@ -196,7 +193,7 @@ class Service:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
-        """Have all that is kept, as this process was asked to keep it, until the block ends."""
+        """Open the engine with the retention of this process until the block ends."""
         home = self._home
         with (
             home.hold(SERVICE),
@@ -212,7 +209,7 @@ class Service:
             yield engine, outbox, spool, feeds, store
 
     def _consume(self, consumer: Consumer) -> None:
-        """Have everything consumed until `stop`; a full disk is waited for."""
+        """Run the consumer until `stop`; wait while the disk is full."""
         while not self._stopping.is_set():
             try:
                 consumer.serve(self._serving.look)
@@ -222,14 +219,14 @@ class Service:
                 self.room.wait(self._stopping)  # the batch is whole in the spool
 
     def stop(self) -> None:
-        """Ask for the end; from any thread or signal handler."""
+        """Request the end; from any thread or signal handler."""
         self._stopping.set()
         if self._consumer is not None:
             self._consumer.stop()
 
     @contextmanager
     def _following(self, engine: Engine) -> Iterator[MatchTail]:
-        """Hand on the operator's matches while the block runs, also those of the last process."""
+        """Deliver the operator's matches while the block runs, also those of the last process."""
         tail = self._tail = MatchTail(engine, _is_operators, self._on_matches, self._on_skipped)
         try:
             yield tail
@@ -240,7 +237,7 @@ class Service:
 
     @contextmanager
     def _delivering(self, engine: Engine) -> Iterator[Outbox]:
-        """Bring matches to endpoints while the block runs."""
+        """Deliver matches to endpoints while the block runs."""
         fetching = self._serving.fetching
         posting = Posting(
             frozenset(fetching.allow_addresses),
@@ -263,7 +260,7 @@ class Service:
 
     @contextmanager
     def _answering(self, engine: Engine, spool: Spool, outbox: Outbox) -> Iterator[None]:
-        """Take requests over HTTP while the block runs, if that is asked for."""
+        """Serve the HTTP API while the block runs, if there is an address for it."""
         settings = self._serving.listen
         if settings is None:
             yield
@@ -295,9 +292,9 @@ class Service:
                 self.address = None
 
     def _hand_on(self, matches: Matches) -> None:
-        """Notify those who read matches that some were committed, and count them.
+        """Notify the readers of matches of a commit, and count the matches.
 
-        They are kept already: what fails here is told, and holds up no other match.
+        The matches are stored already: a failure here is logged, and delays no other match.
         """
         for notify in (self._bring, self._count):
             try:
@@ -319,7 +316,7 @@ class Service:
     def _consuming(
         self, engine: Engine, spool: Spool, hold: Callable[[], None]
     ) -> Iterator[Consumer]:
-        """Make the consumer, with a Spark session for as long as it is needed.
+        """Create the consumer, with a Spark session while it is needed.
 
         `hold` is called before each batch.
         """
@@ -353,8 +350,8 @@ class Service:
     def _fetch(self, engine: Engine, feeds: Feeds, spool: Spool) -> None:
         """Poll feeds until `stop`.
 
-        After a failure in between the table of feeds has to catch up with the spool: it is opened
-        anew.
+        After a failure the table of feeds is opened anew, because it has to catch up with the
+        spool.
         """
         fetching = replace(self._fetching, is_paused=lambda: self.room.short() is not None)
         keep = partial(keep_polling, spool=spool, fetching=fetching, stopping=self._stopping)
@@ -371,7 +368,7 @@ class Service:
                 return
 
     def _until_full(self, work: Callable[[], None]) -> bool:
-        """Return whether some work has ended by itself; False if the disk is full."""
+        """Return True if some work has ended by itself; False if the disk is full."""
         try:
             work()
         except (SpoolError, StoreError, OSError) as error:
@@ -405,7 +402,7 @@ class Service:
                 self.stop()
 
     def _report(self, looks: StatusReader, *, whole: bool = False) -> int:
-        """Write status.json, and return how many documents wait."""
+        """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
         clock = self._clock.agreement()
         self._home.write_status(
@@ -442,7 +439,7 @@ class Service:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Afterwards SIGINT is handled as before: PySpark sets a handler of its own."""
+    """Restore the handler of SIGINT afterwards: PySpark sets one of its own."""
     before = signal.getsignal(signal.SIGINT)
     yield
     if threading.current_thread() is threading.main_thread():
@@ -454,7 +451,7 @@ def _is_operators(subscription: Subscription) -> bool:
 
 
 def _join(*threads: threading.Thread, seconds: float) -> None:
-    """Wait for threads to end, all together so long; one that does not is left behind."""
+    """Join threads within a common deadline; leave those that do not end."""
     until = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))

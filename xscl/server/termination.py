@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: an orderly end, and the deadline after which the process ends all the same.
+"""SIGINT and SIGTERM: an orderly end, with a deadline after which the process exits.
 
 A handler in Python runs only when the main thread is between two instructions, which a long call
 into DuckDB or lxml delays. The signal is therefore read from a wakeup descriptor by a thread.
@@ -25,7 +25,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def exit_now() -> None:
-    """End the process at once, without an error: what was in progress is done again."""
+    """Exit at once, without an error: work in progress is repeated at the next start."""
     with suppress(OSError):
         os.write(
             sys.__stderr__.fileno() if sys.__stderr__ else 2,
@@ -42,8 +42,8 @@ def stopped_by_signals(
 ) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM call `stop` instead of killing the process.
 
-    It is called in another thread, perhaps more than once. `overdue` is called, if it is given and
-    the block has not ended by then, so many seconds after the first signal.
+    It is called in another thread, perhaps more than once. If `overdue` is given and the block has
+    not ended by then, it is called so many seconds after the first signal.
     """
     ended = threading.Event()
     ours, pythons = socket.socketpair()
@@ -58,7 +58,7 @@ def stopped_by_signals(
             overdue()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        """Leave it to the thread; with a handler Python writes to the wakeup descriptor."""
+        """Do nothing: a handler makes Python write to the wakeup descriptor."""
 
     with closing(ours), closing(pythons):
         before = {number: signal.signal(number, handle) for number in SIGNALS}

@@ -1,8 +1,7 @@
 """The output document of a match, from its query's SELECT clause.
 
-`SELECT *` gives `<result>` with copies of what the blocks' main paths select;
-a constructor is copied with its embedded expressions replaced.  Documents
-here are few and small: a match's own.
+`SELECT *` gives `<result>` with copies of the items that the blocks' main paths
+select.  A constructor is copied with its embedded expressions replaced.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def constructed(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> et
 
 
 def row_document(name: str, values: Mapping[str, str | None]) -> bytes:
-    """Return the document of a row: a leaf for each of its values that is there."""
+    """Return the document of a row: a leaf for each value that is not null."""
     root = etree.Element(name)
     for attribute, value in values.items():
         if value is not None:

@@ -1,21 +1,21 @@
-"""Who may have missed a document that came late: a rule that needs no look at what is kept.
+"""Subscriptions that may have missed a late document: a rule that reads no join state.
 
 A join of window T and lateness L (the larger one of its streams) lets a newcomer n meet an earlier
-arrival o iff the operator holds and M(n) <= o.ts + T + L; M(n) is the latest time that had come
-before n.  So n has missed some o, had it been there, iff there is a time for o at which the
-operator holds and M(n) is larger.  The earliest time that the operator allows decides:
+arrival o iff the operator holds and M(n) <= o.ts + T + L; M(n) is the latest time that arrived
+before n.  So n may have missed an o iff there is a time for o at which the operator holds and M(n)
+is larger.  The earliest time that the operator allows decides:
 
     JOIN, and the later side of FOLLOWED BY   o.ts = n.ts - T     M(n) - n.ts > L
     the earlier side of FOLLOWED BY           o.ts = n.ts + 1     M(n) - n.ts > T + L + 1
 
-A document of which this is not true has met everything, whatever the order of arrival.  One of
-which it is true *may* have missed something: neither is it asked whether its pattern matches, nor
-whether there was such an o.  Where a side of a join is made of several documents, the rule holds
-for each with the lateness of the innermost join around it, which is the smallest.  A join without
-a window misses nothing.
+If this is false, a document has met all partners, whatever the order of arrival.  If it is true,
+the document *may* have missed some: the rule tests neither whether its pattern matches, nor whether
+there was such an o.  Where a side of a join has several documents, the rule holds for each with the
+lateness of the innermost join around it, which is the smallest.  A join without a window misses
+nothing.
 
-An operator over time misses what comes after its epoch was closed; that is recorded when it happens
-(`state.late`), for documents whose pattern matches.
+A temporal operator misses documents that arrive after their epoch was closed; that is recorded
+when it happens (`state.late`), for documents whose pattern matches.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ LATE = """
 
 
 def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
-    """Return the latest documents that some subscriptions may have missed, by those readings.
+    """Return the latest documents that some subscriptions may have missed, by the readings.
 
-    `store` is a connection that nobody else uses meanwhile.
+    `store` is a connection of the caller's own.
     """
     query = f", late AS ({LATE}) SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {limit:d}"
     return _missed(store, readings, query)
 
 
 def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
-    """Return how many of some documents a subscription may have missed, by those readings."""
+    """Return the number of documents that some subscription may have missed, by the readings."""
     if not docs:
         return 0
     store.lend("asked", pa.table({"doc": pa.array(docs, pa.int64())}))
@@ -104,10 +104,10 @@ def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]
 
 
 class Readings:
-    """Which subscription reads which stream, and how late that may be; as a table for SQL.
+    """The streams that subscriptions read, with their bounds of lateness; as a table for SQL.
 
-    `bound` is that of the rule above, NULL if nothing is missed so; `lateness` that of the
-    subscription's operators over time, NULL if it has none.
+    `bound` is that of the rule above, NULL if nothing is missed; `lateness` is that of the
+    subscription's temporal operators, NULL if it has none.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Readings:
         self._table = _SCHEMA.empty_table()
 
     def table(self) -> pa.Table:
-        """Return the table; it is made anew when subscriptions have come or gone."""
+        """Return the table; it is rebuilt when subscriptions have changed."""
         state = self._subscriptions.state
         if state != self._made_for:
             rows = [row for one in self._subscriptions for row in self._rows(one)]
@@ -153,7 +153,7 @@ class Readings:
         return bounds
 
     def _of_row(self, one: Subscription) -> Bounds:
-        """Return the bounds of a join of two blocks, without a look at its text."""
+        """Return the bounds of a join of two blocks, without its text."""
         row = self._registry.row(one.qid)
         bounds: Bounds = {}
         graph = self._registry.members[row.template].template.graph

@@ -1,6 +1,6 @@
-"""A match: what a subscriber receives.
+"""Matches: the results that a subscriber receives.
 
-Its bindings and its output document are worked out when they are asked for.
+Bindings and output document are computed on first use.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How matches get at queries and documents: compiled and parsed once each."""
+    """The access of matches to queries and documents: each compiled or parsed once."""
 
     compiled: Callable[[str], CompiledQuery]
     tree: Callable[[int], Tree]
@@ -104,12 +104,12 @@ class Match:
 
     @property
     def t1(self) -> int:
-        """When the match was complete: the time of the latest document, or of a deadline."""
+        """The time at which the match was complete: that of the latest document, or a deadline."""
         return self._result.composite.ts
 
     @property
     def history(self) -> bool:
-        """Whether all documents are from before their sources were followed."""
+        """True if all documents are from before their sources were followed."""
         return all(document.history for document in self._result.present)
 
     @property
@@ -157,7 +157,7 @@ class Match:
 
     @property
     def constructed(self) -> bool:
-        """Whether the query says what the output document is."""
+        """True if the query has a constructor."""
         return self._compiled.normal.select is not None
 
     def xml(self) -> bytes:
@@ -222,7 +222,7 @@ class Match:
         }
 
     def _selected(self) -> Iterator[Item]:
-        """Yield what the main paths select, or for a sub-query what it constructs."""
+        """Yield the items that the main paths select, or that a sub-query constructs."""
         components = self._compiled.components
         made = {first: (last, element) for first, last, element in self._compiled.normal.made}
         done = -1
@@ -245,7 +245,7 @@ def _hash(parts: Iterable[str]) -> str:
 
 
 def match_of(subscription: Subscription, result: Result, reader: Reader) -> Match:
-    """Return the match that a result is for a subscription."""
+    """Return the match of a result for a subscription."""
     made = EventMatch if subscription.relational else Match
     return made(subscription, result, reader)
 
@@ -253,7 +253,7 @@ def match_of(subscription: Subscription, result: Result, reader: Reader) -> Matc
 def groups_of(
     subscription: Subscription, composites: Iterable[Composite]
 ) -> Iterator[list[Composite]]:
-    """Yield those composites that each match of a subscription is made of, if it sees them."""
+    """Yield the composites of each match that a subscription sees."""
     groups: dict[tuple[int, ...], list[Composite]] = {}
     for one in composites:
         if one.first >= subscription.since and (subscription.updates or one.version == 1):
@@ -291,7 +291,7 @@ class EventMatch(Match):
 
     @property
     def history(self) -> bool:
-        """Whether it is a single event, and one from before its source was followed."""
+        """True if it is a single event from before its source was followed."""
         return self.t0 == self.t1 and super().history
 
     @lazy

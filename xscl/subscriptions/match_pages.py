@@ -1,13 +1,13 @@
 """Kept matches page by page, read beside the engine: on a connection of their own.
 
-The table of results is in the order of positions, and a match has its result's position, so a
-page is what comes after a position, or before one.  What is newer never moves what is older, so
-pages that are asked for one after the other neither overlap nor leave a gap, whatever arrives.
+The table of results is in the order of positions, and a match has its result's position.  A page
+holds the matches after a position, or before one.  New results never move older ones, so
+consecutive pages neither overlap nor leave a gap.
 
-A page costs as much as it holds, and one look at the column of results that says whose they are.
-Rows that a subscription cannot see are left out in SQL as far as numbers tell: documents are
-numbered as they arrive, and a composite among them, so what it sees has no smaller number than
-`since`.  The rest is decided where it always is (`Matches`).  The engine's lock is not taken.
+A page costs its own rows, and one scan of the result streams' column.  SQL skips rows that a
+subscription cannot see as far as numbers tell: documents and composites are numbered in the order
+of arrival, so visible ones have no smaller number than `since`.  `Matches` decides the rest.  The
+engine's lock is not taken.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Place: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Matches in the order asked for; `more` says whether others follow.
+    """Matches in the requested order; `more` is True if others follow.
 
-    Everything was looked at up to position `end`, or down to it with `newest_first`: there the
-    next page begins.  `clock` is the engine's as of then.
+    All results up to position `end` were read, or down to it with `newest_first`: the next page
+    begins there.  `clock` is the engine's as of then.
     """
 
     matches: tuple[Match, ...]
@@ -53,7 +53,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Positions of results: up to `forgotten` they left for their age, `newest` is the last one."""
+    """Positions of results: those up to `forgotten` were evicted, `newest` is the last one."""
 
     forgotten: int
     newest: int
@@ -61,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a page is asked for: matches between two places, neither of them included."""
+    """The request of a page: matches between two positions, both exclusive."""
 
     after: Place
     before: Place
@@ -72,25 +72,25 @@ class _Asked:
 
     @property
     def of(self) -> tuple[str, list[object]]:
-        """What says in SQL whose results they are, and its parameters."""
+        """The SQL condition on result streams, and its parameters."""
         if self.one is not None:
             return _OF_ONE, [self.one.qid, self.one.since, self.one.since]
         return (_OF_SOME, [self.prefix]) if self.prefix else ("", [])
 
     @property
     def low(self) -> int:
-        """The first position that matters."""
+        """The lower bound of positions."""
         return self.after[0] + (self.one is not None)
 
     @property
     def high(self) -> int:
-        """The last position that matters."""
+        """The upper bound of positions."""
         return self.before[0] - (self.one is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Results in ascending order; `whole` says that there are no others where they end."""
+    """Results in ascending order; `whole` is True if no others follow."""
 
     table: pa.Table
     whole: bool
@@ -99,7 +99,7 @@ class _Rows:
 
 
 class Pages:
-    """Pages of matches.  Any thread may ask: one is answered after the other."""
+    """Pages of matches; thread-safe, one request at a time."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Pages:
         self._reader = Reader(compiled, self._kept.tree)
 
     def close(self) -> None:
-        """Close the connection, once nobody reads."""
+        """Close the connection when no thread reads."""
         self._kept.close()
 
     def position(self) -> int:
@@ -123,14 +123,14 @@ class Pages:
             return self._store.progress("position")
 
     def span(self) -> Span:
-        """Return which positions are kept."""
+        """Return the range of kept positions."""
         with self._lock:
             return Span(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
     def count(self, mine: Callable[[Subscription], bool], after: int, up_to: int) -> int:
-        """Return how many results there are between two positions, for each that is `mine`.
+        """Return the number of results between two positions, counted for each that is `mine`.
 
-        None is read, so of a DISTINCT subscription each counts.
+        Results are not expanded, so all of a DISTINCT subscription count.
         """
         with self._lock:
             rows = self._store.fetch(
@@ -176,15 +176,15 @@ class Pages:
     ) -> Page:
         """Return matches of all subscriptions that are `mine` between two places.
 
-        The names of those all begin with `prefix`.  Of the matches of one result, that of the
-        subscription that was registered first comes first.  A page may hold fewer than there
-        are, even none, if much of others lies between: ask on from `end`.
+        Their names all begin with `prefix`.  Matches of one result are in the order of
+        registration.  A page may hold fewer matches than exist, even none, if many results of
+        others lie between: continue from `end`.
         """
         upper = before or (LAST, 0)
         return self._page(_Asked(after, upper, limit, newest_first, prefix=prefix), mine)
 
     def _page(self, asked: _Asked, mine: Callable[[Subscription], bool]) -> Page:
-        """Read results, more of them each time, until they fill a page."""
+        """Read results, in growing batches, until they fill a page."""
         chunk = asked.limit + 2
         while True:
             with self._kept.snapshot():
@@ -200,7 +200,7 @@ class Pages:
     # -- Results ---------------------------------------------------------------------------
 
     def _rows(self, asked: _Asked, chunk: int) -> _Rows:
-        """Return so many results where the page begins, with their neighbours."""
+        """Return a number of results from the beginning of the page, with their neighbours."""
         one = asked.one
         condition, parameters = asked.of
         found = self._query(
@@ -215,7 +215,7 @@ class Pages:
         return _Rows(table, found.num_rows < chunk, position, clock)
 
     def _with_neighbours(self, asked: _Asked, table: pa.Table) -> pa.Table:
-        """Return results with those outside that may belong to the first and last one's group."""
+        """Return results with outside ones that may belong to the group of the first or last."""
         condition, parameters = asked.of
         _, qid, doc1, doc2, _ = (column[-1].as_py() for column in table.columns)
         lead = self._query(
@@ -242,10 +242,10 @@ class Pages:
     def _between(
         self, asked: _Asked, rows: _Rows, subscribers: Mapping[int, Sequence[Subscription]]
     ) -> tuple[int, int, list[Match]]:
-        """Return the first and the last position that are sure, and the matches of the page.
+        """Return the first and the last complete position, and the matches of the page.
 
-        A group that is cut where the results end is not sure; one more match than asked for
-        says that there are more.
+        A group that is cut at the end of the results is incomplete; one match more than requested
+        means that others follow.
         """
         splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
         own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
@@ -270,7 +270,7 @@ class Pages:
 
 
 def _filled(asked: _Asked, rows: _Rows, found: list[Match]) -> Page:
-    """Return the page of the matches that were found, one of which may be too many."""
+    """Return the page of some matches, one of which may be too many."""
     more = len(found) > asked.limit
     kept = tuple(found[: asked.limit])
     end = kept[-1].position if more else 0 if asked.newest_first else rows.position
@@ -283,7 +283,7 @@ def _ends(table: pa.Table) -> tuple[int, int]:
 
 
 def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[int, int]:
-    """Return between which positions no group is cut, by the ends of results that go on there."""
+    """Return the range of positions in which no group is cut, by the ends of the read results."""
     order = range(len(results)) if newest_first else range(len(results) - 1, -1, -1)
     edge = first if newest_first else last
     if not results or results.position(order[0]) != edge:

@@ -21,12 +21,12 @@ from xscl.store.store import Store
 
 
 def _none(doc: int) -> Stored | None:
-    """Return that nothing is known of a document without the store."""
+    """Return None: no document is known without the store."""
     return None
 
 
 class MatchReader:
-    """Reads what matches consist of; any thread may use it, one at a time does.
+    """Reads the parts of matches; thread-safe, one thread at a time.
 
     `store` is a connection of its own (`Store.beside`), which is used under `lock` only. `recent`
     returns documents that need not be read; it must be callable from any thread.

@@ -1,6 +1,6 @@
-"""The matches of results: each is expanded to its subscribers when somebody reads it.
+"""The matches of results: each result is expanded to its subscribers on reading.
 
-Who sees a result is decided here (a test at fan-out): a subscription sees what arrived after it.
+The fan-out test is here: a subscription sees documents that arrived after its registration.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Matches(Sequence[Match]):
         return self._match(result, self._receivers(result)[number - before])
 
     def count_first(self) -> int:
-        """Return how many matches the first result has."""
+        """Return the number of matches of the first result."""
         return self._ends[0] if self._ends else 0
 
     @property
     def streams(self) -> list[int]:
-        """The numbers of the streams of results that these are of."""
+        """The numbers of the streams of these results."""
         return list(self._subscribers)
 
     @property
@@ -79,7 +79,7 @@ class Matches(Sequence[Match]):
         return self._results.position(-1) if len(self._results) else 0
 
     def received(self) -> Counter[str]:
-        """Return how many of the matches each subscription has, by its name; none is expanded."""
+        """Return the number of matches of each subscription, by name, without expanding them."""
         found = Counter[str]()
         if not len(self._results):
             return found
@@ -119,7 +119,7 @@ class Matches(Sequence[Match]):
         return repr(list(self))
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
-        """Return the subscriptions that a result is a match of (a test at fan-out).
+        """Return the subscriptions that receive a result (a test at fan-out).
 
         A DISTINCT subscription receives the first result of each group of
         documents only.
@@ -137,7 +137,7 @@ class Matches(Sequence[Match]):
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
-        """Return from when on all of a join's subscriptions receive every result."""
+        """Return the arrival from which on all of a join's subscriptions receive every result."""
         known = self._since.get(qid)
         if known is None:
             distinct = any(s.distinct for s in sharers)

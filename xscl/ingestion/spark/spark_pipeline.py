@@ -1,27 +1,25 @@
 """From the spool to the engine with Spark Structured Streaming.
 
-Spark finds out which segments are new, keeps the account of micro-batches in
-its checkpoint, and shreds the documents on its executors (`xscl.ingestion.spark.spark_source`).
-The
-steps of a micro-batch:
+Spark detects new segments, records micro-batches in its checkpoint, and shreds the
+documents on its executors (`xscl.ingestion.spark.spark_source`).  The steps of a
+micro-batch:
 
 1. Spark logs its offsets and calls foreachBatch in a thread of its own.
-2. foreachBatch finds out where the texts and the witnesses of the documents
-   are.  For a large micro-batch it runs the one action of Spark, in which they
-   are shredded (two would read twice); of a few documents there are no
-   witnesses, and where they are follows from the offsets.
-3. It waits until the batch before is in the store, hands this one over, and
-   returns: Spark commits and goes on with the next micro-batch.
-4. Meanwhile the thread that runs the consumer reads both and calls the sink.
+2. foreachBatch collects pointers to the texts and the witnesses of the documents.
+   For a large micro-batch it runs the one action of Spark, in which they are
+   shredded (two would read twice).  A few documents have no witnesses, and their
+   pointers follow from the offsets.
+3. It waits until the batch before is in the store, passes this one to the consumer,
+   and returns: Spark commits and continues with the next micro-batch.
+4. Meanwhile the thread of the consumer reads both and calls the sink.
 
-The patterns to shred with lie in a directory, renewed after a batch if they
-have changed; witnesses of older patterns are not used, and the sink shreds such
-documents itself.
+The patterns lie in a directory and are renewed after a batch if they have changed.
+Witnesses of older patterns are not used; the sink shreds such documents itself.
 
 So Spark may have committed one batch that the store lacks, never more.  After a
-kill, or a failure of the sink, the next run takes that commit back, and Spark
-calls with the same batch again; if the store has it after all, the sink's ledger
-says so.  `stop` waits for Spark's commit, so that an orderly end replays nothing.
+kill, or a failure of the sink, the next run removes that commit, and Spark repeats
+the batch; if the store has it after all, the sink ignores it.  `stop` waits for
+Spark's commit, so that an orderly end replays nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ _LATE = "worker failed to connect back"
 
 
 class Stopped(Exception):
-    """Ends a micro-batch that began after the consumer was told to stop; nothing is consumed."""
+    """Ends a micro-batch that began after the consumer's stop; nothing is consumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class MicroBatch:
 
 
 class Handover:
-    """Where Spark's thread leaves a batch for the consumer's, once that has done the one before."""
+    """The slot through which Spark's thread passes one batch to the consumer's."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -100,7 +98,7 @@ class Handover:
         self._closed = False
 
     def give(self, batch: MicroBatch) -> None:
-        """Returns when the batch before is done and this one waits; raises what that one raised."""
+        """Wait for the end of the batch before, raise its error if any, and store this one."""
         if self._given is not None:
             self._given.done.result()
         with self._mutex:
@@ -110,14 +108,14 @@ class Handover:
             self._given = batch
 
     def take(self, seconds: float) -> MicroBatch | None:
-        """The batch that waits, None if none comes in time."""
+        """Return the waiting batch, None after a timeout."""
         try:
             return self._waiting.get(timeout=seconds)
         except queue.Empty:
             return None
 
     def close(self) -> None:
-        """Turns away the batch that waits and all that come later."""
+        """Refuse the waiting batch and all later ones."""
         with self._mutex:
             self._closed = True
         while (batch := self.take(0)) is not None:
@@ -127,8 +125,8 @@ class Handover:
 class SparkConsumer:
     """Consumes a spool by a streaming query with its checkpoint in `checkpoint`.
 
-    With the directory `patterns`, which is its own, documents are shredded by Spark's tasks, and
-    how many documents there is time for is told there to the process that plans micro-batches.
+    With the directory `patterns`, which is its own, Spark's tasks shred documents, and the
+    process that plans micro-batches reads the target number of documents there.
     """
 
     def __init__(
@@ -154,23 +152,22 @@ class SparkConsumer:
         session.dataSource.register(spark_source.SpoolSource)
 
     def run_once(self) -> int:
-        """Consumes what is in the spool now, and returns the number of documents."""
+        """Consume the present segments of the spool, and return the number of documents."""
         return self._run(None)
 
     def serve(self, interval: float = 1.0) -> None:
-        """Consumes what is and what comes until `stop`, looking every `interval` seconds."""
+        """Consume present and new segments until `stop`, polling every `interval` seconds."""
         self._run(interval)
 
     def stop(self) -> None:
-        """Asks for the end after the batch in progress; the consumer does not start again."""
+        """Request the end after the batch in progress; the consumer does not start again."""
         self._stopping.set()
 
     def _run(self, interval: float | None) -> int:
-        """Runs a query until it ends or `stop`, and returns the number of documents.
+        """Run a query until it ends or `stop`, and return the number of documents.
 
         Without an interval the query ends by itself.  On a busy machine the Python process that
-        plans for Spark may need more than the ten seconds that Spark has for it: one that comes too
-        late is started again.
+        plans for Spark may exceed Spark's timeout of ten seconds; then it is started again.
         """
         for _ in range(_STARTS - 1):
             try:
@@ -231,10 +228,9 @@ class SparkConsumer:
     def _batch(self, pointers: DataFrame, query_id: str, batch_id: int) -> MicroBatch:
         """A micro-batch with its pointers; called in Spark's thread.
 
-        A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
-        it ends where Spark's log of offsets says, and begins after what was given before, which is
-        in the store or waits for it.  If Spark left something out after that, it is read all the
-        same; beats are, of which Spark's tasks give no pointer.
+        A batch of a few documents is read without a task, because any task takes 40 ms.  It ends
+        at the offset in Spark's log, and begins after the batch before, which is in the store or
+        waits for it.  Segments without a pointer of Spark's tasks, such as beats, are read, too.
         """
         begin = max(self._given, self._sink.segment)
         end = read_offset(self._checkpoint, batch_id)
@@ -250,7 +246,7 @@ class SparkConsumer:
         return MicroBatch(tuple(rows), query_id, batch_id, end)
 
     def _few(self, numbers: Sequence[int]) -> list[spark_source.Row] | None:
-        """The pointers to segments; None if they are too many to do without Spark's tasks."""
+        """The pointers to segments; None if they are too many for the consumer alone."""
         if len(numbers) > self._segments:
             return None
         segments = [self._spool.segment(number) for number in numbers]
@@ -271,9 +267,9 @@ class SparkConsumer:
         return options
 
     def _consume(self, batch: MicroBatch) -> int:
-        """Hands a batch to the sink; an empty one too, as the ledger has to keep up with Spark.
+        """Pass a batch to the sink; an empty one, too, because the offsets must follow Spark's.
 
-        Segments that the store has are left out: it may have had the direct consumer since the
+        Segments that the store has are skipped: the direct consumer may have run since the
         checkpoint was written.
         """
         try:
@@ -299,13 +295,13 @@ class SparkConsumer:
         return len(documents)
 
     def _size(self, documents: int, seconds: float) -> None:
-        """Have the micro-batches that are planned from now on be as large as there is time for."""
+        """Set the target size of the micro-batches that are planned from now on."""
         self._sizing.learn(documents, seconds)
         if self._artefacts is not None and self._sizing.each is not None:
             leave(self._sizing.documents, self._artefacts.directory / _DOCUMENTS)
 
     def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
-        """Returns when Spark has committed the batch: stopping earlier would replay it."""
+        """Wait until Spark has committed the batch: stopping earlier would replay it."""
         if batch_id is None:
             return
         commit = self._checkpoint / "commits" / str(batch_id)
@@ -322,7 +318,7 @@ def _whole(segment: Segment) -> spark_source.Row:
 def _read(
     spool: Spool, rows: Sequence[spark_source.Row]
 ) -> tuple[DocumentColumns, list[Part], tuple[Beat, ...]]:
-    """The documents of slices, where their witnesses are, and the beats between them."""
+    """The documents of slices, pointers to their witnesses, and the beats between them."""
     documents: list[DocumentColumns] = []
     parts: list[Part] = []
     beats: list[Beat] = []
@@ -344,7 +340,7 @@ def _read(
 
 
 def _raise_failure(query: StreamingQuery) -> None:
-    """Raises what made the query fail by itself, such as an error of the source."""
+    """Raise what made the query fail by itself, such as an error of the source."""
     failure = query.exception()
     if failure is not None and f"{Stopped.__module__}.{Stopped.__name__}" not in str(failure):
         raise PipelineError(f"Spark stopped reading the spool: {reason_of(failure)}") from failure

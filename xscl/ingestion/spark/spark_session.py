@@ -50,10 +50,10 @@ _STARTING = threading.Lock()
 def start_session(directory: Path, master: str = "local[*]") -> SparkSession:
     """The Spark session of this process, started if there is none yet.
 
-    `directory` takes what the session needs on disk: the launcher of Java,
-    the log `spark.log`, and in `spark.stderr` what Java and Spark's Python
-    processes have to say (workers that end when a query stops complain about
-    it).  With a local master nothing listens on any address but 127.0.0.1.
+    `directory` holds the files of the session: the launcher of Java, the log
+    `spark.log`, and in `spark.stderr` the errors of Java and of Spark's Python
+    processes (workers that end with a query report that).  With a local master
+    everything listens on 127.0.0.1 only.
     """
     with _STARTING:
         return _running() or _start_session(directory.absolute(), master)
@@ -95,8 +95,8 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
 
     The manager of checkpoint files and the Unix domain sockets halve the time
     of a small micro-batch.  Its files have no checksums: a lost or damaged
-    checkpoint loses nothing, as the store's ledger is what counts.  Java makes do with its first
-    compiler and one thread of its collector, as no document goes through it.
+    checkpoint loses nothing, because the store's consumed offsets decide.  Java uses only its first
+    compiler and one thread of its collector, as no document passes through it.
     """
     logging = directory / "log4j2.properties"
     logging.write_text(_LOGGING.format(log=directory / "spark.log"), "utf-8")
@@ -121,9 +121,9 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
 def _variables(directory: Path, master: str, python: str) -> dict[str, str | None]:
     """The environment in which Java starts; None removes a variable.
 
-    The Python processes that Spark starts have to find `xscl.ingestion.spark.spark_source`, and
-    none of its packages in
-    the working directory.  Another Spark that the machine may have must not be mixed with this one.
+    The Python processes of Spark must import `xscl.ingestion.spark.spark_source`, and none of its
+    packages from the working directory.  Another Spark on the machine must not be mixed with this
+    one.
     """
     return {
         "JAVA_HOME": str(java_home(directory)),
@@ -138,10 +138,10 @@ def _variables(directory: Path, master: str, python: str) -> dict[str, str | Non
 
 
 def _launcher(directory: Path) -> str:
-    """A program that starts this Python without the archive of PySpark that Spark puts in its way.
+    """A program that starts this Python without Spark's archive of PySpark.
 
-    Nothing compiled is kept of modules in an archive: each process would compile PySpark again,
-    which takes three times as long as all that it loads.
+    Compiled modules of an archive are not cached: each process would compile PySpark again, which
+    takes three times as long as loading.
     """
     launcher = directory / "python"
     temporary = directory / f"python.{os.getpid()}.tmp"
@@ -153,7 +153,7 @@ def _launcher(directory: Path) -> str:
 
 
 def _python_path() -> str:
-    """Where Spark's Python processes find this package, and what else this process was told."""
+    """The module search path of Spark's Python processes: this package, and this process's path."""
     home = str(Path(spark_source.__file__).absolute().parents[3])
     path = os.environ.get("PYTHONPATH")
     return f"{home}{os.pathsep}{path}" if path else home
@@ -161,7 +161,7 @@ def _python_path() -> str:
 
 @contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Inside, the environment has the variables given; afterwards it is as before."""
+    """Set environment variables while the block runs; then restore the environment."""
     before = {name: os.environ.get(name) for name in variables}
     try:
         _set(variables)
@@ -179,9 +179,9 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 
 def reason_of(failure: Exception) -> str:
-    """The line of Spark's report that says what happened.
+    """Return the decisive line of Spark's error report.
 
-    That is the one that ends the last Python traceback in it, otherwise the first.
+    It is the last line of the last Python traceback, otherwise the first line.
     """
     # The text of a Py4JJavaError is Java's stack trace.
     report = str(getattr(failure, "java_exception", failure))

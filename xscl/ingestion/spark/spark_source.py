@@ -1,11 +1,11 @@
 """The spool as a streaming data source of Spark, named `xscl_spool`; stage 1 on its executors.
 
 A micro-batch is cut into shares, one for each task.  A task shreds its share
-with the patterns that it finds in a directory (`xscl.shredding.remote.artefact`) and leaves
-the witnesses in a file there.  What goes through the JVM are pointers only: a
-row names a slice of a segment, the file, and the place of the slice's first
-document in it.  Whoever consumes the micro-batch maps segments and files
-(three times as fast as sending rows through the JVM).
+with the patterns in a directory (`xscl.shredding.remote.artefact`) and writes
+the witnesses to a file there.  Only pointers pass through the JVM: a row names a
+slice of a segment, the file, and the place of the slice's first document in it.
+The consumer maps segments and files into memory (three times as fast as rows
+through the JVM).
 
     spark.dataSource.register(SpoolSource)
     spark.readStream.format("xscl_spool").option("path", directory).load()
@@ -17,9 +17,8 @@ segments in one micro-batch; `bytes`, the most bytes in one of several segments;
 `patterns`, the directory of the patterns, without which nothing is shredded;
 `tasks`, the most shares.
 
-Spark runs this in Python processes of its own, which start with nothing but
-the pickled source: hence everything here is found again by import, and the
-offset always comes from the spool.
+Spark runs this in Python processes of its own, which start with only the pickled
+source.  So everything here is importable, and the offset always comes from the spool.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class SpoolSource(DataSource):
 
 
 class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets and pointers, both read from the spool whenever Spark asks."""
+    """Offsets and pointers, read from the spool at each call of Spark."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -116,7 +115,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxFiles(self._options.segments)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes the end of this run, so that it ends even while documents keep coming."""
+        """Fix the end of this run, so that it ends even while documents arrive."""
         self._target = self._spool().latest()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -139,7 +138,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise SpoolError(f"the source {NAME} knows no limit like {limit}")
 
     def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
-        """The last of the next segments that are not too many or too large together."""
+        """Return the last of the next segments within the bounds of number and size."""
         numbers = spool.consecutive(begin, end, most)
         file = self._options.documents
         documents = None if file is None else left(file)
@@ -155,10 +154,10 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return numbers[-1] if numbers else begin
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Shares of the documents between two offsets, equal and in order; of few, one share.
+        """Return equal, ordered shares of the documents between two offsets; one for few documents.
 
         A partition for each segment was tried: a task takes longer (40 ms) than
-        it takes to shred a small segment.
+        the shredding of a small segment.
         """
         spool = self._spool()
         numbers = spool.expect(start["segment"], end["segment"])
@@ -169,7 +168,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition((version, slices)) for slices in shares(segments, share)]
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        """Shreds the documents of a share, leaves their witnesses in a file, and yields slices."""
+        """Shred the documents of a share, write their witnesses to a file, and yield slices."""
         version, slices = partition.value
         path = None if version is None else self._shred(version, slices)
         rows, place = [], 0
@@ -179,7 +178,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return iter(rows)
 
     def _shred(self, version: str, slices: Sequence[Slice]) -> str | None:
-        """Returns the file with the witnesses; None if the patterns are not there any more."""
+        """Return the file with the witnesses; None if the patterns were replaced."""
         assert self._options.patterns is not None
         # The processes that plan would otherwise load all of stage 1, three of them for each query.
         from xscl.ingestion.spark.spark_task import shred
@@ -194,7 +193,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some documents of a segment that follow one another, without the last."""
+    """Consecutive documents of a segment; the end is exclusive."""
 
     number: int
     begin: int
@@ -206,7 +205,7 @@ class Slice:
 
 
 def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:
-    """The documents of segments in order, so many in each share."""
+    """Return the documents of segments in order, cut into equal shares."""
     found: list[list[Slice]] = []
     room = 0
     for segment in segments:

@@ -1,8 +1,7 @@
-"""A share of a micro-batch: what a task of Spark does with documents, stage 1.
+"""A task of Spark: stage 1 over a share of a micro-batch.
 
-Apart from the source (`xscl.ingestion.spark.spark_source`), because Spark starts three processes
-for each query that
-plan and never shred.
+It is separate from the source (`xscl.ingestion.spark.spark_source`), because Spark starts three
+processes for each query that plan and never shred.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _loaded = Loaded()
 
 
 def shred(documents: Iterable[Document], directory: Path, version: str, path: Path) -> Path | None:
-    """Leave the witnesses of documents at `path` and return it.
+    """Write the witnesses of documents to `path` and return it.
 
-    None if the automaton of this version is not in the directory any more, or there is no room
-    for the witnesses: the engine shreds these documents itself then.
+    Returns None if the automaton of this version was replaced, or there is no room for the
+    witnesses; then the engine shreds these documents itself.
     """
     automaton = _loaded.of(directory, version)
     if automaton is None:
