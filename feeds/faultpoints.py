@@ -85,19 +85,18 @@ def _strike(action: Action) -> None:
             assert_never(action)
 
 
-def _unharmed(point: str) -> None:
-    """The function at fault points when no fault is configured: nothing."""
+_NO_FAULT: Callable[[str], object] = len
+"""The function at fault points when no fault is configured: a builtin, as it is called often."""
 
-
-reached: Callable[[str], None] = (
-    armed(read(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else _unharmed
+reached: Callable[[str], object] = (
+    armed(read(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else _NO_FAULT
 )
 """Passes a point, by its name."""
 
 
 def write(file: BinaryIO, data: memoryview, point: str) -> None:
     """Write data; where there is a fault, the point comes when half of them are in the file."""
-    if reached is _unharmed:
+    if reached is _NO_FAULT:
         file.write(data)
         return
     half = len(data) // 2

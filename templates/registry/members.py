@@ -128,19 +128,22 @@ class Members:
     columns: list[dict[int, int]]
     registered: Registered
     sides: tuple[Drives, Drives]  # the right and the left one
+    equal: tuple[int, ...]  # the places of pairs that end in a node with an equality
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
 
     @classmethod
     def of(cls, template: Template) -> Members:
         """Return a template without rows."""
-        columns: list[dict[int, int]] = [{} for _ in template.graph.pairs]
-        return cls(template, columns, Registered(template.graph), (Drives(), Drives()))
+        graph = template.graph
+        columns: list[dict[int, int]] = [{} for _ in graph.pairs]
+        equal = tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
+        return cls(template, columns, Registered(graph), (Drives(), Drives()), equal)
 
     @cached_property
     def others(self) -> bool:
         """Whether some pair ends in a node without an equality."""
-        return len(self._equal) < len(self.columns)
+        return len(self.equal) < len(self.columns)
 
     @cached_property
     def two_sided(self) -> bool:
@@ -158,15 +161,9 @@ class Members:
         graph = self.template.graph
         return tuple(graph.nodes[child].side for _, child in graph.pairs)
 
-    @cached_property
-    def _equal(self) -> tuple[int, ...]:
-        """The places of pairs that end in a node with an equality."""
-        graph = self.template.graph
-        return tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
-
     def can_join(self, left: Pairs, right: Pairs) -> bool:
         """Whether for each place with an equality some pair that is used there has arrived."""
-        return all(self._has(place, left, right) for place in self._equal)
+        return all(self._has(place, left, right) for place in self.equal)
 
     def can_fire(self, left: Pairs, right: Pairs) -> bool:
         """Whether for each place of the template some pair that is used there has arrived."""

@@ -69,9 +69,9 @@ def first_push() -> list[str]:
         engine.subscribe("twice", SUBSCRIPTION)
         earlier, document = (xscl.Document("S", f"d{t}", t, b"<a>hi</a>") for t in (1, 2))
         engine.push(earlier)
-        found: list[int] = []
-        modules = modules_run_by(lambda: found.append(len(engine.push(document))))
-        assert found == [1], "the push has one match"
+        found: list[xscl.PushResult] = []
+        modules = modules_run_by(lambda: found.append(engine.push(document)))
+        assert len(found[0]) == 1, "the push has one match"
         return modules
 
 

@@ -17,7 +17,7 @@ from xscl.cli.output import echo, match_text
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.shredding.remote.remote_bindings import Part
+from xscl.shredding.arrivals import Part
 from xscl.store.consumed_offsets import Batch
 
 

@@ -169,25 +169,25 @@ class Composites:
     def __init__(self, store: Store, documents: Documents) -> None:
         self._store = store
         self._documents = documents
-        self._numbers: dict[Composite, int] = {}
+        self.new: dict[Composite, int] = {}
         self._known: dict[int, Composite] = {}
 
     def number(self, composite: Composite) -> int:
         """Return the number of a composite, a new one if it has none in this push."""
-        number = self._numbers.get(composite)
+        number = self.new.get(composite)
         if number is None:
             number = self._documents.take_number()
-            self._numbers[composite] = number
+            self.new[composite] = number
             self._known[number] = composite
         return number
 
     def save(self) -> set[int]:
         """Write the composites that were numbered, and return their documents."""
-        rows = [(number, *composite) for composite, number in self._numbers.items()]
+        rows = [(number, *composite) for composite, number in self.new.items()]
         if rows:
             self._store.insert_rows("state.composite", rows)
-        documents = {doc for composite in self._numbers for doc in composite.docs}
-        self._numbers.clear()
+        documents = {doc for composite in self.new for doc in composite.docs}
+        self.new.clear()
         self._known.clear()
         return documents
 
@@ -212,8 +212,6 @@ class Composites:
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
         """Return the relational rows, each with its stream, that are results already."""
         asked = set(rows)
-        if not asked:
-            return asked
         times = [composite.ts for _, composite in asked]
         stored = self._store.fetch(
             "SELECT r.qid, c.* EXCLUDE (doc) FROM state.result r JOIN state.composite c"

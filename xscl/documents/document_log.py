@@ -29,9 +29,9 @@ from templates.columns.columns import Seen
 from xscl.documents.document_validation import FARTHEST, Reason, Refusal, rejected, sound
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import DocumentError, StoreError
-from xscl.shredding.arrivals import Arrival, Arrivals
+from xscl.shredding.arrivals import Arrival, Arrivals, Elsewhere, Part
 from xscl.shredding.nodes.tree import Tree, number_nodes
-from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Part
+from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
 from xscl.store.store import Store
 

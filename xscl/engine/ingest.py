@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,8 +25,8 @@ from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
+from xscl.shredding.arrivals import Part, cut_parts
 from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Part, cut_parts
 from xscl.store.consumed_offsets import Batch, Beat
 from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.match import Match
@@ -287,9 +288,10 @@ class Ingest:
     def _commit(self, state: EngineState) -> pa.Table:
         """Write what a transaction has found, evict what nothing needs, and return the results."""
         before, network, documents = state.position, state.network, state.documents
-        results = state.numbered(network.results())
-        state.store.insert("state.result", results)
-        touched = network.touched() | state.composites.save()
+        results = append_results(state, network.results())
+        touched = network.touched()
+        if state.composites.new:
+            touched |= state.composites.save()
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
         if late := network.take_late():
@@ -389,6 +391,15 @@ class Ingest:
         """
         with self._transactions.lock:
             artefacts.publish(self._transactions.state.network.automaton)
+
+
+def append_results(state: EngineState, found: pa.Table) -> pa.Table:
+    """Store results at the end of the log, and return them with their positions."""
+    first, state.position = state.position + 1, state.position + found.num_rows
+    positions = np.arange(first, first + found.num_rows, dtype=np.int64)
+    results = found.add_column(0, "position", pa.array(positions))
+    state.store.insert("state.result", results)
+    return results
 
 
 def _count_matches(state: EngineState, results: pa.Table) -> int:

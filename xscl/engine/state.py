@@ -10,9 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import pyarrow as pa
-
 from feeds.documents import Document
 from templates.batch_join import Pushed
 from templates.model.result_bound import RESULTS
@@ -23,11 +20,11 @@ from xscl.documents.composite_events import Composite, Composites
 from xscl.documents.composite_ids import CompositeStreams
 from xscl.documents.document_log import Documents, Origin
 from xscl.engine.eviction import Forgetting
+from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.compile_cache import Shapes
 from xscl.planning.dataflow import Network
-from xscl.planning.plan_graph import Flow
 from xscl.planning.result_sinks import Published
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
@@ -83,12 +80,6 @@ class EngineState:
     pushed: Pushed | None
     pushes: int = 0
     flow: Flow = field(default_factory=Flow)
-
-    def numbered(self, found: pa.Table) -> pa.Table:
-        """Return results with a first column of their positions, which are taken."""
-        first, self.position = self.position + 1, self.position + found.num_rows
-        positions = np.arange(first, first + found.num_rows, dtype=np.int64)
-        return found.add_column(0, "position", pa.array(positions))
 
     def keep_image(self, close_by: float = math.inf) -> None:
         """Write the image of the automaton, which a restart reads; give up at a time."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
+from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
@@ -230,7 +231,7 @@ def _backfill(state: EngineState, subscription: Subscription, trial: Trial, foun
         state.eviction.oldest,
     )
     delivered = state.acknowledged == state.position
-    state.store.insert("state.result", state.numbered(rows))
+    append_results(state, rows)
     state.composites.save()
     if delivered:  # who asks for the past has it from `matches`
         state.acknowledged = state.position

@@ -11,8 +11,8 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.engine.facade import Engine
 from xscl.ingestion.quarantine import Attempts, poisonous
+from xscl.shredding.arrivals import Part
 from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Part
 from xscl.store.consumed_offsets import Batch
 from xscl.subscriptions.matches import Matches
 

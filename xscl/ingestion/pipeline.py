@@ -27,8 +27,8 @@ from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.engine.batch_size import Sizing
 from xscl.errors import XsclError
+from xscl.shredding.arrivals import Part
 from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Part
 from xscl.store.consumed_offsets import DIRECT, Batch, Beat
 
 BATCH = 10_000

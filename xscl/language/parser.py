@@ -46,7 +46,7 @@ def parse(text: str) -> Query:
     refuse_excess(text)
     try:
         embedded = partial(_embedded, _declared(text))
-        without, constructors = cut_constructors(text, embedded)
+        without, constructors = cut_constructors(text, embedded) if "<" in text else (text, [])
         return Queries(text, constructors).query(_read(text, without, "start").children[0])
     except RecursionError:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.

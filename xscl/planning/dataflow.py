@@ -43,7 +43,7 @@ from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.attributes import Attributes
 from xscl.planning.operators.collect import Collect
 from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
-from xscl.planning.operators.leaves import Leaves, is_leaf
+from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.record import Record, Records
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
@@ -56,7 +56,7 @@ from xscl.planning.rules import RULES
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts, Stopped
 from xscl.shredding.arrivals import Arrival, Arrivals
-from xscl.shredding.automaton.install_patterns import ask
+from xscl.shredding.automaton.pattern import ask
 from xscl.shredding.remote.image import Image
 
 
@@ -281,7 +281,7 @@ class Network:
         published = {one.stream for one in self._publishers.values()}
         for number in self._registry.row(qid).pairs:
             pair = self._registry.describe(number)
-            if is_leaf(pair) or parse_block(pair.first, short=True).stream in published:
+            if _is_leaf(pair) or parse_block(pair.first, short=True).stream in published:
                 return True
         return False
 
@@ -311,7 +311,7 @@ class Network:
         """Have the bindings of pairs of variables found."""
         of_documents = []
         for pair in pairs:
-            if is_leaf(pair):
+            if _is_leaf(pair):
                 self._leaves.add(pair)
             else:
                 of_documents.append(pair)
@@ -487,3 +487,8 @@ class Network:
                     found[doc, watermark, lane.lateness] = None
         self.core.late.clear()
         return list(found)
+
+
+def _is_leaf(pair: Pair) -> bool:
+    """Whether a pair of variables is one of a composite stream."""
+    return pair.first.startswith("#")

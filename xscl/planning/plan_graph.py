@@ -7,8 +7,6 @@ many operators an m-op has, its edges are looked for at the first of them only.
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -71,53 +69,6 @@ class PlanGraph:
         nodes = (replace(node, name=names.get(node.name, node.name)) for node in self.nodes)
         edges = ((names.get(one, one), names.get(other, other)) for one, other in self.edges)
         return PlanGraph(tuple(nodes), tuple(edges))
-
-
-LOOK, OVER = 10.0, 60.0
-"""Seconds between two looks at what has passed, and over which it is averaged."""
-
-
-class Flow:
-    """How fast rows pass the nodes of a plan; `clock` tells seconds.
-
-    Whoever pushes calls `look` before; of what was seen then only the last minute is kept, so
-    that nothing has to be counted by the second.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
-        self._seen: deque[tuple[float, dict[str, int]]] = deque()
-
-    def look(self, passed: Callable[[], Passed]) -> None:
-        """See what has passed before a push, unless that was seen within the last seconds."""
-        now = self._clock()
-        if self._seen and now - self._seen[-1][0] < LOOK:
-            return
-        self._seen.append((now, passed().by_name()))
-        self._forget(now)
-
-    def rated(self, graph: PlanGraph, passed: Passed) -> PlanGraph:
-        """Return a graph with the rows of its nodes, and their rates.
-
-        Pushes before the first look that is left were over a minute ago: each later one was
-        preceded by a look of its own, or followed one within seconds.
-        """
-        now = self._clock()
-        self._forget(now)
-        rows = passed.by_name()
-        since, before = self._seen[0] if self._seen else (now, rows)
-        over = max(1.0, min(OVER, now - self._began), now - since)
-        nodes = []
-        for node in graph.nodes:
-            count = rows.get(node.name, 0)
-            lately = max(0, count - before.get(node.name, 0))
-            nodes.append(replace(node, rows=count, rate=lately / over))
-        return PlanGraph(tuple(nodes), graph.edges)
-
-    def _forget(self, now: float) -> None:
-        while self._seen and self._seen[0][0] < now - OVER - LOOK:
-            self._seen.popleft()
 
 
 def plan_graph(plan: Plan, registry: Registry, subscribers: Mapping[int, int]) -> PlanGraph:

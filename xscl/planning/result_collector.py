@@ -62,8 +62,9 @@ class Findings:
         """
         tables, self._tables = self._tables, []
         rows = dict.fromkeys(of_events)
-        before = self._composites.rows_before(rows)
-        self.rows.extend(row for row in rows if row not in before)
+        if rows:
+            before = self._composites.rows_before(rows)
+            self.rows.extend(row for row in rows if row not in before)
         found = [self._sorted(table) for table in tables]
         if self.rows:
             self.rows.sort(key=_in_order)

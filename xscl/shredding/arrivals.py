@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
@@ -19,7 +21,75 @@ from feeds.xml.xmlparse import parse
 from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.shred import Columns
-from xscl.shredding.remote.remote_bindings import Elsewhere, Numbers, Portion, placed
+from xscl.shredding.remote.remote_bindings import Numbers, Portion, placed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some documents of a batch that follow one another, and their witnesses.
+
+    The first one is at `place` in a portion; without a portion nobody has shredded them.
+    """
+
+    portion: Portion | None
+    place: int
+    count: int
+
+
+def cut_parts(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+    """Return the parts of the documents from one place to another of a batch."""
+    found, at = [], 0
+    for part in parts:
+        first, last = max(start, at), min(end, at + part.count)
+        if first < last:
+            found.append(Part(part.portion, part.place + first - at, last - first))
+        at += part.count
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """Where the witnesses of each document of a batch are, if they were found elsewhere.
+
+    `which` are portions by number, -1 where there is none, `places` the documents' places in them.
+    """
+
+    portions: Sequence[Portion]
+    which: Numbers
+    places: Numbers
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], count: int) -> Elsewhere:
+        """Return what parts say of so many documents; without parts there is nothing to say."""
+        if not parts:
+            return cls((), np.full(count, -1), np.zeros(count, np.int64))
+        portions = list({id(p.portion): p.portion for p in parts if p.portion is not None}.values())
+        numbers = {id(portion): number for number, portion in enumerate(portions)}
+        each = [numbers.get(id(part.portion), -1) for part in parts]
+        counts = [part.count for part in parts]
+        assert sum(counts) == count
+        places = [np.arange(part.place, part.place + part.count) for part in parts]
+        return cls(portions, np.repeat(each, counts), np.concatenate(places))
+
+    @cached_property
+    def fine(self) -> npt.NDArray[np.bool_]:
+        """Which documents were read elsewhere, and are XML."""
+        found = self.which >= 0
+        for number, portion in enumerate(self.portions):
+            if portion.refused:
+                refused = np.isin(self.places, sorted(portion.refused))
+                found &= (self.which != number) | ~refused
+        return found
+
+    def chosen(self, rows: Numbers) -> Elsewhere:
+        """Return what is said of some of the documents."""
+        return Elsewhere(self.portions, self.which[rows], self.places[rows])
+
+    def by(self, version: str) -> Iterable[tuple[Portion, Numbers]]:
+        """Yield the portions that a version of the automaton has made, with their documents."""
+        for number, portion in enumerate(self.portions):
+            if portion.version == version:
+                yield portion, np.flatnonzero(self.which == number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,5 +189,5 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
             here[rows] = False
         for place in some[here].tolist():
             columns.add(int(batch.docs[place]), batch.streams[place], batch.root(place))
-    bindings, values = placed(columns.tables(), elsewhere)
+    bindings, values = placed(columns.tables(), elsewhere) if elsewhere else columns.tables()
     return Witnesses(bindings, pa.concat_tables(times), values)

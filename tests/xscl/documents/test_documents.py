@@ -11,9 +11,10 @@ from feeds.documents import Document, DocumentColumns
 from xscl.documents.document_log import Documents
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.shredding.arrivals import Part
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.nodes.tree import string_value
-from xscl.shredding.remote.remote_bindings import Part, portion_of, texts_of
+from xscl.shredding.remote.remote_bindings import portion_of, texts_of
 from xscl.store.consumed_offsets import Beat
 from xscl.store.store import Store
 from xscl.time_format import LATEST

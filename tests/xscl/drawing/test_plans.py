@@ -10,7 +10,8 @@ import xscl
 from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest
 from xscl.drawing.svg import NAMESPACE
-from xscl.planning.plan_graph import LOOK, OVER, Flow, Passed, PlanGraph, PlanNode
+from xscl.engine.throughput import LOOK, OVER, Flow
+from xscl.planning.plan_graph import Passed, PlanGraph, PlanNode
 from xscl.web.samples import subscriptions
 
 

@@ -62,10 +62,10 @@ from tests.oracle.steps import (
 from tests.strategies.joins import cases, histories, shuffles
 from tests.xscl.engine.player import CUTS, Delivered, Player
 from xscl.engine.ingest import PushResult
+from xscl.shredding.arrivals import Part
 from xscl.shredding.remote.artefact import Artefacts, Loaded
 from xscl.shredding.remote.current import current
 from xscl.shredding.remote.remote_bindings import (
-    Part,
     Portion,
     portion_of,
     read_portion,

@@ -22,7 +22,7 @@ from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_repository import Feeds, ticks
 from xscl.polling.feed_tables import heard_until
 from xscl.server.serve import Service, Serving
-from xscl.shredding.remote.remote_bindings import Part
+from xscl.shredding.arrivals import Part
 from xscl.store.consumed_offsets import Batch, Beat
 from xscl.store.data_directory import Home
 from xscl.subscriptions.match import Match

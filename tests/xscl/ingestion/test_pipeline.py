@@ -34,9 +34,9 @@ from xscl.ingestion.pipeline import (
     read_offset,
     reconcile,
 )
+from xscl.shredding.arrivals import Part
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Part
 from xscl.store.consumed_offsets import Batch
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import xscl
 from feeds.documents import Document
 from templates.model.relations import Pair
 from xscl.engine.facade import Engine
-from xscl.shredding.automaton.install_patterns import ask
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.pattern import ask
 from xscl.shredding.remote import image
 from xscl.shredding.remote.image import Image
 from xscl.subscriptions.match import Match
@@ -167,7 +167,7 @@ def test_an_image_is_of_all_the_code_that_makes_an_automaton(
 ) -> None:
     found: set[Path] = set()
     for module in (
-        "xscl.shredding.automaton.install_patterns",
+        "xscl.shredding.automaton.pattern",
         "xscl.planning.query_plan",
         "xscl.planning.compile_cache",
     ):

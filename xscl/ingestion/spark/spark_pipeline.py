@@ -45,8 +45,9 @@ from xscl.ingestion.pipeline import (
     read_offset,
     reconcile,
 )
+from xscl.shredding.arrivals import Part
 from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Part, Portion, read_portion
+from xscl.shredding.remote.remote_bindings import Portion, read_portion
 from xscl.store.consumed_offsets import Batch, Beat
 
 try:

@@ -23,11 +23,6 @@ from xscl.shredding.nodes.tree import Tree
 _DEFINITION = re.compile(r"#(-?\d+)(?:/(\d+) \| (.*))?", re.DOTALL)
 
 
-def is_leaf(pair: Pair) -> bool:
-    """Whether a pair of variables is one of a composite stream."""
-    return pair.first.startswith("#")
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     pair: int
