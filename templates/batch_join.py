@@ -86,17 +86,12 @@ class BatchJoin:
         self.documents = BatchDocuments(times, state)
         self.out: dict[int, pa.Table] = {}
         self._registry = registry
-        self._bindings = bindings
+        self.bindings = bindings
         self._evaluator = evaluator
         self._of_one = of_one
         self._apart = apart
         self._bounded = BoundedAnswers(self.documents, most)
-        self._made: dict[str, list[Columns]] = {}  # R_vj
-
-    @property
-    def pushed(self) -> Pushed:
-        """What the batch has brought."""
-        return Pushed(self._bindings, self.documents.times, self.out, self._made)
+        self.made: dict[str, list[Columns]] = {}  # R_vj
 
     def take(self, found: Iterable[tuple[Members, Columns]]) -> None:
         """Add rows to the R_out of their templates."""
@@ -113,14 +108,17 @@ class BatchJoin:
             for number, rows in self.out.items()
         ]
         every = pa.concat_tables(parts) if parts else FOUND.empty_table()
-        found, cuts = bounded(every, self.documents.ranks, self._bounded.most)
-        return found, list(dict.fromkeys([*cuts, *self._bounded.cuts]))
+        most, cuts = self._bounded.most, self._bounded.cuts
+        if every.num_rows > most:
+            every, more = bounded(every, self.documents.ranks, most)
+            cuts = [*more, *cuts]
+        return every, list(dict.fromkeys(cuts))
 
     # -- One side --------------------------------------------------------------------------
 
     def filter(self) -> None:
         """Evaluate the templates with one side, which see the batch only."""
-        bindings = self._bindings
+        bindings = self.bindings
         arrived = distinct(bindings["pair"].to_numpy())
         pairs = set(arrived.tolist())
         reached = self._registry.firing.reached(pairs, two_sided=False)
@@ -139,13 +137,13 @@ class BatchJoin:
         if not usable.any():
             return
         filtered_out = dict(self.out)
-        bindings, first = columns_of(self._bindings), pc.min(self.documents.times["doc"]).as_py()
+        bindings, first = columns_of(self.bindings), pc.min(self.documents.times["doc"]).as_py()
         try:
             for views in (FORWARD, BACKWARD) if back else (FORWARD,):
                 self._pass(views, bindings, usable, first)
         except HeavyBatch:  # both documents of a pair are joined when the later one comes
             self.out = filtered_out
-            self._made = {}
+            self.made = {}
             self._evaluator = self._of_one
             for doc in distinct(bindings["doc"][usable]).tolist():
                 of_one = usable & (bindings["doc"] == doc)
@@ -160,7 +158,7 @@ class BatchJoin:
         batch = chosen(bindings, np.flatnonzero(usable & asked))
         memory, times = self.documents.state.memory, columns_of(self.documents.times)
         half = Pass(memory, self._registry.bounds(), times, back, first, self, older)
-        shown = self._made.setdefault(views, [])
+        shown = self.made.setdefault(views, [])
         size = sum(len(one["docs"]) for one in shown)
         for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
             if isinstance(joins, Dense):

@@ -84,7 +84,8 @@ class Processor:
     @property
     def pushed(self) -> Pushed:
         """What the last batch has brought: to be asked for between two pushes."""
-        return self._batch.pushed
+        batch = self._batch
+        return Pushed(batch.bindings, batch.documents.times, batch.out, batch.made)
 
     def reload(self) -> int:
         """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
@@ -103,7 +104,7 @@ class Processor:
         """
         batch, usable = self._begin(witnesses, apart)
         self._batch, times = batch, witnesses.times
-        self._state.add(batch.pushed.bindings, times)
+        self._state.add(batch.bindings, times)
         batch.filter()
         back = bool(times.num_rows) and self._looks_back(times)
         if self._views:
@@ -122,7 +123,7 @@ class Processor:
         They are complete for the pairs of variables and the documents that they have.
         """
         self._state.replace(witnesses)
-        self._lend(self.pushed)
+        self._lend(self._batch)
         self._note(witnesses.times)
 
     def _begin(self, witnesses: Witnesses, apart: Apart | None) -> tuple[BatchJoin, Column]:
@@ -139,12 +140,12 @@ class Processor:
             most=self.most,
             apart=apart,
         )
-        self._lend(batch.pushed)
+        self._lend(batch)
         return batch, usable
 
-    def _lend(self, pushed: Pushed) -> None:
-        self.lender.lend("batch_binding", pushed.bindings)
-        self.lender.lend("batch_times", pushed.times)
+    def _lend(self, batch: BatchJoin) -> None:
+        self.lender.lend("batch_binding", batch.bindings)
+        self.lender.lend("batch_times", batch.documents.times)
 
     def _note(self, times: pa.Table) -> None:
         """Note the time of the latest document."""

@@ -166,7 +166,8 @@ def _prepare(xml: bytes, limits: Limits) -> bytes:
     if len(xml) > limits.bytes:
         message = f"the document has {len(xml):,} bytes; the limit is {limits.bytes:,}"
         raise MalformedDocument("xml_size", message)
-    xml = as_ascii_compatible(xml)
+    if not (xml[:1] == b"<" and xml[1:2].isalpha()):  # else it declares no encoding, nor is it wide
+        xml = as_ascii_compatible(xml)
     return _cut_doctype(xml) if b"<!DOCTYPE" in xml else xml
 
 

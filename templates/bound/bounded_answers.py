@@ -32,7 +32,7 @@ from templates.columns.columns import (
     unpack,
 )
 from templates.model.join_graph import JoinGraph
-from templates.model.result_bound import LAST, Cut, Newest, newcomers, own_group
+from templates.model.result_bound import Cut, newcomers, own_group
 from templates.registry.members import Members
 from templates.smallbatch.evaluator import in_time
 from templates.sql.queries import Evaluator
@@ -46,6 +46,33 @@ COMBINED = 1_000_000
 
 Touched = tuple[Members, Columns]
 """A template, and rows of its R_T."""
+
+
+_ANY = (-1, -1)
+LAST = (1 << 62, 0)
+"""Later than every partner: no other is wanted."""
+
+
+class Newest:
+    """Which partners the joins of a push have had enough of, by newcomer.
+
+    A join that has `most` answers with a newcomer wants no partner older than that of the last one.
+    """
+
+    def __init__(self) -> None:
+        self._oldest: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def note(self, qid: int, rank: int, partner: tuple[int, int]) -> None:
+        """Record the oldest partner (rank, number) that a join still wants of a newcomer."""
+        key = qid, rank
+        self._oldest[key] = max(partner, self._oldest.get(key, partner))
+
+    def oldest(self, qid: int, rank: int) -> tuple[int, int]:
+        """Return the rank and the number of the oldest partner that is wanted."""
+        return self._oldest.get((qid, rank), _ANY)
+
+    def __bool__(self) -> bool:
+        return bool(self._oldest)
 
 
 @dataclass(slots=True)

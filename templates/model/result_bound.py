@@ -126,34 +126,3 @@ def _matrix(lists: pa.ListArray) -> Column:
     """Return lists of equal length as the rows of a matrix."""
     flat = lists.flatten().to_numpy()
     return flat.reshape(len(lists), -1) if len(lists) else np.empty((0, 0), np.int32)
-
-
-class Newest:
-    """Which partners the joins of a push have had enough of, by newcomer.
-
-    A join that has `most` answers with a newcomer wants no partner older than that of the last one.
-    """
-
-    def __init__(self) -> None:
-        self._oldest: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def clear(self) -> None:
-        """Begin another push."""
-        self._oldest.clear()
-
-    def note(self, qid: int, rank: int, partner: tuple[int, int]) -> None:
-        """Record the oldest partner (rank, number) that a join still wants of a newcomer."""
-        key = qid, rank
-        self._oldest[key] = max(partner, self._oldest.get(key, partner))
-
-    def oldest(self, qid: int, rank: int) -> tuple[int, int]:
-        """Return the rank and the number of the oldest partner that is wanted."""
-        return self._oldest.get((qid, rank), _ANY)
-
-    def __bool__(self) -> bool:
-        return bool(self._oldest)
-
-
-_ANY = (-1, -1)
-LAST = (1 << 62, 0)
-"""Later than every partner: no other is wanted."""
