@@ -304,13 +304,13 @@ class Service:
 
     def _bring(self, matches: Matches) -> None:
         if self._tail is not None and matches.last:
-            self._tail.ring()
+            self._tail.notify()
         if self._outbox is not None:
             self._outbox.notify(matches)
 
     def _count(self, matches: Matches) -> None:
         if self._usage is not None and self._usage.has_users:
-            self._usage.matched(matches.received())
+            self._usage.count_matches(matches.received())
 
     @contextmanager
     def _consuming(

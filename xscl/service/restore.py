@@ -1,11 +1,10 @@
-"""Putting a backup in the place of a data directory's store, or going on with what is there.
+"""Restore a data directory from a backup, or accept its damaged store.
 
-Everything is read and tried before anything is touched: the parts are compared
-with their checksums, unpacked beside, and the store is opened there (which
-brings one of an earlier version to this one).  Then the parts are renamed into
-place; what was there is kept aside under a dated name.  Meanwhile the mark
-says that this is not finished, so that a kill in between leaves a store which
-refuses to open, never half of two.
+Everything is verified before anything is changed: checksums are compared, the parts are unpacked
+into a staging directory, and the store is opened there, which migrates an earlier version.  Then
+the parts are renamed into place, and the old ones are kept in a dated directory.  Meanwhile the
+watermark says that the restore is unfinished, so that after a crash the store refuses to open and
+never mixes old and new parts.
 
 The spool stays if it is the one that the backup is of: what it has beyond the
 backup is consumed again, and documents that the store has are recognised.  A
@@ -43,20 +42,20 @@ _STAGING = "restoring"
 
 @dataclass(slots=True)
 class SetAside:
-    """Where what was there is kept: a dated directory, made when something goes there."""
+    """A dated directory for replaced files, created when the first one is moved there."""
 
     home: Home
     directory: Path | None = None
     kept: list[str] = field(default_factory=list)
 
     def take(self, path: Path) -> None:
-        """Move a file or directory there, if it exists."""
+        """Move a file or directory there if it exists."""
         if path.exists():
             path.rename(self._place() / path.name)
             self._moved(path)
 
     def copy(self, path: Path) -> None:
-        """Keep a copy of a file there, if it exists."""
+        """Copy a file there if it exists."""
         if path.exists():
             shutil.copy2(path, self._place() / path.name)
             self._moved(path)
@@ -67,7 +66,7 @@ class SetAside:
         synchronise(path.parent)
 
     def _place(self) -> Path:
-        """Return the directory, which has a name that no other has."""
+        """Return the directory, which has a unique name."""
         if self.directory is None:
             name = datetime.now(UTC).strftime("before-%Y%m%dT%H%M%S.%fZ")
             self.directory = self.home.path / name
@@ -77,10 +76,10 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of a restore: the backup, what was kept aside where, what waits in the spool.
+    """The result of a restore: the backup, the parts set aside, and the segments that wait.
 
-    `missing` are numbers of segments that the store has not consumed and that are not there:
-    they were deleted after they had been consumed, or never written.
+    `missing` is the number of segments that the restored store has not consumed and that are gone:
+    deleted after they had been consumed, or never written.
     """
 
     backup: Backup
@@ -92,10 +91,10 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedStore:
-    """What was accepted: the commits there are, those that are lost, what was kept aside where.
+    """The result of accepting a store: its commits, the lost ones, and the parts set aside.
 
-    `commits` is 0 if there is no database: then the next start makes an empty store.
-    `lost` is None if nobody knows how many there were.
+    `commits` is 0 without a database: the next start creates an empty store.
+    `lost` is None if the number of commits before is unknown.
     """
 
     commits: int
@@ -108,9 +107,9 @@ class AcceptedStore:
 
 
 def restore(file: Path, home: Home, *, force: bool = False) -> Restored:
-    """Put a backup into a data directory: an empty one, or with `force` in place of what is there.
+    """Restore a backup into an empty data directory, or with `force` over its contents.
 
-    Raises BackupError, before anything is touched, if the backup cannot be used.
+    Raises BackupError before any change if the backup cannot be used.
     """
     backup = read_backup(file)
     with home.hold("restore"):
@@ -141,9 +140,9 @@ def _refuse_kept(home: Home) -> None:
 
 
 def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
-    """Open the store that was unpacked and close it again.
+    """Verify the unpacked store by opening it.
 
-    Return what its mark has to say, and the last segment of the spool that it knows.
+    Returns its watermark and the last spool segment that it knows.
     """
     with closing(Store(staging.database, keep_old=False)) as store:
         seen = store.seen()
@@ -158,7 +157,7 @@ def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
 
 
 def _appended(store: Store) -> int:
-    """Return the last segment that feeds appended; the store may have consumed less, or more."""
+    """Return the last segment appended by polling, which the store may not have consumed."""
     if not store.has("feed_spool"):
         return 0
     ((segment,),) = store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
@@ -166,7 +165,7 @@ def _appended(store: Store) -> int:
 
 
 def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) -> Restored:
-    """Rename everything into place; the spool goes on after a segment, at least."""
+    """Rename all parts into place; new segments get numbers after `segment`."""
     before = read_mark(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
@@ -181,7 +180,7 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) ->
         aside.take(home.spool)
     _merge(staging.spool, home.spool, segment)
     with Spool(home.spool) as spool:
-        spool.skip_lost()  # how many these are is told
+        spool.skip_lost()  # their number is reported
         waiting = len(spool.numbers(backup.position))
         missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
@@ -191,7 +190,7 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) ->
 
 
 def _is_ours(staging: Home, home: Home, backup: Backup, before: Seen | None) -> bool:
-    """Whether the spool that is there is the one that the backup is of, or a later state of it."""
+    """Return whether the existing spool is the one of the backup, or a later state of it."""
     if not home.spool.is_dir():
         return True
     if before is not None and before.store != backup.store:
@@ -204,9 +203,9 @@ def _is_ours(staging: Home, home: Home, backup: Backup, before: Seen | None) -> 
 
 
 def _merge(source: Path, target: Path, known: int) -> None:
-    """Move segments to a spool that it lacks; `latest` becomes the highest number there is.
+    """Move missing segments to a spool; `latest` becomes the highest known number.
 
-    What the store knows counts, too: the next segment must not have a number that it has passed.
+    `known` counts too, as new segments must not get numbers that the store has passed.
     """
     target.mkdir(mode=0o700, exist_ok=True)
     latest = max(known, *(Spool(one, read_only=True).latest() for one in (source, target)))
@@ -221,9 +220,9 @@ def _merge(source: Path, target: Path, known: int) -> None:
 
 
 def accept(home: Home) -> AcceptedStore:
-    """Go on with the store as it is: what its mark says beyond it is given up.
+    """Accept the store in its current state and give up commits that only its watermark records.
 
-    A log that cannot be read is set aside, with the commits in it.
+    An unreadable log is set aside, with the commits in it.
     """
     with home.hold("restore"):
         database, aside = home.database, SetAside(home)
@@ -246,9 +245,9 @@ def _accept_nothing(home: Home, aside: SetAside, seen: Seen | None) -> AcceptedS
 
 
 def _accepted(database: Path, aside: SetAside, before: Seen | None) -> tuple[Seen, int | None]:
-    """Open the store as it is; if its log keeps it from that, without the log.
+    """Open the store in its current state, without its log if that is damaged.
 
-    Return how far it has come, and how many commits it lacks of those that its mark had.
+    Returns its watermark and the number of lost commits; None if that is unknown.
     """
     try:
         store = Store(database, accept=True)
@@ -270,7 +269,7 @@ def _accepted(database: Path, aside: SetAside, before: Seen | None) -> tuple[See
 
 
 def _set_checkpoint_aside(home: Home, aside: SetAside) -> None:
-    """Set the checkpoint of Spark aside if it is damaged or the store lacks batches of it."""
+    """Set Spark's checkpoint aside if it is damaged or ahead of the store."""
     with Engine(home.database) as engine:
         try:
             checkpoint = read_checkpoint(home.checkpoint)

@@ -92,10 +92,10 @@ _TIMES = ("clock", "texts_since")
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """How much is kept for windows of a length; `ticks` are None for ever, or until a match.
+    """State kept for windows of one length; `ticks` is None for unbounded ones.
 
-    That are witnesses of joins and instances of operators over time; `last_day` of both have come
-    in the last day by the clock, which is how fast what is kept for ever grows.
+    The state consists of witnesses of joins and instances of operators over time.  `last_day` is
+    the number of both that were added within a day of event time: the growth of unbounded state.
     """
 
     ticks: int | None
@@ -121,15 +121,15 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s"
 class ServiceStatus:
     """The figures of a data directory.
 
-    `consumer` is who did the last work, "spark" or "direct" (None: nobody
-    yet); `position` is the last segment of the spool that it consumed,
-    `waiting` the documents after it and `lag` the age in seconds of the oldest.
-    `documents` came in, of which feeds held `history` already when they were first
-    polled, `published` were made of matches; `late` came behind
-    the watermark of one of their streams (`clock` less its lateness; the
-    relations `watermarks` and `late` say more), and are no history.  `texts` are kept, of so many
-    bytes; of all documents since `texts_since`, None if only those that queries need.
-    `rates` are those of a running service, None without one.
+    `consumer` is the last one, "spark" or "direct", or None.  `position` is the last consumed
+    segment of the spool, `waiting` the number of documents after it, and `lag` the age in seconds
+    of the oldest one.
+    `documents` is the number of accepted documents.  Of these `history` were in their feeds at the
+    first poll, and `late` arrived behind the watermark of one of their streams and are not history
+    (see the relations `watermarks` and `late`).  `published` documents were made of matches.
+    `texts` of `text_bytes` are kept: those of all documents since `texts_since`, or with None only
+    those that queries need.
+    `rates` is None without a running service.
     """
 
     consumer: str | None
@@ -158,9 +158,9 @@ class ServiceStatus:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> ServiceStatus:
-        """Return the figures that a process wrote; raises KeyError if it knows fewer.
+        """Parse the figures of a status file; raises KeyError if one is missing.
 
-        One of a later release may have written more.
+        Unknown figures of later releases are ignored.
         """
         found = {field.name: figures[field.name] for field in fields(cls)}
         for name in _TIMES:
@@ -229,11 +229,10 @@ class ServiceStatus:
 
 
 def status(store: Store, home: Home, engine: Engine | None = None) -> ServiceStatus:
-    """Return the figures as they are now; the tables of feeds must exist.
+    """Return the current figures; the tables of feeds must exist.
 
-    A running engine may be at work in another thread: the store is one of its
-    own (`Engine.store`), which sees whole batches only.  Without the engine
-    nothing is told of `windows`.
+    `store` is a connection of its own, which sees only whole batches of an engine that runs in
+    another thread.  Without `engine` the figure `windows` is None.
     """
     return replace(StatusReader(store, home, engine=engine).now(), rates=None)
 
@@ -248,7 +247,7 @@ LONGEST = 60.0
 class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
-    `engine` is the one that runs, if there is one; `now` is the clock of arrivals, in ticks.
+    `engine` is the running one, if any; `now` is the arrival clock in ticks.
     """
 
     def __init__(

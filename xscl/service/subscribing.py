@@ -64,13 +64,13 @@ def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> Star
     if found is not None:
         return StartedRegistration(wanted, resolved, found, None)
     here.usage.refuse_many_matches(who)
-    here.usage.take(who, "subscriptions")
+    here.usage.add(who, "subscriptions")
     try:
         _claim(here, who, resolved)
         asked = known, resolved.text, wanted.updates, wanted.language, wanted.since
         return StartedRegistration(wanted, resolved, None, here.registrar.ask(*asked))
     except BaseException:
-        here.usage.give_back(who.number, "subscriptions")
+        here.usage.subtract(who.number, "subscriptions")
         raise
 
 
@@ -98,12 +98,12 @@ def ending(here: Installation, who: Account, begun: StartedRegistration) -> Iter
         with begun.resolved.as_written():
             yield
     except NameTaken:
-        here.usage.give_back(who.number, "subscriptions")
+        here.usage.subtract(who.number, "subscriptions")
         found = here.engine.subscription(who.qualify(begun.wanted.name))
         if found is None or not _is_same(here, who, found, begun.wanted, begun.resolved):
             raise
     except BaseException:
-        here.usage.give_back(who.number, "subscriptions")
+        here.usage.subtract(who.number, "subscriptions")
         raise
 
 
@@ -149,7 +149,7 @@ def subscribe_all(
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query"
                 )
-    with here.usage.taking(who, "subscriptions", len(new)):
+    with here.usage.adding(who, "subscriptions", len(new)):
         for _, resolved in new.values():
             _claim(here, who, resolved)
         numbered = list(new.values())
@@ -205,7 +205,7 @@ def _claim(here: Installation, who: Account, resolved: ResolvedQuery) -> None:
 def unsubscribe(here: Installation, who: Account, name: str, *, cascade: bool) -> tuple[str, ...]:
     """Remove a user's subscription; return the engine names of all that were removed."""
     removed = here.outbox.unsubscribe(_existing(here, who, name).name, cascade=cascade)
-    here.usage.removed(removed)
+    here.usage.remove_subscriptions(removed)
     return removed
 
 

@@ -35,7 +35,7 @@ class Usage:
             "matches": DailyQuota(),
         }
 
-    def has(self, account: Account, what: Owned) -> int:
+    def owned(self, account: Account, what: Owned) -> int:
         """Return the number of a user's objects of a kind."""
         return self._kept[what][account.number]
 
@@ -43,7 +43,7 @@ class Usage:
         """Return a user's count of today."""
         return self._done[what].used(account.number)
 
-    def take(self, account: Account, what: Owned, count: int = 1) -> None:
+    def add(self, account: Account, what: Owned, count: int = 1) -> None:
         """Add to a user's objects; raises QuotaExceeded."""
         with self._mutex:
             self._refuse(account, what, count)
@@ -61,26 +61,26 @@ class Usage:
             raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
 
     @contextmanager
-    def taking(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
+    def adding(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
         """Add to a user's objects, and undo that if the block fails; raises QuotaExceeded."""
-        self.take(account, what, count)
+        self.add(account, what, count)
         try:
             yield
         except BaseException:
-            self.give_back(account.number, what, count)
+            self.subtract(account.number, what, count)
             raise
 
-    def give_back(self, number: int, what: Owned, count: int = 1) -> None:
+    def subtract(self, number: int, what: Owned, count: int = 1) -> None:
         """Subtract from a user's objects."""
         with self._mutex:
             self._kept[what][number] -= count
 
-    def removed(self, names: Iterable[str]) -> None:
+    def remove_subscriptions(self, names: Iterable[str]) -> None:
         """Subtract removed subscriptions, given by engine names."""
         for name in names:
-            self.give_back(owner(name)[0], "subscriptions")
+            self.subtract(owner(name)[0], "subscriptions")
 
-    def do(self, account: Account, count: int) -> None:
+    def count_documents(self, account: Account, count: int) -> None:
         """Count documents against the daily quota; raises QuotaExceeded above it."""
         most = account.quota.documents_a_day
         if self._done["documents"].consume(account.number, most, count) is not None:
@@ -92,7 +92,7 @@ class Usage:
         with self._mutex:
             return any(count for number, count in self._kept["subscriptions"].items() if number)
 
-    def matched(self, received: Mapping[str, int]) -> None:
+    def count_matches(self, received: Mapping[str, int]) -> None:
         """Count matches of today, given by the engine names of subscriptions."""
         for name, count in received.items():
             self._done["matches"].consume(owner(name)[0], count=count)

@@ -164,7 +164,7 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
         with tail(engine, heard) as following:
             for n in range(3, 30):
                 engine.push(documents(n))
-                following.ring()
+                following.notify()
             following.finish(threading.Event())
             assert following.has_read_all()
         every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
@@ -187,10 +187,10 @@ def test_who_is_slow_holds_up_nobody_and_skips() -> None:
         heard.may_go.clear()
         with tail(engine, heard, behind=100) as following:
             engine.push(documents(1, 2))
-            following.ring()
+            following.notify()
             assert heard.begun.wait(60)
             engine.push(documents(*range(3, 40)))
-            following.ring()
+            following.notify()
             heard.may_go.set()
             following.finish(threading.Event())
         every = [one.id for one in engine.matches()]
@@ -211,7 +211,7 @@ def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> No
         following = MatchTail(engine, _mine, fail)
         for n in range(1, 4):
             engine.push(documents(n))
-            following.ring()
+            following.notify()
             following.finish(threading.Event())
         assert calls == [1, 2]
         assert following.stop(60)
@@ -226,11 +226,11 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
         engine.host.log.undelivered()
         with tail(engine, heard) as following:
             engine.push(documents(1, 2))
-            following.ring()
+            following.notify()
             following.finish(threading.Event())
             eventually(lambda: engine.host.log.acknowledged == engine.matches()[-1].position)
             engine.subscribe("past", PAIRS.replace("1000", "999"), since="900 s")
-            following.ring()
+            following.notify()
             following.finish(threading.Event())
         assert len(engine.matches()) == 2
         assert len(heard.found) == 1
@@ -347,7 +347,7 @@ def test_a_read_that_fails_is_repeated_without_another_ring(
 
             monkeypatch.setattr(following._pages, "of_all", failing)
             engine.push(documents(1, 2))
-            following.ring()
+            following.notify()
             following.finish(threading.Event())
         assert heard.found == [one.id for one in engine.matches()]
 
@@ -366,6 +366,6 @@ def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
         engine.host.log.undelivered()
         with tail(engine, heard, behind=10) as following:
             engine.push(documents(*range(1, 10)))
-            following.ring()
+            following.notify()
             following.finish(threading.Event())
         assert heard.found == [engine.matches()[-1].id]

@@ -1,1 +1,1 @@
-"""Ways to deliver a message: webhook, mail, file."""
+"""The channels of delivery: webhook, mail and file."""

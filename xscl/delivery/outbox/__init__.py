@@ -1,1 +1,1 @@
-"""The durable queues of endpoints, and what sends their messages."""
+"""Durable queues of endpoints, and the delivery loop."""

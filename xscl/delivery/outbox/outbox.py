@@ -96,7 +96,7 @@ class Outbox:
 
     @property
     def is_ending(self) -> bool:
-        """Whether shutdown has begun, so that listeners must disconnect."""
+        """Return whether shutdown has begun, so that listeners must disconnect."""
         return self._ending.is_set()
 
     def close(self) -> None:

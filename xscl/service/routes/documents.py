@@ -113,7 +113,7 @@ def take(
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
-    here.usage.do(who, 1)
+    here.usage.count_documents(who, 1)
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
     if time is None:
         here.engine.host.catalog.declare_live(known)
@@ -129,7 +129,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
         with suppress(
             XsclError
         ):  # it is told what is wrong, whether there is room to keep it or not
-            here.usage.do(who, 1)
+            here.usage.count_documents(who, 1)
             here.intake.append([document])
         raise
 

@@ -181,7 +181,7 @@ def add(new: New, here: Here, who: Who) -> Shown:
     refuse_address(here, who, new.url)
     headers = tuple(map(read_header, new.headers))
     owner = who.qualify("")
-    with here.usage.taking(who, "feeds"), here.feeds_lock:
+    with here.usage.adding(who, "feeds"), here.feeds_lock:
         feed, fixed = follow(
             here.engine,
             here.feeds,
@@ -238,13 +238,13 @@ def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> l
     if not outlines:
         raise empty_list("send OPML, or one address a line")
     owner = who.qualify("")
-    with here.usage.taking(who, "feeds", len(outlines)), here.feeds_lock:
+    with here.usage.adding(who, "feeds", len(outlines)), here.feeds_lock:
         taken = take_list(here.feeds, outlines, tags, EVERY, owner)
         allow_late(here.engine, taken.feeds)
         for feed in taken.feeds:
             _claim(here, who, feed)
     added = sum(line.outcome == "added" for line in taken.lines)
-    here.usage.give_back(who.number, "feeds", len(outlines) - added)
+    here.usage.subtract(who.number, "feeds", len(outlines) - added)
     return [_outcome(who, line) for line in taken.lines]
 
 
@@ -298,7 +298,7 @@ def remove(key: Key, here: Here, who: Who) -> None:
     """Stops following a feed; its documents and their matches stay."""
     with here.feeds_lock:
         here.feeds.remove(existing(here.feeds, who, key))
-    here.usage.give_back(who.number, "feeds")
+    here.usage.subtract(who.number, "feeds")
 
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)

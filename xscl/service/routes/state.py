@@ -126,8 +126,8 @@ def status(here: Here, who: Who) -> Status:
     """Shows what you have; the operator sees all figures, at most a second old."""
     return Status(
         user=who.name,
-        subscriptions=here.usage.has(who, "subscriptions"),
-        feeds=here.usage.has(who, "feeds"),
+        subscriptions=here.usage.owned(who, "subscriptions"),
+        feeds=here.usage.owned(who, "feeds"),
         streams=len(here.accounts.streams(who)),
         documents_today=here.usage.today(who, "documents"),
         matches_today=here.usage.today(who, "matches"),

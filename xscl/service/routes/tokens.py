@@ -160,8 +160,8 @@ def _user(here: Installation, one: Account) -> User_:
         name=one.name,
         quota=Quotas(**asdict(one.quota)),
         used=Used(
-            subscriptions=here.usage.has(one, "subscriptions"),
-            feeds=here.usage.has(one, "feeds"),
+            subscriptions=here.usage.owned(one, "subscriptions"),
+            feeds=here.usage.owned(one, "feeds"),
             streams=len(here.accounts.streams(one)),
             endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
             listeners=here.listeners.held(one.number),
