@@ -192,6 +192,6 @@ def test_the_commands_that_a_refusal_names_move_the_data(
     assert called("sql", select[1], *select[2].split(), *old).exit_code == 0
     assert called(*exports[1][1].split(), *old).exit_code == 0
     assert called(*exports[2][1].split(), "subscriptions.csv", *new).exit_code == 0
-    assert called(*exports[3][1].split(), "feeds.formats.opml", *new).exit_code == 0
+    assert called(*exports[3][1].split(), exports[1][1].split()[-1], *new).exit_code == 0
     assert called("subscriptions", "--json", *new).stdout == before
     assert "https://feeds.example/a.xml" in called("feeds", "list", *new).stdout
