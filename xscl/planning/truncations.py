@@ -5,7 +5,7 @@ subscription that uses the row is shown how many documents it was stopped at, an
 operator over time must not read part of what it asks for: `Attributes` gives it no row of a
 document that was cut, and its subscription is *incomplete*.
 
-Rows are `state.cut(qid, doc, id)`, a table that a store has from its first cut on.
+Rows are `state.cut(qid, doc, id)`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ KEPT = 1_000
 """Documents that are known of a row of R_T at least: the latest ones."""
 
 _TABLE = "state.cut"
-_CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT, id VARCHAR)"
 
 
 class Stopped(NamedTuple):
@@ -57,10 +56,8 @@ class Cuts:
         self.pending: defaultdict[int, set[int]] = defaultdict(
             set
         )  # of this push: rows of R_T by rank
-        self._stored = store.has("cut")
-        if self._stored:
-            for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
-                self._ids.setdefault(qid, {})[doc] = name
+        for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
+            self._ids.setdefault(qid, {})[doc] = name
 
     def note(self, cuts: Iterable[Cut]) -> None:
         """Note what stage 2 has cut of the batch that is being joined."""
@@ -99,9 +96,6 @@ class Cuts:
         ]
         if not new:
             return
-        if not self._stored:
-            self._store.connection.execute(_CREATE)
-            self._stored = True
         self._store.insert_rows(_TABLE, new)
         for qid in {qid for qid, _, _ in new}:
             ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
@@ -117,7 +111,7 @@ class Cuts:
         gone = [qid for qid in self._ids if not is_there(qid)]
         for qid in gone:
             del self._ids[qid]
-        if gone and self._stored:
+        if gone:
             listed = ", ".join(map(str, gone))
             self._store.connection.execute(f"DELETE FROM {_TABLE} WHERE qid IN ({listed})")
 

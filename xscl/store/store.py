@@ -69,6 +69,7 @@ CREATE TABLE state.core(number BIGINT, entry BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
 CREATE TABLE state.result(
     position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);
+CREATE TABLE state.cut(qid INTEGER, doc BIGINT, id VARCHAR);
 CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);
 CREATE TABLE state.rejected(
     stream VARCHAR, id VARCHAR, reason VARCHAR, line INTEGER, "column" INTEGER,

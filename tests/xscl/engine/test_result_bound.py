@@ -101,11 +101,7 @@ def run(
                 engine.close()
                 engine = xscl.Engine(path, result_bound=most)
     with engine:
-        cut_at = (
-            engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
-            if engine.host.transactions.store.has("cut")
-            else []
-        )
+        cut_at = engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
         return answers(engine), set(cut_at)
 
 
