@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.options import DATA, Data, Json, Token, Url, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
@@ -44,10 +44,10 @@ def restore(
         Path | None, typer.Argument(metavar="[FILE]", help="The backup to put back.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="In place of what is there, which is kept aside.")
+        bool, option("--force", "In place of what is there, which is kept aside.")
     ] = False,
     accept_it: Annotated[
-        bool, typer.Option("--accept", help="Go on with the store that is there, as it is.")
+        bool, option("--accept", "Go on with the store that is there, as it is.")
     ] = False,
     data: Data = DATA,
     as_json: Json = False,
@@ -124,10 +124,7 @@ def _lost(commits: int | None) -> str:
 
 def _aside(done: Restored | AcceptedStore) -> dict[str, Any]:
     """Return the directory of the files that were there before, and their names."""
-    return {
-        "aside": None if done.aside is None else str(done.aside),
-        "kept": list(done.kept),
-    }
+    return {"aside": None if done.aside is None else str(done.aside), "kept": list(done.kept)}
 
 
 def _aside_lines(done: Restored | AcceptedStore) -> list[str]:

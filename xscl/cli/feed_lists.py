@@ -16,7 +16,7 @@ from feeds.errors import FeedError
 from feeds.formats.opml import Outline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
 from xscl.polling.feed import FeedsError, check_name
@@ -29,9 +29,7 @@ def import_(
     file: Annotated[
         Path, typer.Argument(help="OPML, or a text with one address a line; - is standard input.")
     ],
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="A tag for all of them; repeatable.")
-    ] = None,
+    tag: Annotated[list[str] | None, option("--tag", "A tag for all of them; repeatable.")] = None,
     data: Data = DATA,
     url: Url = None,
     token: Token = None,
@@ -56,10 +54,8 @@ def export(
     file: Annotated[
         Path | None, typer.Argument(help="The file to write; standard output if left out.")
     ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only the feeds with this tag.")] = None,
-    secrets: Annotated[
-        bool, typer.Option("--secrets", help="Write addresses that look secret, too.")
-    ] = False,
+    tag: Annotated[str | None, option("--tag", "Only the feeds with this tag.")] = None,
+    secrets: Annotated[bool, option("--secrets", "Write addresses that look secret, too.")] = False,
     data: Data = DATA,
     url: Url = None,
     token: Token = None,

@@ -35,6 +35,7 @@ from xscl.cli.options import (
     NotifyHistory,
     Token,
     Url,
+    option,
 )
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
@@ -55,15 +56,14 @@ _LEAST = 60  # seconds
 
 Header: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--header",
-        metavar="NAME: VALUE|@FILE",
-        help="A header for its requests, kept secret; @FILE holds one a line; repeatable.",
+        "A header for its requests, kept secret; @FILE holds one a line; repeatable.",
+        "NAME: VALUE|@FILE",
     ),
 ]
 Every: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--every", metavar="TIME", help="Time between polls, such as 30min."),
+    str | None, option("--every", "Time between polls, such as 30min.", "TIME")
 ]
 Name: TypeAlias = Annotated[
     str, typer.Argument(metavar="URL|STREAM", help="The feed.", autocompletion=feeds_like)
@@ -74,11 +74,10 @@ Name: TypeAlias = Annotated[
 def add(
     address: Annotated[str, typer.Argument(metavar="URL", help="The address of the feed.")],
     stream: Annotated[
-        str | None, typer.Option("--stream", help="Its stream; the host's name if left out.")
+        str | None, option("--stream", "Its stream; the host's name if left out.")
     ] = None,
     tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", help="A stream that it shares with others; repeatable."),
+        list[str] | None, option("--tag", "A stream that it shares with others; repeatable.")
     ] = None,
     every: Every = None,
     header: Header = None,
@@ -144,19 +143,15 @@ def show(
 @app.command()
 def edit(
     feed: Name,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="A tag to add; repeatable.")
-    ] = None,
-    untag: Annotated[
-        list[str] | None, typer.Option("--untag", help="A tag to take away; repeatable.")
-    ] = None,
+    tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
+    untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
     every: Every = None,
     header: Header = None,
     no_headers: Annotated[
-        bool, typer.Option("--no-headers", help="Forget headers, user name and password.")
+        bool, option("--no-headers", "Forget headers, user name and password.")
     ] = False,
     revive: Annotated[
-        bool, typer.Option("--revive", help="Ask again, now, for a feed that was gone.")
+        bool, option("--revive", "Ask again, now, for a feed that was gone.")
     ] = False,
     data: Data = DATA,
     url: Url = None,
@@ -200,11 +195,7 @@ def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None
 
 @app.command()
 def remove(
-    feed: Name,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
-    as_json: Json = False,
+    feed: Name, data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
     """Stop following a feed; its documents and their matches stay.
 
@@ -223,7 +214,7 @@ def poll(
     feed: Annotated[
         list[str] | None, typer.Argument(metavar="[URL|STREAM]...", help="These feeds, due or not.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All feeds, due or not.")] = False,
+    everything: Annotated[bool, option("--all", "All feeds, due or not.")] = False,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,

@@ -249,11 +249,7 @@ class LocalService:
         """Follow a feed; return it, and warnings."""
         with self._feeds() as feeds:
             feed, fixed = follow(
-                *(self.engine, feeds, url),
-                stream=stream,
-                tags=tags,
-                every=every,
-                headers=headers,
+                *(self.engine, feeds, url), stream=stream, tags=tags, every=every, headers=headers
             )
         return _row(feed, Count()), [late_items(name) for name in fixed]
 

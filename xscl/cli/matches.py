@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import echo, echo_json, match_text, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
@@ -19,9 +19,7 @@ def matches(
     name: Annotated[
         str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
     ],
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="ID", help="Only those after this match.")
-    ] = None,
+    after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
     as_json: Json = False,
     data: Data = DATA,
     url: Url = None,

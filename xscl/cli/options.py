@@ -14,10 +14,15 @@ from xscl.service.client_address import network_of
 from xscl.store.data_directory import Home
 
 
+def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return an option of a command."""
+    return typer.Option(flag, help=help, metavar=metavar, **more)
+
+
 def setting(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
     """Return an option whose value may also come from the environment, as `XSCL_` and its name."""
     variable = "XSCL_" + flag.removeprefix("--").replace("-", "_").upper()
-    return typer.Option(flag, envvar=variable, help=help, metavar=metavar, **more)
+    return option(flag, help, metavar, envvar=variable, **more)
 
 
 Data: TypeAlias = Annotated[Path, setting("--data", "The data directory.", "DIR")]
@@ -28,19 +33,18 @@ Url: TypeAlias = Annotated[
     str | None, setting("--url", "A running service; that of the data directory is found.", "URL")
 ]
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+Json: TypeAlias = Annotated[bool, option("--json", "Answer in JSON, for programs.")]
 
 At: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
+    str | None, option("--at", "The time of documents without a date.", "TIME")
 ]
 
 Native: TypeAlias = Annotated[
-    bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
+    bool, option("--native", "Feed items as published, not in canonical form.")
 ]
 
 NotifyHistory: TypeAlias = Annotated[
-    bool, typer.Option("--notify-history", help="Print matches between items of first polls too.")
+    bool, option("--notify-history", "Print matches between items of first polls too.")
 ]
 
 

@@ -14,7 +14,7 @@ from feeds.errors import MalformedDocument
 from feeds.files.files import Rejected
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url
+from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, option
 from xscl.cli.output import UsageError, echo, echo_json, warn
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, check
@@ -29,8 +29,7 @@ def push(
         typer.Argument(metavar="INPUT...", help="Files, directories, archives, JSON lines, feeds."),
     ] = None,
     stream: Annotated[
-        list[str] | None,
-        typer.Option("--stream", metavar="NAME", help="Their stream; repeatable."),
+        list[str] | None, option("--stream", "Their stream; repeatable.", "NAME")
     ] = None,
     at: At = None,
     native: Native = False,

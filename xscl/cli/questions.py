@@ -14,7 +14,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.run import WRITERS, MatchFormat
@@ -50,13 +50,10 @@ class Resolved(NamedTuple):
 def try_query(
     query: Subject,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DURATION", help="How far back to begin: 7d, '12 h'."),
+        str | None, option("--since", "How far back to begin: 7d, '12 h'.", "DURATION")
     ] = None,
-    form: Annotated[
-        MatchFormat, typer.Option("--format", help="How to write matches.")
-    ] = MatchFormat.TEXT,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
+    form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
+    as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
     data: Data = DATA,
     url: Url = None,
     token: Token = None,
@@ -84,8 +81,7 @@ def try_query(
 def why(
     query: Subject,
     documents: Annotated[
-        list[str],
-        typer.Argument(metavar="DOC...", help="A document for each block; - for none."),
+        list[str], typer.Argument(metavar="DOC...", help="A document for each block; - for none.")
     ],
     as_json: Json = False,
     data: Data = DATA,
@@ -110,9 +106,9 @@ def why(
 
 def explain(
     query: Subject,
-    show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
+    show_sql: Annotated[bool, option("--sql", "Show the template's SQL.")] = False,
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the join graph to this file.")
+        Path | None, option("--svg", "Draw the join graph to this file.", "FILE")
     ] = None,
     as_json: Json = False,
     data: Data = DATA,

@@ -13,16 +13,8 @@ import typer
 from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
-from xscl.cli.options import At, Native
-from xscl.cli.output import (
-    UsageError,
-    clean,
-    echo,
-    echo_json,
-    match_text,
-    progress,
-    warn,
-)
+from xscl.cli.options import At, Native, option
+from xscl.cli.output import UsageError, clean, echo, echo_json, match_text, progress, warn
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
@@ -52,39 +44,25 @@ def run(
         typer.Option("--query", "-q", metavar="QUERY|@FILE", help="A query; repeatable."),
     ] = None,
     stream: Annotated[
-        list[str] | None,
-        typer.Option("--stream", metavar="NAME=PATH", help="An input of one stream; repeatable."),
+        list[str] | None, option("--stream", "An input of one stream; repeatable.", "NAME=PATH")
     ] = None,
-    form: Annotated[
-        MatchFormat, typer.Option("--format", help="How to write matches.")
-    ] = MatchFormat.TEXT,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
+    form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
+    as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
     at: At = None,
     native: Native = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail if anything could not be read.")
-    ] = False,
+    strict: Annotated[bool, option("--strict", "Fail if anything could not be read.")] = False,
     language: Annotated[
         str | None,
-        typer.Option(
-            "--language",
-            metavar="|".join(LANGUAGE_NAMES),
-            help="Event queries over files of events.",
-        ),
+        option("--language", "Event queries over files of events.", "|".join(LANGUAGE_NAMES)),
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option("--schema", metavar="FILE", help="With --language: what the streams hold."),
+        Path | None, option("--schema", "With --language: what the streams hold.", "FILE")
     ] = None,
     time: Annotated[
-        str | None,
-        typer.Option("--time", metavar="COLUMN", help="With --language: when events were."),
+        str | None, option("--time", "With --language: when events were.", "COLUMN")
     ] = None,
     unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit", metavar="us|ms|s|ns", help="With --language: of times in numbers (us)."
-        ),
+        str | None, option("--unit", "With --language: of times in numbers (us).", "us|ms|s|ns")
     ] = None,
 ) -> None:
     """Run queries over files and print their matches.

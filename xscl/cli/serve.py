@@ -8,8 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from feeds.http.fetch import CONTACT
 from xscl.cli.extras import install_command, missing, require
 from xscl.cli.match_printer import MatchPrinter
@@ -24,6 +22,7 @@ from xscl.cli.options import (
     NotifyHistory,
     TrustedProxy,
     home,
+    option,
     setting,
 )
 from xscl.cli.output import answer, warn
@@ -49,9 +48,7 @@ def serve(
     data: Data = DATA,
     once: Annotated[
         bool,
-        typer.Option(
-            "--once", help="Poll what is due, take in what is there, deliver, and end; no requests."
-        ),
+        option("--once", "Poll what is due, take in what is there, deliver, and end; no requests."),
     ] = False,
     no_spark: NoSpark = False,
     master: Annotated[
@@ -62,8 +59,7 @@ def serve(
         int, setting("--port", "The port; 0 is any free one.", min=0, max=65535)
     ] = 8425,
     name: Annotated[
-        list[str] | None,
-        typer.Option("--name", metavar="HOST", help="A name it is called by; repeatable."),
+        list[str] | None, option("--name", "A name it is called by; repeatable.", "HOST")
     ] = None,
     trusted_proxy: TrustedProxy = None,
     connections: Annotated[
@@ -84,9 +80,7 @@ def serve(
     smtp: Annotated[
         str | None,
         setting(
-            "--smtp",
-            "The mail server: smtp+starttls://user:password@host:587/from@address.",
-            "URL",
+            "--smtp", "The mail server: smtp+starttls://user:password@host:587/from@address.", "URL"
         ),
     ] = None,
     log_format: Annotated[
@@ -199,10 +193,8 @@ def _uses_spark(no_spark: bool, master: str | None) -> bool:
 
 
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="End after the last match.")] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Keep the data here.")
-    ] = None,
+    once: Annotated[bool, option("--once", "End after the last match.")] = False,
+    data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
     no_spark: NoSpark = False,
     as_json: Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import typer
 
 from xscl.cli.argument_files import query_text
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import UsageError, clean, table
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
@@ -38,9 +38,7 @@ class SqlFormat(StrEnum):
 
 def sql(
     query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
-    form: Annotated[
-        SqlFormat, typer.Option("--format", help="How to write the answer.")
-    ] = SqlFormat.TABLE,
+    form: Annotated[SqlFormat, option("--format", "How to write the answer.")] = SqlFormat.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,

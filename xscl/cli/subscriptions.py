@@ -12,7 +12,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.query_options import refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
@@ -30,18 +30,14 @@ def subscribe(
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
     language: Annotated[
-        str, typer.Option("--language", metavar="|".join(_LANGUAGES), help="What it is written in.")
+        str, option("--language", "What it is written in.", "|".join(_LANGUAGES))
     ] = XSCL,
-    updates: Annotated[
-        bool, typer.Option("--updates", help="See new versions of documents too.")
-    ] = False,
+    updates: Annotated[bool, option("--updates", "See new versions of documents too.")] = False,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DURATION", help="Begin so far back: 7d, '12 h'."),
+        str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
     ] = None,
     webhook: Annotated[
-        str | None,
-        typer.Option("--webhook", metavar="URL", help="Have its matches posted there."),
+        str | None, option("--webhook", "Have its matches posted there.", "URL")
     ] = None,
     data: Data = DATA,
     url: Url = None,
@@ -89,7 +85,7 @@ def unsubscribe(
         str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
     ],
     cascade: Annotated[
-        bool, typer.Option("--cascade", help="Those that read what it publishes, too.")
+        bool, option("--cascade", "Those that read what it publishes, too.")
     ] = False,
     data: Data = DATA,
     url: Url = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
 from xscl.time_format import moment, ticks_of_time
@@ -19,10 +19,9 @@ app = typer.Typer(
 @app.command()
 def create(
     user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="NAME", help="Whose it is; he is made with his first."),
+        str | None, option("--user", "Whose it is; he is made with his first.", "NAME")
     ] = None,
-    label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    label: Annotated[str, option("--label", "What it is for.")] = "",
     data: Data = DATA,
     url: Url = None,
     token: Token = None,
