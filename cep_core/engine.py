@@ -176,7 +176,7 @@ class Engine:
     def take(self, events: Iterable[Event]) -> None:
         """Consume events as `push` does; `rows` returns the results, at less cost than matches."""
         self._require_open()
-        self._intake.take(events)
+        self._intake.consume(events)
 
     def advance(self, to: int) -> list[Match]:
         """Set the clock: epochs before it (by the lateness) are closed, timers fire."""
@@ -403,7 +403,7 @@ class Engine:
         """Return the log of what the plan keeps, to be called before anything is declared.
 
         `StateLog.hold` registers the operators that entries may name.  The entries that
-        `StateLog.take` returns are to be written; `StateLog.restore` of an engine with the same
+        `StateLog.pop` returns are to be written; `StateLog.restore` of an engine with the same
         queries reads them back.  A `snapshot` is for engines without a log.
         """
         journal = self.plan.journal = Journal()

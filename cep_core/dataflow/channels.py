@@ -148,7 +148,7 @@ class Channel:
         port.slots[slot] = None
         if slot < _MASKED:
             port.mask |= 1 << slot
-        self._settle()
+        self._find_sole()
 
     def disconnect(self, port: Port, slot: int) -> None:
         """Stop a port from listening to a slot."""
@@ -161,7 +161,7 @@ class Channel:
         del port.slots[slot]
         if slot < _MASKED:
             port.mask &= ~(1 << slot)
-        self._settle()
+        self._find_sole()
 
     def emit(self, row: Row, members: Members) -> None:
         """Pass a row to the ports that listen to its streams."""
@@ -207,7 +207,7 @@ class Channel:
                     shares[port] = [slot]
         return [(port, members_of(slots)) for port, slots in shares.items()]
 
-    def _settle(self) -> None:
+    def _find_sole(self) -> None:
         """Find out whether one port takes all: then nothing has to be shared out."""
         self.sole = None
         if len(self.ports) == 1:

@@ -29,7 +29,7 @@ class Unwritten:
 
 
 class Journal(Unwritten):
-    """The numbers of kept things, and the changes since the last `take`.
+    """The numbers of kept things, and the changes since the last `pop`.
 
     A thing that was kept and dropped in between is not reported.
     """
@@ -56,7 +56,7 @@ class Journal(Unwritten):
             if number is not None and fresh.pop(number, None) is None:
                 self._gone.append(number)
 
-    def take(self) -> tuple[dict[int, Note], list[int]]:
+    def pop(self) -> tuple[dict[int, Note], list[int]]:
         """Return the new notes by ascending number, and the numbers of dropped objects."""
         fresh, gone = self._fresh, self._gone
         self._fresh, self._gone = {}, []

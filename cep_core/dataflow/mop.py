@@ -98,7 +98,7 @@ class MOp(ABC):
         """The name of the m-op in plans and messages."""
         return f"{self.kind}#{self.number}"
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         """Return True if the m-op can implement one more operator of its key."""
         return True
 
@@ -187,7 +187,7 @@ class SoleMOp(MOp):
         self._output = Channel(self, ordered)
         self._wires: list[Wire] = []
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         return not self.operators
 
     def add(self, wanted: Wanted) -> Operator:

@@ -22,7 +22,7 @@ class SlotWiseMOp(MOp):
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         return wanted.inputs[0].slot not in self._taken
 
     def add(self, wanted: Wanted) -> Operator:

@@ -179,7 +179,7 @@ class Plan:
             mop = self._by_key.get(key)
             if mop is None:
                 self._by_key[key] = mop = self._build(wanted, key)
-            elif not mop.takes(wanted):
+            elif not mop.accepts(wanted):
                 mop = self._build(wanted, None)
             return mop
         return self._build(wanted, None)

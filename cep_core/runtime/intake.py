@@ -49,7 +49,7 @@ class Intake:
         self._counts = counts
         self._rejected = rejected
 
-    def take(self, events: Iterable[Event]) -> None:
+    def consume(self, events: Iterable[Event]) -> None:
         """Consume events in order of arrival; each closes the epochs that it ends."""
         begun, farthest = self._clock.arrivals, self._streams.farthest
         coming = iter(events)
@@ -58,13 +58,13 @@ class Intake:
                 many = len(some) > _FEW
                 columns = _columns(some, self._streams.plain, farthest) if many else None
                 if columns is None:
-                    self._take_each(some)
+                    self._consume_each(some)
                 else:
-                    self._take_all(columns)
+                    self._consume_columns(columns)
         finally:
             self._counts["events"] += self._clock.arrivals - begun
 
-    def _take_all(self, columns: EventColumns) -> None:
+    def _consume_columns(self, columns: EventColumns) -> None:
         """Consume regular events by columns, stopping at those with listeners or due epochs."""
         names, values, begins, ends = columns
         streams, clock, size = self._streams, self._clock, len(names)
@@ -102,9 +102,9 @@ class Intake:
         finally:
             taken = clock.arrivals - first
             streams.rates.saw_all(names[:taken], ends)
-            self._settle()
+            self._advance_lanes()
 
-    def _take_each(self, events: Sequence[Event]) -> None:
+    def _consume_each(self, events: Sequence[Event]) -> None:
         """Consume events one by one; the clock is a local variable while nobody reads it."""
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
@@ -125,7 +125,7 @@ class Intake:
                     and earliest <= t0 <= t1 <= latest
                 ):
                     clock.arrivals, clock.now = arrival, now
-                    self._take_unusual(event)
+                    self._consume_irregular(event)
                     arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
                     continue
                 if base.name in tallies:
@@ -150,9 +150,9 @@ class Intake:
                         soonest = self._close_due(now)
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
-            self._settle()
+            self._advance_lanes()
 
-    def _settle(self) -> None:
+    def _advance_lanes(self) -> None:
         """Advance the watermark of the lanes, and forget rows of closed epochs."""
         now = self._clock.now
         for lane in self._plan.lanes.values():
@@ -181,7 +181,7 @@ class Intake:
             lane.close(now - lane.lateness)
         self._streams.forget(now)
 
-    def _take_unusual(self, event: Event) -> None:
+    def _consume_irregular(self, event: Event) -> None:
         """Consume an irregular event: one of several streams, or a faulty one."""
         names: tuple[str, ...] = ()
         if isinstance(event, Event):
@@ -197,7 +197,7 @@ class Intake:
         t0, t1 = event.t0, event.t0 if event.t1 is None else event.t1
         row = (t0, t1, clock.arrivals, *event.values)
         clock.arrivals += 1
-        self._streams.take(row, names)
+        self._streams.consume(row, names)
         if t1 > clock.now:
             clock.now = t1
             self.close_epochs()

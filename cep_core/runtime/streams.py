@@ -136,7 +136,7 @@ class Streams:
             return "its values are no tuple"
         return first.schema.fault(event.values)
 
-    def take(self, row: Row, names: tuple[str, ...]) -> None:
+    def consume(self, row: Row, names: tuple[str, ...]) -> None:
         """Emit a row into the plan; keep it while its epoch may be open."""
         self.rates.saw(names, row[1])
         self.remember(row, names)

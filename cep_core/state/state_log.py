@@ -269,7 +269,7 @@ class StateLog:
 
     # -- Writing ---------------------------------------------------------------------------
 
-    def take(self) -> tuple[list[Entry], list[int]]:
+    def pop(self) -> tuple[list[Entry], list[int]]:
         """Return the new entries, and the numbers of those that are gone."""
         moved = any(map(self._has_changed, self._plan.lanes.values()))
         self._compare()
@@ -279,7 +279,7 @@ class StateLog:
             if self._held:
                 self._lanes = Lanes()
                 self._journal.keep(self, self._lanes)
-        fresh, gone = self._journal.take()
+        fresh, gone = self._journal.pop()
         found = [(number, self._entry(kept)) for number, kept in fresh.items()]
         return [(number, self._codec.packed(one)) for number, one in found if one], gone
 

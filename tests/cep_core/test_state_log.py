@@ -71,7 +71,7 @@ def test_what_stays_is_not_written_again() -> None:
             core.push([Event("ABC"[time % 3], ("xyz"[time % 2],), time) for time in range(12)])
         for time in (14, 15) if again else (12, 13):
             core.push([Event("D", ("x",), time)])  # nobody reads it
-            new, gone = entries.take()
+            new, gone = entries.pop()
             told.append([list(codec.unpacked(entry)) for _, entry in new])
             written = {n: one for n, one in (written | dict(new)).items() if n not in gone}
     kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
@@ -98,7 +98,7 @@ def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
             core.unregister(name)
             entries.release(name)
         core.push([Event("ABCAB"[time % 5], ("xyz"[time % 3],), time)])
-        new, gone = entries.take()
+        new, gone = entries.pop()
         for number in gone:
             written.pop(number, None)
         written.update(new)
@@ -124,7 +124,7 @@ def test_rows_of_a_join_are_not_written_again_for_a_second_one() -> None:
         return core, entries
 
     def take(core: Engine, entries: StateLog) -> int:
-        new, gone = entries.take()
+        new, gone = entries.pop()
         for number in gone:
             del written[number]
         written.update(new)
@@ -175,7 +175,7 @@ def test_what_several_operators_kept_that_are_one_now_is_there_once(
     steady.push(events[:20])
     after, entries = made(True)
     if logged:
-        entries.restore(written.take()[0])
+        entries.restore(written.pop()[0])
         after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
     else:
         data = before.codec.unpacked(before.snapshot())
@@ -219,14 +219,14 @@ def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
     core, entries = made(queries)
     rows = [("A", 1, 10), ("B", 2, 20), ("A", 2, 30), ("A", 3, 31)]
     core.push([Event(stream, ("x", value), time) for stream, value, time in rows])
-    written = dict(entries.take()[0])
+    written = dict(entries.pop()[0])
     core.unregister(gone)
     entries.release(gone)
-    new, left = entries.take()
+    new, left = entries.pop()
     written = {number: one for number, one in (written | dict(new)).items() if number not in left}
     again, restored = made(queries.keys() - {gone})
     restored.restore(sorted(written.items()))
     assert whole(again) == whole(core) == decoded(codec, written)
-    new, left = restored.take()
+    new, left = restored.pop()
     written = {number: one for number, one in (written | dict(new)).items() if number not in left}
     assert whole(again) == decoded(codec, written)

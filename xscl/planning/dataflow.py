@@ -460,7 +460,7 @@ class Network:
 
     def take_changes(self) -> tuple[list[cep_core.Entry], list[int]]:
         """Return the new entries of what operators over time keep, and the numbers of the gone."""
-        return self._log.take()
+        return self._log.pop()
 
     def restore(self, entries: Iterable[cep_core.Entry]) -> None:
         """Take back what the operators of the same subscriptions kept."""

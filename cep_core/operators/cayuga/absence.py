@@ -75,8 +75,8 @@ class AbsenceMOp(StateMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def takes(self, wanted: Wanted) -> bool:
-        return super().takes(wanted) and wanted.inputs[1] is self.active.right
+    def accepts(self, wanted: Wanted) -> bool:
+        return super().accepts(wanted) and wanted.inputs[1] is self.active.right
 
     def _forget(self, slot: int) -> None:
         kept = list(self._all())
@@ -89,11 +89,11 @@ class AbsenceMOp(StateMOp):
             row, members = instance
             left = without_slot(members, slot)
             if left == members:
-                self._take(instance, answered)
+                self._restore(instance, answered)
                 continue
             self._lane.journal.drop((instance,))
             if left is not None:
-                self._take((row, left), answered)
+                self._restore((row, left), answered)
 
     def instances(self) -> int:
         return sum(len(due.open) + len(due.answered) for due in self._due.values())
@@ -113,7 +113,7 @@ class AbsenceMOp(StateMOp):
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count
         members = members_of(sorted(operator.slot for operator in operators))
-        self._take((row, members), bool(side))
+        self._restore((row, members), bool(side))
         if self._count and not had:
             self.wake()
 
@@ -189,7 +189,7 @@ class AbsenceMOp(StateMOp):
             for instance in due.answered.values():
                 yield instance, True
 
-    def _take(self, instance: Instance, answered: bool) -> None:
+    def _restore(self, instance: Instance, answered: bool) -> None:
         self.install(instance)
         if answered:
             self._answer(instance)

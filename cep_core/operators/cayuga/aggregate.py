@@ -185,7 +185,7 @@ class AggregateMOp(OrderedMOp):
         self._shares: dict[Aggregation, Share] = {}
         self._arrived: list[tuple[Row, Members]] = []
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         share = self._shares.get(cast(Aggregation, wanted.definition))
         return share is None or wanted.inputs[0].slot not in share.slots
 

@@ -57,7 +57,7 @@ class StateMOp(OrderedMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         return wanted.inputs[0].slot not in self._owners
 
     def add(self, wanted: Wanted) -> Operator:

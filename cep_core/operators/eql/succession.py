@@ -101,10 +101,10 @@ class GuardedMOp(StateMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         """Return True if the slot is free and the guards read the same streams."""
         rights = [self.active.right, *(watch.active.right for watch in self._watches)]
-        return super().takes(wanted) and list(wanted.inputs[1:]) == rights
+        return super().accepts(wanted) and list(wanted.inputs[1:]) == rights
 
     def add(self, wanted: Wanted) -> Operator:
         new = not self.operators

@@ -42,12 +42,12 @@ class MultiStacks(StackScan):
         def receive(row: Row, members: Members) -> None:
             if row[2] >= self._since:
                 for component in taken:
-                    self._take(component, row, True)
+                    self._push_row(component, row, True)
 
         return receive
 
-    def take_back(self, component: int, row: Row) -> None:
-        self._take(component, row, False)
+    def load_row(self, component: int, row: Row) -> None:
+        self._push_row(component, row, False)
 
     def way(self) -> str:
         tests = counted(len(self.pattern.tests), "equivalence test", "equivalence tests")
@@ -55,7 +55,7 @@ class MultiStacks(StackScan):
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _take(self, component: int, row: Row, new: bool) -> None:
+    def _push_row(self, component: int, row: Row, new: bool) -> None:
         values = [row[place] for place in self._places[component]]
         if any(value is None or value != value for value in values):
             return

@@ -137,7 +137,7 @@ class NegationMOp(OrderedMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         return wanted.inputs[0].slot not in self._taken
 
     def add(self, wanted: Wanted) -> Operator:

@@ -103,7 +103,7 @@ class RuntimeStack(SequenceScanMOp):
     def clear(self) -> None:
         self._cells.clear()
 
-    def take_back(self, component: int, row: Row) -> None:
+    def load_row(self, component: int, row: Row) -> None:
         self.advance(row, (component,))
 
     def way(self) -> str:

@@ -72,7 +72,7 @@ class SequenceScanMOp(OrderedMOp):
         """Keep no row any more."""
 
     @abstractmethod
-    def take_back(self, component: int, row: Row) -> None:
+    def load_row(self, component: int, row: Row) -> None:
         """Keep a row of a snapshot."""
 
     # -- the plan --------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class SequenceScanMOp(OrderedMOp):
         self.operators[operator] = None
         reads = tuple([wanted.inputs[input].slot for input in self._marked.values()])
         task.add(TaskOutput(operator.slot, _window_of(wanted), reads))
-        self._settle()
+        self._update_window()
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -112,7 +112,7 @@ class SequenceScanMOp(OrderedMOp):
             if not known[source.slot]:
                 del known[source.slot]
                 wire.disconnect(source)
-        self._settle()
+        self._update_window()
         if not self.operators:
             self._lane.drop(self)
         elif differed:
@@ -140,7 +140,7 @@ class SequenceScanMOp(OrderedMOp):
             input = self._marked[side]
             mark = members_of(sorted({one.wanted.inputs[input].slot for one in operators}))
             row = (*row, mark)
-        self.take_back(side, row)
+        self.load_row(side, row)
 
     @abstractmethod
     def way(self) -> str:
@@ -225,9 +225,9 @@ class SequenceScanMOp(OrderedMOp):
         self.clear()
         for component, row in kept:
             if component not in self._marked or self._wanting(component, row[-1]):
-                self.take_back(component, row)
+                self.load_row(component, row)
 
-    def _settle(self) -> None:
+    def _update_window(self) -> None:
         self._differ = any(len(self._listening[input]) > 1 for input in self._shared)
         self._window = max((task.window for task in self._tasks.values()), default=-1)
 

@@ -170,8 +170,8 @@ class ActiveStacks(StackScan):
     def entries(self) -> int:
         return super().entries() if self._chosen else 0
 
-    def take_back(self, component: int, row: Row) -> None:
-        self.take(component, row, self._key(component), False)
+    def load_row(self, component: int, row: Row) -> None:
+        self.push_row(component, row, self._key(component), False)
 
     def way(self) -> str:
         if not self._chosen:
@@ -192,11 +192,11 @@ class ActiveStacks(StackScan):
 
         def receive(row: Row, members: Members) -> None:
             if row[2] >= since:
-                self.take(component, row, key_of, True)
+                self.push_row(component, row, key_of, True)
 
         return receive
 
-    def take(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
+    def push_row(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
         """Push a row on its stack, or complete sequences with it."""
         key: Any = None
         if key_of is not None:

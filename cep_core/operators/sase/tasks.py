@@ -80,7 +80,7 @@ class Task:
         self._windows[reader.window] += 1
         for first in reader.reads[:1]:
             self._by_first.setdefault(first, {})[reader.slot] = None
-        self._settle()
+        self._update_window()
 
     def remove(self, slot: int) -> bool:
         """Unsubscribe an output stream; return True if others are left."""
@@ -92,7 +92,7 @@ class Task:
             del self._by_first[first][slot]
             if not self._by_first[first]:
                 del self._by_first[first]
-        self._settle()
+        self._update_window()
         return bool(self._readers)
 
     def emit(self, found: list[Any], output: Channel, made: bool, marks: Marks | None) -> None:
@@ -138,7 +138,7 @@ class Task:
             if all(slot in slots for slot, slots in zip(one.reads[1:], wanted, strict=True))
         ]
 
-    def _settle(self) -> None:
+    def _update_window(self) -> None:
         self.window = max(self._windows, default=-1)
         self.uniform = len(self._windows) < 2
         self._audiences.clear()

@@ -75,7 +75,7 @@ class Refine(MOp):
         self._tests = [_test(one.residual) for one in definition]
         self._wires = [Wire(self._port(index), None) for index in range(len(definition))]
 
-    def takes(self, wanted: Wanted) -> bool:
+    def accepts(self, wanted: Wanted) -> bool:
         return not self.operators
 
     def add(self, wanted: Wanted) -> Operator:
