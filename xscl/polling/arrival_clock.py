@@ -1,9 +1,9 @@
 """The clock of arrivals: the wall clock, checked against the monotonic clock.
 
-The latest time among documents decides which joins are still open, for all streams. A wall clock
-that jumps ahead for a moment would close all windows until real time has caught up. So documents
-without a time, polls and beats are stamped by one clock. It never goes back, and follows the wall
-clock only as far as that agrees with the monotonic clock, which is never stepped:
+The latest time among documents closes windows, for all streams. A wall clock that jumps ahead for a
+moment would close all windows until real time has caught up. So one clock stamps documents without
+a time, polls and beats. It never decreases, and follows the wall clock only while that agrees with
+the monotonic clock, which is never stepped:
 
     wall clock against anchor + monotonic   time returned
     within a second                         the wall clock
@@ -14,8 +14,8 @@ clock only as far as that agrees with the monotonic clock, which is never steppe
     behind, for 10 minutes                  half as fast as the monotonic clock, until they meet
 
 The anchor is the wall clock when the service starts, and every ten minutes while they agree, so
-that small corrections do not add up to a step. A step back to it ends a disagreement at any time.
-The monotonic clock counts while the machine is suspended.
+that small corrections do not add up to a step. A step back to the anchor ends a disagreement.
+The monotonic clock also counts while the machine is suspended.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BOOTTIME = int(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def monotonic() -> int:
-    """Return the ticks since the machine was started, those while it was suspended included."""
+    """Return the ticks since the machine was started, suspension included."""
     return time.clock_gettime_ns(_BOOTTIME) // 1_000
 
 
@@ -77,7 +77,7 @@ _READS = 8  # of both clocks, at most, until they belong together
 
 
 class ArrivalClock:
-    """One clock for all that gives times to what enters a spool; called from any thread.
+    """The clock of everything that enters a spool; thread-safe.
 
     `wall` and `steady` are the wall clock and the monotonic clock, in ticks.
     """
@@ -97,21 +97,21 @@ class ArrivalClock:
         self._changes: list[str] = []  # to be logged
 
     def now(self) -> int:
-        """Return the time; it is never less than before."""
+        """Return the time; it never decreases."""
         with self._mutex:
             return self._now()
 
     def stamp(self) -> int:
-        """Return the time for a document; it is more than any time before."""
+        """Return the time for a document, greater than all before."""
         with self._mutex:
             before = self._last
             self._last = max(self._now(), before + 1)
             return self._last
 
     def agreement(self) -> Agreement:
-        """Compare the wall clock with this clock now, and log what has changed since the last call.
+        """Compare the wall clock with this clock, and log changes since the last call.
 
-        Only this writes to the log: whoever stamps documents must not wait for it.
+        Only this method writes to the log: stamping documents must not wait for it.
         """
         with self._mutex:
             self._now()
@@ -184,7 +184,7 @@ class ArrivalClock:
         return wall
 
     def _disagreed(self, wall: int, steady: int, ours: int) -> int:
-        """Go on by the monotonic clock, until a step has lasted that can be followed."""
+        """Continue by the monotonic clock, until a step that can be followed has lasted."""
         ahead = wall - ours
         if steady - self._stepped < SETTLED or _is_too_far(ahead, ours):
             self._agree(Agreement("stepped", ahead))
@@ -194,7 +194,7 @@ class ArrivalClock:
         return self._anchor
 
     def _agree(self, found: Agreement) -> None:
-        """Note how the clocks agree, and what has changed."""
+        """Record the agreement of the clocks, and its changes."""
         before, self._agreement = self._agreement, found
         if found.state == before.state:
             return
@@ -215,7 +215,7 @@ class ArrivalClock:
 
 
 def way_back(state: str, seconds: float, now: int) -> str:
-    """Return a hint that says how a disagreement ends.
+    """Return a hint about the end of a disagreement.
 
     `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
     """
@@ -237,7 +237,7 @@ def _is_too_far(ahead: int, now: int) -> bool:
 
 
 def _length(ticks: int) -> str:
-    """Return a duration with its sign, in the largest unit of which it is one at least."""
+    """Return a duration with its sign, in the largest unit that fits."""
     for unit, size in (("d", DAY), ("h", 3_600 * SECOND), ("min", 60 * SECOND)):
         if abs(ticks) >= size:
             return f"{ticks / size:+.1f} {unit}"

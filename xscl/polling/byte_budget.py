@@ -1,7 +1,7 @@
 """A budget of bytes for answers of feeds that are fetched and parsed at the same time.
 
-The size of an answer is known only when it is there.  It is then counted at once, over the budget
-if need be, so that no holder ever waits; only a request that has not begun waits.
+The size of an answer is known only after it arrived.  It is then counted at once, over the budget
+if necessary, so that no holder ever waits; only a request that has not begun waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is secret of feeds, in a file of its own: no SQL, listing, log or status reaches it.
+"""Secrets of feeds, in a file of their own that no SQL, listing, log or status reads.
 
     {"<key of the feed>": {"headers": [["Authorization", "Basic ..."]], "given_for": "https://...",
                            "url": "https://...?token=...", "before": {"url": "..."}}}
@@ -7,9 +7,9 @@ Headers (user name and password are one), the address that they are for, and add
 secret.  In the table of feeds these addresses stand as they may be shown
 (`xscl.polling.feed.shown`).
 
-The file `secrets.json` is beside the database, readable by its owner only, and replaced whole.  It
-is written before the feed's row, and what belongs to no feed is harmless: after a kill in between
-there may be a secret without a feed, never a feed without its secret.
+The file `secrets.json` is beside the database, readable by its owner only, and replaced atomically.
+It is written before the feed's row: after a kill in between there may be a secret without a feed,
+which is harmless, but never a feed without its secret.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Hidden: TypeAlias = dict[str, Any]
 class Secrets:
     """The secrets of feeds by key: in a file, or in memory only.
 
-    All of a process that use one file share one object (`secrets_in`).
+    All users of a file in one process share one object (`secrets_in`).
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -47,15 +47,15 @@ class Secrets:
         self.read()
 
     def read(self) -> None:
-        """Know what the file says."""
+        """Read the file."""
         if self._path is not None:
             with self._mutex:
                 self._kept = _read(self._path)
 
     def filled(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a feed's row with what is secret among them.
+        """Return the fields of a feed's row with their secrets filled in.
 
-        An address of before counts where the row was not written any more.
+        A previous address applies if the row was not written before a kill.
         """
         kept = self._kept.get(row["key"], {})
         filled = dict(row)
@@ -68,11 +68,11 @@ class Secrets:
         return filled | {"given_for": kept.get("given_for", "")}
 
     def of(self, key: str) -> Hidden:
-        """Return what is kept under a key that is no feed's."""
+        """Return the secrets under a key that is no feed's."""
         return dict(self._kept.get(key, {}))
 
     def keep(self, feeds: Iterable[Feed]) -> None:
-        """Make the secrets of feeds what they are now; on disk when this returns."""
+        """Store the secrets of feeds; durable on return."""
         self.change({feed.key: hidden(feed) for feed in feeds})
 
     def change(self, wanted: Mapping[str, Hidden]) -> None:
@@ -87,7 +87,7 @@ class Secrets:
                 self._replace(self._kept | changed)
 
     def forget(self, key: str) -> None:
-        """Drop the secrets of a feed that is followed no more."""
+        """Drop the secrets of a feed that is not followed any more."""
         with self._mutex:
             if key in self._kept:
                 self._replace({other: one for other, one in self._kept.items() if other != key})
@@ -127,7 +127,7 @@ _OPENING = threading.Lock()
 
 
 def secrets_in(path: Path) -> Secrets:
-    """Return the secrets that a file holds."""
+    """Return the secrets of a file."""
     with _OPENING:
         place = path.resolve()
         found = _SHARED.get(place)
@@ -154,7 +154,7 @@ def _read(path: Path) -> dict[str, Hidden]:
 
 
 def _write(path: Path, kept: Mapping[str, Hidden]) -> None:
-    """Replace the file: whoever reads it, or comes after a power cut, finds the old or the new."""
+    """Replace the file atomically, also across a power failure."""
     temporary = path.with_suffix(".tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""A feed that is followed: what is known of it, and what of that may be shown.
+"""A followed feed: its state, and the part that may be shown.
 
 The key names the feed in the ids of its items.  It is made from the host and a
 hash of the address as it was first given, and never changes, wherever the feed
@@ -54,7 +54,7 @@ class Feed:
     """A followed feed; times are ticks, `every` and `ttl` are seconds.
 
     `polls` counts the good answers, `failures` the bad ones since the last
-    good one; `code` and `error` are what the last one said.  `moved_to` is
+    good one; `code` and `error` are those of the last one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
     """
 
@@ -96,12 +96,12 @@ class Feed:
 
     @property
     def owner(self) -> str:
-        """What is before the names of the user whose feed it is: nothing for a public one."""
+        """The prefix of the names of its user; empty for a public feed."""
         return owner_of(self.key)
 
     @property
     def domain(self) -> str:
-        """Whose servers are asked: of one domain's feeds one at a time is polled."""
+        """The registrable domain; one feed of a domain is polled at a time."""
         return domain_of(self.url)
 
     @property
@@ -111,7 +111,7 @@ class Feed:
 
     @property
     def place(self) -> str:
-        """The feed's host and port, as `--allow-address` takes them."""
+        """The feed's host and port, in the form of `--allow-address`."""
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
@@ -119,7 +119,7 @@ class Feed:
 
     @property
     def request(self) -> FeedState:
-        """What the next request has to know."""
+        """The state that the next request needs."""
         return FeedState(
             self.url,
             self.etag,
@@ -132,7 +132,7 @@ class Feed:
 
     @property
     def lateness(self) -> int:
-        """How late an item of this feed may come, in ticks."""
+        """The lateness of this feed's items, in ticks."""
         return lateness_of(self.every)
 
     @property
@@ -149,7 +149,7 @@ class Feed:
 
 
 def lateness_of(every: int) -> int:
-    """Return how late items may come from feeds that are polled every so many seconds."""
+    """Return the lateness of feeds that are polled every so many seconds."""
     return max(_HOUR, 2 * every * SECOND)
 
 
@@ -171,18 +171,18 @@ def check_url(url: str) -> None:
 
 
 def feed_key(url: str) -> str:
-    """Return the name that a feed's items carry in their ids."""
+    """Return the key of a feed, the prefix of its items' ids."""
     digest = hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
     return f"{urlsplit(url).hostname or 'feed'}-{digest}"
 
 
 def shown(url: str) -> str:
-    """Return an address as it may be shown."""
+    """Return an address with its secrets masked."""
     return _SECRET.sub(rf"\1{HIDDEN}", without_user(url))
 
 
 def public(url: str) -> str:
-    """Return an address without all that may be secret in it: the query, too."""
+    """Return an address without any possible secret, the query included."""
     return urlunsplit(urlsplit(without_user(url))._replace(query="", fragment=""))
 
 
@@ -235,26 +235,26 @@ def read_header(text: str) -> tuple[str, str]:
 
 
 def stream_name(url: str) -> str:
-    """Return a name for a feed's stream: its host, as far as XSCL takes that as a name."""
+    """Return a name for a feed's stream: its host, as far as XSCL permits it as a name."""
     host = (urlsplit(url).hostname or "feed").removeprefix("www.")
     name = _unowned(re.sub(r"[^\w.]|^(?=\d)", "_", host))
     return name if re.fullmatch(_NAME, name) else "feed"
 
 
 def tag_name(text: str) -> str:
-    """Return a name of a stream for a folder that people named; empty if nothing is left of it."""
+    """Return the stream name of a folder's name; empty if no character is permitted."""
     name = re.sub(r"[^\w.-]+", "-", text).strip("-.")
     return _unowned(f"_{name}" if name and not _NAME.match(name) else name)
 
 
 def owner_of(name: str) -> str:
-    """Return what is before the names of one user, such as `_7.`; nothing for public names."""
+    """Return the prefix of one user's names, such as `_7.`; empty for public names."""
     found = _OWNER.match(name)
     return "" if found is None else found[0]
 
 
 def _unowned(name: str) -> str:
-    """Return a name that is made here so that it is not one of a user's, as `_127.0.0.1` is."""
+    """Return a generated name changed so that it has no user's prefix, as `_127.0.0.1` has."""
     return f"feed{name}" if owner_of(name) else name
 
 

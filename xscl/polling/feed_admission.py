@@ -1,4 +1,4 @@
-"""Feeds that somebody wants to follow: whether that can be, and under which names."""
+"""Admission of feeds to follow: checks and stream names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Wanted:
 
 
 class Followed:
-    """What stands against following a feed: those that are followed, and published streams.
+    """The obstacles to following a feed: followed feeds, and published streams.
 
     Keys and addresses are there with their feeds' streams, published streams with a subscription.
     """
@@ -58,7 +58,7 @@ class Followed:
 
 
 def feed_of_wanted(wanted: Wanted, known: Followed, now: int) -> Feed:
-    """Return a new feed; raise if it is followed already or a name is none."""
+    """Return a new feed; raise if it is followed already or a name is invalid."""
     owner = wanted.owner
     key = owner + feed_key(wanted.url)
     url, user = split_user(wanted.url)
@@ -99,7 +99,7 @@ def _free(owner: str, url: str, known: Followed) -> str:
 
 
 def refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:
-    """Raise if a subscription publishes one of a feed's streams: items are not what it makes."""
+    """Raise if a subscription publishes one of a feed's streams."""
     for name in streams:
         if name in published:
             raise FeedsError(

@@ -1,7 +1,7 @@
-"""Lists of feeds taken in: each outline has an outcome, and a second time nothing changes.
+"""Import of feed lists: each outline has an outcome, and the import is idempotent.
 
-Folders and categories become tags, that is, streams; so their names lose what no
-query could write (`Tech & Science` is the stream `Tech-Science`).
+Folders and categories become tags, that is, streams; so their names lose characters
+that no query can write (`Tech & Science` is the stream `Tech-Science`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "re
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What became of one outline; `url` is as it may be shown."""
+    """The outcome of one outline; `url` has its secrets masked."""
 
     outcome: Outcome
     url: str
@@ -56,9 +56,9 @@ def take_list(
     every: int = EVERY,
     owner: str = "",
 ) -> Taken:
-    """Follow the feeds of a list; a feed that is followed gets the tags that it lacks.
+    """Follow the feeds of a list; a feed that is followed already gets its missing tags.
 
-    `owner` is whose feeds they are (`Feed.owner`); he has written the tags.
+    `owner` is the prefix of their user (`Feed.owner`), who has written the tags.
     """
     known: dict[str, Feed] = {}
     for feed in feeds.owned(owner):
@@ -100,7 +100,7 @@ def take_list(
 def outlines_of(
     feeds: Iterable[Feed], *, secrets: bool = False
 ) -> tuple[list[Outline], list[Feed]]:
-    """Return the feeds as outlines, and those left out because their addresses are secret."""
+    """Return the feeds as outlines, and those omitted because their addresses are secret."""
     kept, left_out = [], []
     for feed in feeds:
         if shown(feed.url) != feed.url and not secrets:

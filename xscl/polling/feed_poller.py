@@ -1,4 +1,4 @@
-"""Polling the feeds that are followed: from what is due to what is new in the spool.
+"""Polling of followed feeds: from due feeds to new items in the spool.
 
 A round of polls:
 
@@ -9,17 +9,14 @@ A round of polls:
 4. record items, validators, the next polls and the last errors in one transaction.
 
 Steps 3 and 4 follow each other without a pause, so that the table of feeds knows the spool up to a
-segment and nothing after it.  What was fetched within one look goes together; when feeds are polled
-once, all of them do, up to so many answers or bytes.  The items of a feed's first good poll are
-history.
+segment and nothing after it.  Answers of one interval go together; when feeds are polled once, all
+of them do, up to bounds of answers and bytes.  The items of a feed's first good poll are history.
 
-Polls run beside one another, but each registrable domain is asked one thing at a time, whether for
-its own feeds or for those that are redirected to it (`xscl.polling.domain_limiter`); a slow feed
-holds its place and
-its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for all feeds
-of its domain, and for those that lead there as long as the process remembers.  Whatever goes wrong
-with one feed is that feed's last error; a spool or a table that cannot be written to ends the
-polling.
+Polls run concurrently, but each registrable domain gets one request at a time, for its own feeds
+and for those that are redirected to it (`xscl.polling.domain_limiter`).  A slow feed holds its slot
+and its domain, and blocks no other.  `Retry-After` of a server applies to all feeds of its domain,
+and to those redirected there while the process runs.  A failure of one feed is that feed's last
+error; a spool or a table that cannot be written to ends the polling.
 """
 
 from __future__ import annotations
@@ -72,11 +69,11 @@ def follow(
     headers: Headers = (),
     owner: str = "",
 ) -> tuple[Feed, list[str]]:
-    """Follow a feed; return it, and those of its streams whose lateness could not be raised.
+    """Follow a feed; return it, and its streams whose lateness could not be raised.
 
-    An item may come as late as two polls take, one hour at least.  That has
-    to be known before a stream is subscribed to; `prepare` makes up for a kill
-    between the two steps.
+    The lateness of items is the time of two polls, at least one hour.  It must be set
+    before a subscription reads the stream; `prepare` repairs a kill between the two
+    steps.
     """
     feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers, owner=owner)
     return feed, allow_late(engine, [feed])
@@ -84,9 +81,9 @@ def follow(
 
 @dataclass(frozen=True, slots=True)
 class FeedChange:
-    """Changes of a feed: what is None stays, tags and headers are replaced as a whole.
+    """Changes of a feed: None leaves a field, tags and headers are replaced as a whole.
 
-    `revive` polls a feed that is gone again.
+    `revive` resumes the polls of a feed that is gone.
     """
 
     tags: Sequence[str] | None = None
@@ -114,10 +111,10 @@ def edit(
 
 
 def prepare(engine: Engine) -> None:
-    """Give streams of items their lateness and attributes before a subscription reads them.
+    """Set the lateness and attributes of item streams before a subscription reads them.
 
-    That of all items has one before the first feed; the others have theirs since their feeds were
-    followed, unless the process was killed right then.
+    The stream of all items gets them before the first feed; the others have them since their feeds
+    were followed, unless the process was killed at that moment.
     """
     with Feeds(engine) as feeds:
         needed = _needed(feeds)
@@ -143,7 +140,7 @@ def late_items(stream: str) -> str:
 
 
 def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
-    """Return how late each stream has to be."""
+    """Return the lateness that each stream needs."""
     needed: dict[str, int] = {}
     for feed in feeds:
         for name in feed.streams:
@@ -178,12 +175,12 @@ _LOOK = 0.2  # seconds between two looks at what is due
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """How to fetch: which private addresses are allowed, as host:port, and whom we say we are.
+    """Settings of fetching: allowed private addresses, as host:port, and the User-Agent's contact.
 
-    `quick` polls every feed exactly as often as its `every` says, whatever the
-    feed wishes: for the demonstration and for tests.  `clock` tells the time in
-    ticks; a service has its own (`xscl.polling.arrival_clock`) unless one is given.  While
-    `is_paused` says so, no feed is asked.
+    `quick` polls every feed exactly at its interval `every`, whatever the feed
+    requests: for the demonstration and for tests.  `clock` returns the time in ticks; a
+    service has its own (`xscl.polling.arrival_clock`) unless one is given.  While
+    `is_paused` returns True, no feed is polled.
     """
 
     allow_addresses: tuple[str, ...] = ()
@@ -207,10 +204,10 @@ class Fetching:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What became of a poll: the feed as it is now, and how many items were new or changed.
+    """The outcome of a poll: the feed's new state, and the number of new or changed items.
 
-    `held_until` is set if the server wants to be left alone until then, `asked`
-    is false if for that reason it was.
+    `held_until` is the end of the server's `Retry-After`; `asked` is False if the feed was
+    skipped for that reason.
     """
 
     feed: Feed
@@ -222,7 +219,7 @@ class Polled:
 def poll_now(
     feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
 ) -> list[Polled]:
-    """Poll some feeds, and return what became of each.
+    """Poll some feeds, and return the outcome of each.
 
     Its limiter is its own: the caller holds the data directory (`Home.hold`), and polls nothing
     else.
@@ -231,14 +228,14 @@ def poll_now(
 
 
 def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event) -> None:
-    """Poll the feeds that are due, again and again, until the event is set."""
+    """Poll due feeds until the event is set."""
     asyncio.run(_keep_polling(feeds, spool, fetching, stopping))
 
 
 async def _keep_polling(
     feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
 ) -> None:
-    """Fill free places with feeds that are due, at every look, and take in what has come."""
+    """Fill free slots with due feeds at every interval, and process the answers."""
     asking = _Asking(feeds, fetching)
     flying: set[asyncio.Task[Answer]] = set()
     try:
@@ -260,9 +257,9 @@ async def _keep_polling(
 
 
 async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
-    """The polls that have ended, after a look's time, or when all have.
+    """The polls that have ended, after an interval, or when all have.
 
-    To look whenever one has ended would cost more than the polls if many are due.
+    Waking for each ended poll would cost more than the polls if many are due.
     """
     if not flying:
         await asyncio.sleep(_LOOK)
@@ -274,7 +271,7 @@ async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]
 async def _poll_all(
     feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
 ) -> list[Polled]:
-    """Poll feeds: domains beside one another, the feeds of a domain one after the other."""
+    """Poll feeds: domains concurrently, the feeds of a domain one after the other."""
     domains: dict[str, list[Feed]] = {}
     for feed in {feed.key: feed for feed in chosen}.values():  # each once, however it was named
         domains.setdefault(feed.domain, []).append(feed)
@@ -297,7 +294,7 @@ async def _poll_all(
 
 
 async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
-    """Poll the feeds of a domain; none after its server has asked to be left alone."""
+    """Poll the feeds of a domain; none after a `Retry-After` of its server."""
     for feed in group:
         held = asking.domains.blocked_until(feed.domain)
         if held is not None:
@@ -312,11 +309,11 @@ async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What asking a feed came to, before anything of it is kept.
+    """The answer of a feed, before anything of it is stored.
 
-    `before` is the feed as it was asked, `after` as it is to be; `size` are the bytes of its body.
-    `holds` is the domain that wants to be left alone until `held_until`; if it is empty, that long
-    the feed itself was put off.
+    `before` is the feed at the request, `after` its new state; `size` are the bytes of its body.
+    `holds` is the domain with a `Retry-After` until `held_until`; if it is empty, only the feed
+    itself is deferred until then.
     """
 
     before: Feed
@@ -334,7 +331,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Asking:
-    """Who is asked now: `busy` are domains, `claimed` the addresses found for feeds without one."""
+    """Requests in progress: `busy` domains, and `claimed` addresses found for feeds without one."""
 
     feeds: Feeds
     fetching: Fetching
@@ -377,7 +374,7 @@ class _Asking:
                 return Answer(feed, after, now, held_until=held, holds=holds)
 
     def release(self, answers: Iterable[Answer]) -> None:
-        """Forget the addresses that feeds have got: the table has them."""
+        """Drop the claimed addresses: the table has them."""
         self.claimed.difference_update(answer.before.url for answer in answers)
 
     async def _searched(
@@ -395,7 +392,7 @@ class _Asking:
         return feed, failure, None
 
     async def _asked(self, feed: Feed, now: int) -> tuple[Outcome, ParsedFeed | None]:
-        """What a request brought, and the feed in it; what goes wrong is a failure of the feed."""
+        """The answer of a request, and its feed; an error is a failure of the feed."""
         if lifecycle.is_lost(feed):
             return lifecycle.SECRET_LOST, None
         try:
@@ -419,7 +416,7 @@ def _readers() -> ThreadPoolExecutor:
 
 
 def _parse(fetched: Fetched, now: int) -> ParsedFeed:
-    """Return what was fetched; items are not told an address that may be a secret."""
+    """Return the parsed answer; items contain no address that may be a secret."""
     return parse_feed(
         fetched.body, url=public(fetched.url), content_type=fetched.content_type, seen_at=now
     )
@@ -430,7 +427,7 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 
 @dataclass(slots=True)
 class _Round:
-    """Answers that go to the spool together; `held` are feeds that were not asked, until when."""
+    """Answers that go to the spool together; `held` are skipped feeds with their next times."""
 
     feeds: Feeds
     spool: Spool
@@ -441,20 +438,20 @@ class _Round:
     held: dict[str, int] = field(default_factory=dict)
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer; if they are too large together, or too many, take them now."""
+        """Keep an answer; flush all if they are too large together, or too many."""
         self.answers.append(answer)
         self.size += answer.size
         if self.size > ROUND or len(self.answers) >= ANSWERS:
             self.take()
 
     def take(self) -> None:
-        """Take the answers to the spool and the table."""
+        """Flush the answers to the spool and the table."""
         answers, self.answers, self.size = self.answers, [], 0
         self.done += _take(self.feeds, self.spool, answers, self.fetching.now())
 
 
 def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> list[Polled]:
-    """Append what is new to the spool and record the polls, without a pause in between."""
+    """Append the new items to the spool and record the polls, without a pause in between."""
     if not answers:
         return []
     answers = sorted(answers, key=lambda answer: answer.after.key)
@@ -484,7 +481,7 @@ def _append(feeds: Feeds, spool: Spool, documents: Sequence[Document], now: int)
 
 
 def _settled(feeds: Feeds, after: Sequence[Feed]) -> list[Feed]:
-    """Return feeds at the addresses to which they have moved, unless another feed is there."""
+    """Return feeds at their new addresses, unless another feed is there."""
     settled: list[Feed] = []
     taken: set[str] = set()
     for feed in after:

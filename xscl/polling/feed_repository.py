@@ -1,15 +1,14 @@
-"""The feeds that are followed, and their items: what is read and written of
-`xscl.polling.feed_tables`.
+"""The repository of followed feeds and their items, over `xscl.polling.feed_tables`.
 
 An item's document has the id `<key>#<identity>`, where the key is the feed's
 (`xscl.polling.feed`): it is the same when a feed is removed and added again.
 
-Recording polls comes after appending their items to the spool, and a kill may
-come between: hence the table says up to which segment it knows the spool, and
+Polls are recorded after their items were appended to the spool, and a kill may
+come between.  So the table records the last segment that it knows of the spool, and
 catches up with the rest when it is opened.  Otherwise the next poll would
-append the same items again, as changed ones with a later `seen_at`.  Items that
-take several segments are announced before: if not all of these are there, the
-feeds' first polls are still to come, and what they bring is history.
+append the same items again, as changed ones with a later `seen_at`.  Items in
+several segments are announced before: if some of these are missing, the feeds'
+first polls are still to come, and their items are history.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from xscl.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many items of a feed are known, how many versions of them, how many were skipped.
+    """The numbers of a feed's known items, their versions, and skipped changes.
 
     Of the items, `clipped` had a time ahead of the poll, and `undated` none that could be read.
     """
@@ -58,7 +57,7 @@ class Count:
 
 
 def feed_row(feed: Feed, count: Count) -> dict[str, Any]:
-    """Return a feed for people and programs: nothing in it is secret, times are ticks."""
+    """Return a feed for output: without secrets, times in ticks."""
     plain = ("title", "site_url", "format", "quality", "every")
     tried = ("polls", "failures", "failing_since", "code", "error", "note")
     return {
@@ -83,8 +82,8 @@ def feed_row(feed: Feed, count: Count) -> dict[str, Any]:
 class Feeds:
     """The table of feeds in an engine's database, on a connection of its own.
 
-    With the directory of a spool, it first catches up with that. `clock` tells when feeds are
-    added, in ticks.
+    With the directory of a spool, it first catches up with that. `clock` returns the time of
+    additions, in ticks.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class Feeds:
         return self._select(f"WHERE {whose} AND key > ? ORDER BY key{most}", owner, after)
 
     def due(self, now: int) -> list[Feed]:
-        """Return the feeds whose time has come, the longest waiting first."""
+        """Return the due feeds, the longest waiting first."""
         return self._select("WHERE NOT gone AND next_poll <= ? ORDER BY next_poll, key", now)
 
     def next_due(self, now: int, busy: Collection[str], most: int) -> list[Feed]:
@@ -162,7 +161,7 @@ class Feeds:
         return [found[key] for key, _ in rows if key in found]  # one may have been removed since
 
     def items_of(self, keys: Collection[str]) -> dict[str, dict[str, Seen]]:
-        """Return what is remembered of the items of feeds, by key and identity."""
+        """Return the remembered items of feeds, by key and identity."""
         found: dict[str, dict[str, Seen]] = {key: {} for key in keys}
         if found:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
@@ -177,7 +176,7 @@ class Feeds:
         return found
 
     def counts(self, keys: Collection[str] | None = None) -> dict[str, Count]:
-        """Return how many items of each feed are known, by its key; of some feeds, or of all."""
+        """Return the number of known items of each feed by key, for some feeds or all."""
         among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
         rows = self._store.fetch(
             "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT,"
@@ -188,7 +187,7 @@ class Feeds:
         return {key: Count(*row) for key, *row in rows}
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
-        """Return whether another feed has the address."""
+        """Return True if another feed has the address."""
         near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
         return any(feed.url == url and feed.owner == besides.owner for feed in near)
 
@@ -219,7 +218,7 @@ class Feeds:
     def add_all(
         self, wanted: Sequence[Wanted], *, now: int | None = None
     ) -> list[Feed | FeedsError]:
-        """Follow feeds, all due at once; in the place of one that cannot be, say why."""
+        """Follow feeds, all due at once; return an error in place of one that is refused."""
         time_now = self._clock() if now is None else now
         added: list[Feed | FeedsError] = []
         with self._writing:
@@ -244,7 +243,7 @@ class Feeds:
             self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
 
     def edit(self, feed: Feed) -> None:
-        """Write what a person may change of a feed: tags, interval, headers, whether it is gone."""
+        """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
         refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
         with self._writing, self._store.transaction():
@@ -258,7 +257,7 @@ class Feeds:
         return {one.publish: one.name for one in self._engine.subscriptions if one.publish}
 
     def remove(self, feed: Feed) -> None:
-        """Stop following a feed; what is known of its items stays, in case it is added again."""
+        """Stop following a feed; its known items stay, in case it is added again."""
         with self._writing, self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
         self._secrets.forget(feed.key)
@@ -272,9 +271,9 @@ class Feeds:
         segment: int | None = None,
         holds: Mapping[str, int] | None = None,
     ) -> None:
-        """Write what polls have changed: feeds, their items, and how far the spool is known.
+        """Write the changes of polls: feeds, their items, and the last known segment.
 
-        `holds` are the domains that want to be left alone, each with the time until then.
+        `holds` are the domains with a `Retry-After`, each with its end.
         """
         self._secrets.keep(feeds)
         news = list(found)
@@ -327,7 +326,7 @@ class Feeds:
             )
 
     def announce(self, segments: int) -> None:
-        """Note that so many segments of items are about to be appended to the spool."""
+        """Record the number of segments that are about to be appended to the spool."""
         ((known,),) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
         with self._writing, self._store.transaction():
             self._know(known, segments)
@@ -377,7 +376,7 @@ class Feeds:
                     yield key, identity, changed
 
     def among(self, keys: Collection[str]) -> list[Feed]:
-        """Return the feeds that are followed of some keys."""
+        """Return the followed feeds of some keys."""
         marks = ", ".join("?" * len(keys))
         return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
 
@@ -389,7 +388,7 @@ _IN_MEMORY: WeakKeyDictionary[Engine, Secrets] = WeakKeyDictionary()
 
 
 def _secrets_of(engine: Engine, store: Store) -> Secrets:
-    """Return the secrets of the feeds of an engine: beside its database, or in memory as it is."""
+    """Return the secrets of an engine's feeds: beside its database, or in memory like it."""
     if store.path is None:
         return _IN_MEMORY.setdefault(engine, Secrets())
     return secrets_in(store.path.with_name(NAME))

@@ -1,6 +1,6 @@
 """The tables of feeds in an engine's database, and feeds as rows of them.
 
-Headers and addresses that look secret are not in the tables, see `xscl.polling.credentials`.
+Headers and addresses that look secret are not in the tables (`xscl.polling.credentials`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 
 
 def heard_until(store: Store) -> int | None:
-    """Return the time, in ticks, until which all feeds have been heard; None if there are none.
+    """Return the time up to which all feeds were polled, in ticks; None if there are none.
 
-    Then the oldest poll that is due has waited for half of what its feed's items may be late: what
-    they held before the other half is known.
+    At this time the oldest due poll has waited for half of its feed's lateness: items from before
+    the other half are known.
     """
     least = lateness_of(0) // 2
     ((found,),) = store.fetch(
@@ -74,7 +74,7 @@ def _value(feed: Feed, name: str) -> object:
 
 
 def table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
-    """Return some columns of feeds as a table; what is secret in addresses is left out."""
+    """Return some columns of feeds as a table, without the secrets in addresses."""
     columns = {name: [_value(feed, name) for feed in feeds] for name in names}
     kinds = {"tags": pa.list_(pa.string())}
     return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})

@@ -1,10 +1,10 @@
-"""What an answer makes of a feed: the rules by which feeds live, move, fail and end.
+"""The life cycle of feeds: how answers change, move, fail and end them.
 
     answered    the feed is well: errors are forgotten, validators and wishes kept
     failed      back-off: the interval doubles with each failure, up to a day
-    refused     it is we who do not ask: its address is private, or its port unusual; no back-off
-    gone        410: nobody asks again, unless told to
-    put_off     a server to which it is redirected must not be asked now: no back-off
+    refused     xscl does not request it: its address is private, or its port unusual; no back-off
+    gone        410: it is not polled again, unless revived
+    put_off     a server to which it is redirected is blocked now: no back-off
 
 A permanent redirect (301, 308) becomes the feed's address after `MOVES` good
 answers at the same target in a row: one mistake of a server must not move a
@@ -14,7 +14,7 @@ that never was one is searched for the feed that it announces, which is asked
 next; of a feed that was well before (a login page, say) it is a failure.
 
 All functions are pure; the next poll is computed here too (`feeds.http.schedule`).
-With `quick` it comes as soon as `every` says, whatever anybody wishes.
+With `quick` it follows `every` alone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def answered(
 
 
 def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
-    """Return a feed after an answer that was of no use."""
+    """Return a feed after a useless answer."""
     found = _announced(feed, failure)
     hint = f"; the page names {shown(found)}" if found else ""
     ill = replace(
@@ -86,24 +86,24 @@ def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
 
 
 def is_lost(feed: Feed) -> bool:
-    """Return whether only what may be shown of a secret address is known."""
+    """Return True if only the masked form of a secret address is known."""
     return f"={HIDDEN}" in feed.url
 
 
 def is_ours(feed: Feed, failure: Failed) -> bool:
-    """Return whether we refuse to ask at the feed's own address; a redirect there is its fault."""
+    """Return True if xscl refuses the feed's own address, not only a redirect to it."""
     return failure.code in REFUSALS and feed.place in failure.message
 
 
 def refused(feed: Feed, refusal: Failed, now: int, quick: bool = False) -> Feed:
-    """Return a feed that was not asked, because nobody has allowed its address."""
+    """Return a feed that was not requested, because its address is not allowed."""
     error = f"{refusal.message}; --allow-address {feed.place} allows it"
     known = replace(feed, polled=now, failures=0, failing_since=None, code=refusal.code)
     return _scheduled(replace(known, error=error), now, quick)
 
 
 def gone(feed: Feed, now: int) -> Feed:
-    """Return a feed whose server says that it will not come back."""
+    """Return a feed whose server answers that it is gone for good."""
     since = now if feed.failing_since is None else feed.failing_since
     message = "the server says that the feed is gone (410)"
     ended = replace(feed, polled=now, gone=True, code="fetch_gone", error=message)
@@ -111,7 +111,7 @@ def gone(feed: Feed, now: int) -> Feed:
 
 
 def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
-    """Return a feed that was not asked to the end, because a server is to be left alone."""
+    """Return a feed whose redirects lead to a blocked server."""
     policy = Policy(base=_PAUSE, floor=_PAUSE)
     later = next_poll(feed.key, now, Wishes(retry_after=seconds), policy)
     return replace(feed, next_poll=now + feed.every * SECOND if quick else later)
@@ -121,7 +121,7 @@ def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
 
 
 def _moved(feed: Feed, moved_to: str | None) -> Feed:
-    """Return the feed with what permanent redirects say about its address."""
+    """Return the feed with the count of its permanent redirects."""
     target = None if moved_to is None else without_user(moved_to)
     if target is None or target == feed.url:
         return replace(feed, moved_to=None, moved_polls=0)
@@ -165,7 +165,7 @@ def _validated(feed: Feed, state: FeedState) -> Feed:
 
 
 def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
-    """Return the feed with what its header says, and how it was read."""
+    """Return the feed with the fields of its header, and its format."""
     left_out = f"the last {parsed.omitted:,} items were left out" if parsed.omitted else None
     return replace(
         feed,
@@ -184,7 +184,7 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
 
 
 def held_until(failure: Failed, now: int) -> int | None:
-    """Return until when the whole domain is left alone; None if nobody asked for that."""
+    """Return the end of a block of the whole domain; None if there is none."""
     pause = _PAUSE if failure.status == _TOO_MANY else 0
     seconds = min(failure.retry_after or pause, Policy().cap)
     return now + seconds * SECOND if seconds > 0 else None

@@ -1,16 +1,15 @@
-"""What is new in the answers of feeds: documents for the spool, rows to remember.
+"""New items in the answers of feeds: documents for the spool, rows to remember.
 
-Of each item the hash of its latest content is remembered, so that an answer brings only what it
-adds or changes.  An item that changes more often than `VERSIONS` times is not passed on any more,
+The hash of each item's latest content is remembered, so that an answer yields only new and changed
+items.  An item that changes more often than `VERSIONS` times is not passed on any more,
 but its changes are counted.
 
-What is remembered of items is bounded: a row may go when its item is not in the feed's answer any
-more, and `KEPT` others have left it later.  What the feed still shows is never forgotten, so it
-never comes back as new.
+The rows of items are bounded: a row may be dropped when its item has left the feed's answer, and
+`KEPT` others have left it later.  Items that the feed still shows are never dropped, so they never
+return as new.
 
-The items of several feeds go to the spool by time: joins forget what is older than the clock by
-their window, and the clock is that of all feeds, so one feed's items of today would make another's
-of last month late.
+The items of several feeds go to the spool by time.  The clock is common to all feeds, so one feed's
+items of today would make another's of last month late.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is remembered of an item: the hash of its latest content, and how often it changed.
+    """The memory of an item: the hash of its latest content, and the number of its changes.
 
     `skipped` counts the changes that were not passed on; `left` is when the item was missing from
     the feed's answer first, None while it is there.  `rule` is that of its identity, `first_name`
@@ -65,7 +64,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a feed's latest items are worth; `items` and `forgotten` are by identity."""
+    """The changes of a feed's latest items; `items` and `forgotten` are by identity."""
 
     feed: str
     documents: tuple[Document, ...] = ()
@@ -74,7 +73,7 @@ class News:
 
 
 def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) -> News:
-    """Return what is new or changed among a feed's items, the oldest first.
+    """Return the new and changed items of a feed, the oldest first.
 
     Where a feed has several versions of an item, the last one counts as the latest.
     """
@@ -125,7 +124,7 @@ def _identified(
 
 
 def _named(row: Seen, item: Item) -> Seen:
-    """Return what is remembered of an item with what its latest entry is called."""
+    """Return the memory of an item with the names of its latest entry."""
     names = (item.names.first_name, item.names.all_names)
     if (row.first_name, row.all_names) == names:
         return row
@@ -134,14 +133,14 @@ def _named(row: Seen, item: Item) -> Seen:
 
 
 def _mark(known: dict[str, Seen], shown: set[str], now: int) -> None:
-    """Note which items have left the answer, and which are back in it."""
+    """Record the items that have left the answer, and those that returned."""
     for name, row in known.items():
         if (row.left is None) != (name in shown):
             known[name] = replace(row, left=None if name in shown else now)
 
 
 def _forgotten(known: Mapping[str, Seen]) -> dict[str, None]:
-    """Return those items of the past that may be forgotten; none before a tenth is too many."""
+    """Return the past items that may be dropped; none until a tenth exceeds the bound."""
     gone = [(row.left, name) for name, row in known.items() if row.left is not None]
     if len(gone) <= KEPT + KEPT // 10:
         return {}
