@@ -6,19 +6,66 @@ The benchmark of Figures 6.14 and 6.15 compares it with Algorithm 4, and tests t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 import duckdb
 
 from templates.columns.columns import Columns
+from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node
+from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
 from templates.registry.registry import r_t
-from templates.sql.queries import Base, over_base
+from templates.sql.conjunctive import select
+
+
+class Base(NamedTuple):
+    """The names of the stored relations of one side: R_bin, R_doc and R_docTS."""
+
+    bindings: str
+    nodes: str
+    times: str
+
+
+@lru_cache(maxsize=4096)
+def over_base(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
+    """Return the SQL that computes R_out of a template with two sides from R_bin and R_doc."""
+    sides = (left, right)
+    atoms = tuple(_atoms(graph, sides)) + tuple(
+        Atom(f"ts{side}", base.times, (("doc", f"doc{side + 1}"), ("base", f"base{side}")))
+        for side, base in enumerate(sides)
+    )
+    signs = {"=": "=", "!=": "<>"}
+    compared = (
+        *((signs[edge.operator], key(edge.left), key(edge.right)) for edge in graph.edges),
+        ("<>", "base0", "base1"),
+    )
+    return select(ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True), table, _TIMES)
+
+
+def _atoms(graph: JoinGraph, sides: tuple[Base, Base]) -> Iterator[Atom]:
+    for place, (_, child) in enumerate(graph.pairs):
+        side = graph.nodes[child].side
+        doc = f"doc{side + 1}"
+        yield binding(graph, place, sides[side].bindings, docs=(doc,))
+        if child in graph.compared:
+            binds = (("doc", doc), ("node", node(child)), ("key", key(child)))
+            yield Atom(f"d{child}", sides[side].nodes, binds)
+
+
+_TIMES = {
+    "gap": "ts1.ts - ts0.ts",
+    "lead": "ts1.start - ts0.ts",
+    "age": "CASE WHEN ts0.rank < ts1.rank THEN ts1.clock - ts0.ts"
+    " WHEN ts0.rank > ts1.rank THEN ts0.clock - ts1.ts"
+    " ELSE GREATEST(ts1.clock - ts0.ts, ts0.clock - ts1.ts) END",
+}
 
 
 def joined_over_base(
     connection: duckdb.DuckDBPyConnection, templates: Iterable[Members], first: int, back: bool
-) -> Iterator[tuple[Members, Columns]]:
-    """Yield R_out of the templates with two sides, for one pass of a batch (line 2).
+) -> list[tuple[Members, Columns]]:
+    """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
     `first` is the first document of the batch; `back`: the batch is the left side.
     """
@@ -27,10 +74,15 @@ def joined_over_base(
         f" SELECT * FROM state.binding WHERE doc < {first};" + _VIEWS
     )
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
-    for members in templates:
-        if members.two_sided:
-            query = over_base(members.template.graph, r_t(members.template.number), *sides)
-            yield members, connection.execute(query).fetchnumpy()
+    return [
+        (one, connection.execute(_query(one, *sides)).fetchnumpy())
+        for one in templates
+        if one.two_sided
+    ]
+
+
+def _query(members: Members, left: Base, right: Base) -> str:
+    return over_base(members.template.graph, r_t(members.template.number), left, right)
 
 
 _KEPT = Base("state.binding", "base_node", "state.times")

@@ -12,8 +12,7 @@ the store.  So the queries have a database of their own, in memory (decision 052
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -21,9 +20,19 @@ import pyarrow as pa
 
 from templates.columns.arrow_tables import Lender
 from templates.columns.columns import Columns
+from templates.model.conjunctive_query import (
+    BATCH,
+    BINDINGS,
+    JOINS,
+    SEVERAL,
+    over_batch,
+    over_views,
+)
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
-from templates.sql.views import FORWARD, JOINS, OTHERS, SEVERAL, Views
+from templates.sql.conjunctive import select
+from templates.sql.views import JOINS as R_VJ
+from templates.sql.views import Views
 
 MOST_PLANNED = 256
 """Plans that are kept; above it the database of the queries is made anew.  One takes 45 kB."""
@@ -59,10 +68,10 @@ class ConjunctiveQueries:
         """Return R_out of a template with two sides over the views of a batch."""
         queries = self._queries
         if views is not self._lent:
-            queries.lend(FORWARD, arrow_table(views.joins, JOINS))
-            queries.lend(SEVERAL, arrow_table(views.several, JOINS))
+            queries.lend(JOINS, arrow_table(views.joins, R_VJ))
+            queries.lend(SEVERAL, arrow_table(views.several, R_VJ))
             if views.bindings is not None:
-                queries.lend(OTHERS, _bindings(views.bindings))
+                queries.lend(BINDINGS, _bindings(views.bindings))
             self._lent = views
         return self._answer(queries, members, rows)
 
@@ -70,7 +79,7 @@ class ConjunctiveQueries:
         """Return R_out of a template with one side over the bindings of a batch."""
         queries = self._queries
         if bindings is not self._lent:
-            queries.lend("batch_binding", _bindings(bindings))
+            queries.lend(BATCH, _bindings(bindings))
             self._lent = bindings
         return self._answer(queries, members, rows)
 
@@ -112,9 +121,8 @@ class _PlannedQueries:
         return {name: np.asarray(column) for name, column in found.items()}
 
     def _plan(self, graph: JoinGraph, several: bool, r_t: str) -> duckdb.Statement:
-        two = graph.two_sided
-        query = over_views(graph, r_t, apart=several) if two else over_batch(graph, r_t)
-        self._connection.execute(f"PREPARE over_{r_t} AS {query}")
+        query = over_views(graph, several=several) if graph.two_sided else over_batch(graph)
+        self._connection.execute(f"PREPARE over_{r_t} AS {select(query, r_t)}")
         (statement,) = self._connection.extract_statements(f"EXECUTE over_{r_t}")
         return statement
 
@@ -137,37 +145,3 @@ def _bindings(columns: Columns) -> pa.Table:
     """Return bindings as queries read them: what has no value has no key."""
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
     return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})
-
-
-# -- The texts -----------------------------------------------------------------------------
-# sqlglot, which makes them, takes a tenth of a start to load, and few starts need it.
-
-
-class Base(NamedTuple):
-    """The names of the stored relations of one side: R_bin, R_doc and R_docTS."""
-
-    bindings: str
-    nodes: str
-    times: str
-
-
-def over_views(graph: JoinGraph, r_t: str, *, apart: bool) -> str:
-    """Return the query of a template with two sides over R_vj (Algorithm 4)."""
-    from templates.sql.conjunctive import query_over_views
-
-    return query_over_views(graph, r_t, apart=apart)
-
-
-@lru_cache(maxsize=4096)
-def over_base(graph: JoinGraph, r_t: str, left: Base, right: Base) -> str:
-    """Return the query of a template with two sides over R_bin and R_doc (Algorithm 1)."""
-    from templates.sql.conjunctive import query_over_base
-
-    return query_over_base(graph, r_t, left, right)
-
-
-def over_batch(graph: JoinGraph, r_t: str) -> str:
-    """Return the query of a template with one side over the bindings of a batch."""
-    from templates.sql.conjunctive import filter_query
-
-    return filter_query(graph, r_t, "batch_binding")

@@ -51,10 +51,7 @@ two that arrived together the larger age counts.
 """
 
 FORWARD, BACKWARD = "vj1", "vj2"
-"""The names of R_vj of the first and of the second pass.
-
-Queries read either under the first name, and under the two below the other views."""
-SEVERAL, OTHERS = "several1", "others1"
+"""The names of R_vj of the first and of the second pass, to be read after a push."""
 
 
 @dataclass(frozen=True, eq=False)

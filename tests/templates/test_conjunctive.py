@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import sqlglot
 
+from templates.model.conjunctive_query import over_views
 from templates.model.join_graph import JoinGraph
-from templates.sql.conjunctive import query_over_base, query_over_views
-from templates.sql.queries import Base
+from templates.sql.algorithm_1 import Base, over_base
+from templates.sql.conjunctive import select
 from tests.templates.graphs import graph
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"
@@ -27,9 +28,9 @@ def test_figure_6_7(form: str) -> None:
 
 def of(template: JoinGraph, form: str) -> str:
     if form == "views":
-        return query_over_views(template, "R_T", apart=True)
+        return select(over_views(template, several=True), "R_T")
     kept = Base("R_bin", "R_doc", "R_docTS")
-    return query_over_base(template, "R_T", kept, Base("R_binW", "R_docW", "R_docTSW"))
+    return over_base(template, "R_T", kept, Base("R_binW", "R_docW", "R_docTSW"))
 
 
 def test_a_query_grows_by_one_relation_for_each_value_join() -> None:

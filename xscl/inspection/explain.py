@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from cep_core import EDGE_RULES
+from templates.model.conjunctive_query import over_batch, over_views
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.relations import INFINITE
 from templates.model.template import embedding
 from templates.registry.registry import Registry, r_t
-from templates.sql.queries import over_batch, over_views
+from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.language.normalform import Absent, Folded, Following
@@ -312,5 +313,5 @@ def _sql(registry: Registry | None, join: CompiledJoin) -> str:
     graph = registry.members[number].template.graph if registry and number else join.reduced
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
-        return over_batch(graph, table)
-    return over_views(graph, table, apart=join.apart)
+        return select(over_batch(graph), table)
+    return select(over_views(graph, several=join.apart), table)

@@ -27,7 +27,7 @@ WHERE
   AND b1.pair = t.p1
   AND b1.doc = b0.doc
   AND b1.node1 = b0.node1
-  AND d2.doc = b1.doc
+  AND d2.doc = b0.doc
   AND d2.node = b1.node2
   AND b2.pair = t.p2
   AND d4.doc = b2.doc
@@ -35,12 +35,12 @@ WHERE
   AND b3.pair = t.p3
   AND b3.doc = b2.doc
   AND b3.node1 = b2.node1
-  AND d5.doc = b3.doc
+  AND d5.doc = b2.doc
   AND d5.node = b3.node2
-  AND d1.key = d4.key
-  AND d2.key = d5.key
   AND ts0.doc = b0.doc
   AND ts1.doc = b2.doc
+  AND d1.key = d4.key
+  AND d2.key = d5.key
   AND ts0.base <> ts1.base
   AND (
     CASE

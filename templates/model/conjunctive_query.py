@@ -1,0 +1,127 @@
+"""One conjunctive query for all queries of a template (Hong 2009, section 6.4.4).
+
+R_out(qid, doc1, doc2, node1 ... noden, wl) :- R_T(...), relation(...), ..., conditions
+
+The body has an atom for each value join or pair of adjacent pattern nodes.  A variable in several
+atoms joins them; the column of R_T that an atom names says which pairs of variables a registered
+query puts there.  `sql.conjunctive` writes the query as SQL, `smallbatch.evaluator` evaluates it
+over columns.  Atoms are in the order of evaluation: each can only take rows away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from templates.model.join_graph import JoinGraph
+
+JOINS, SEVERAL, BINDINGS, BATCH = "vj1", "several1", "others1", "batch_binding"
+"""Names of relations: R_vj, what it has of documents with several value joins, all bindings of the
+documents that it joins, and the bindings of a batch."""
+
+TIMES = ("gap", "lead", "age")
+"""Variables of a value join that say how its documents lie in time; see `sql.views.JOINS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A relation of the body.
+
+    `binds` are columns with their variables.  `key` are a column and the column of R_T that it
+    equals.  Of a `valued` atom only rows with a value count: NULL differs from nothing.
+    """
+
+    alias: str
+    relation: str
+    binds: tuple[tuple[str, str], ...]
+    key: tuple[str, str] | None = None
+    valued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConjunctiveQuery:
+    """The body of a template's query, and its comparisons of variables (operator, left, right).
+
+    `timed`: order, window and arrival are conditions, on the variables `TIMES`.
+    """
+
+    nodes: int
+    atoms: tuple[Atom, ...]
+    compared: tuple[tuple[str, str, str], ...] = ()
+    timed: bool = False
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The variables of R_out between qid and wl."""
+        return "doc1", "doc2", *(node(number) for number in range(self.nodes))
+
+
+def node(number: int) -> str:
+    """Return the variable of a node."""
+    return f"node{number + 1}"
+
+
+def key(number: int) -> str:
+    """Return the variable of a node's value."""
+    return f"key{number + 1}"
+
+
+@lru_cache(maxsize=4096)
+def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
+    """Return the query of a template with two sides over R_vj (Algorithm 4).
+
+    `several`: no row of R_T has two value joins that one row of R_vj can satisfy.
+    """
+    relation = SEVERAL if several and len(graph.equalities) > 1 else JOINS
+    atoms = (*_value_joins(graph, relation), *_others(graph))
+    compared = tuple(
+        ("<>", key(edge.left), key(edge.right)) for edge in graph.edges if edge.operator != "="
+    )
+    return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
+
+
+@lru_cache(maxsize=4096)
+def over_batch(graph: JoinGraph) -> ConjunctiveQuery:
+    """Return the query of a template with one side over the bindings of a batch."""
+    atoms = (
+        binding(graph, place, BATCH, docs=("doc1", "doc2") if not place else ("doc1",))
+        for place, _ in enumerate(graph.pairs)
+    )
+    return ConjunctiveQuery(len(graph.nodes), tuple(atoms))
+
+
+def _value_joins(graph: JoinGraph, relation: str) -> Iterator[Atom]:
+    """Yield R_vj for each equality: it binds both nodes and those above them."""
+    parents = {child: parent for parent, child in graph.pairs}
+    valued: set[int] = set()
+    for number, edge in enumerate(graph.equalities):
+        binds = [("docs", "docs")]
+        for side, child in ((1, edge.left), (2, edge.right)):
+            binds += [(f"above{side}", node(parents[child])), (f"node{side}", node(child))]
+        if not number:
+            binds += [(name, name) for name in ("doc1", "doc2", *TIMES)]
+        binds += [("key", key(end)) for end in (edge.left, edge.right) if end not in valued]
+        valued |= {edge.left, edge.right}
+        yield Atom(f"v{number}", relation, tuple(binds), ("pairs", f"e{number}"))
+
+
+def _others(graph: JoinGraph) -> Iterator[Atom]:
+    """Yield the bindings of the nodes without an equality."""
+    for place, (_, child) in enumerate(graph.pairs):
+        if child not in graph.equal:
+            docs = (f"doc{graph.nodes[child].side + 1}",)
+            valued = child in graph.compared
+            yield binding(graph, place, BINDINGS, docs=docs, valued=valued)
+
+
+def binding(
+    graph: JoinGraph, place: int, relation: str, *, docs: tuple[str, ...], valued: bool = False
+) -> Atom:
+    """Return the atom that binds a pair of adjacent nodes."""
+    parent, child = graph.pairs[place]
+    binds = [("doc", doc) for doc in docs]
+    binds += [("node1", node(parent)), ("node2", node(child))]
+    if valued:
+        binds.append(("key", key(child)))
+    return Atom(f"b{place}", relation, tuple(binds), ("pair", f"p{place}"), valued)
