@@ -98,7 +98,7 @@ def sizes(engine: Engine) -> Sizes:
         **{name: int(values[0]) for name, values in columns.items()},
         "kept_rows": len(kept),
         "kept_bytes": kept.nbytes,
-        "instances": engine.host.state.network.core.stats()["instances"],
+        "instances": engine.host.state.dataflow.core.stats()["instances"],
     }
 
 

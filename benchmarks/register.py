@@ -41,8 +41,9 @@ from xscl.engine import transactions
 from xscl.engine.eviction import Forgetting
 from xscl.engine.facade import Engine
 from xscl.planning.compile_cache import Shapes
-from xscl.planning.dataflow import Network
+from xscl.planning.installed_pairs import InstalledPairs
 from xscl.planning.operators import scan
+from xscl.planning.planned_subscriptions import PlannedSubscriptions
 from xscl.store.store import Store
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -57,24 +58,24 @@ STAGES: dict[str, tuple[Any, str]] = {
     "R_T to the store": (Registry, "save"),
     "subscription in memory": (Subscriptions, "add_row"),
     "subscription to the store": (Subscriptions, "save"),
-    "attach": (Network, "attach_row"),
-    "plan": (Network, "plan"),
-    "attach to the plan": (Network, "attach"),
-    "stage 1": (Network, "ask"),
+    "attach": (PlannedSubscriptions, "attach_row"),
+    "plan": (PlannedSubscriptions, "plan"),
+    "attach to the plan": (PlannedSubscriptions, "attach"),
+    "stage 1": (InstalledPairs, "install"),
     "prompt": (Registration, "set_prompt"),
-    "operators' state": (Registration, "save_network"),
+    "operators' state": (Registration, "save_plan_state"),
     "commit": (Store, "_commit"),
     "subscribe, other": (Engine, "subscribe"),
 }
 REMOVAL: dict[str, tuple[Any, str]] = {
     "R_T": (Registry, "remove"),
     "subscription": (Subscriptions, "remove"),
-    "detach": (Network, "detach"),
+    "detach": (PlannedSubscriptions, "detach"),
     "join state": (Processor, "forget_pairs"),
     "values": (Values, "sweep"),
     "documents": (Forgetting, "sweep"),
     "prompt": (Registration, "set_prompt"),
-    "operators' state": (Registration, "save_network"),
+    "operators' state": (Registration, "save_plan_state"),
     "commit": (Store, "_commit"),
     "unsubscribe, other": (Engine, "unsubscribe"),
 }
@@ -82,7 +83,7 @@ RESTART: dict[str, tuple[Any, str]] = {
     "R_T": (Registry, "load"),
     "subscriptions": (Subscriptions, "_load"),
     "attach and plan": (Registration, "plan_again"),
-    "stage 1": (Network, "ask"),
+    "stage 1": (InstalledPairs, "install"),
     "first push, stage 1": (scan, "shred"),
     "first push, other": (Engine, "push"),
     "opening, other": (transactions, "load"),

@@ -240,7 +240,7 @@ class Engine:
         """
         state = self.host.state
         found = state.subscriptions.get(name)
-        return None if found is None else state.network.stopped(found)
+        return None if found is None else state.dataflow.subscribed.stopped(found)
 
     # -- Matches ---------------------------------------------------------------------------
 

@@ -249,20 +249,20 @@ class Ingest:
         laps = Laps(self.pace)
         with self._transactions.change() as state, paused():
             laps.end("wait")
-            network = state.network
-            state.flow.look(network.passed)
+            dataflow = state.dataflow
+            state.flow.look(dataflow.passed)
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
-            network.begin(several=len(portion.documents) > 1)
+            dataflow.begin(several=len(portion.documents) > 1)
             accepted = self._accept(state, portion)
             laps.end("accept")
-            network.shred(accepted.arrivals)
-            network.join()
-            network.advance_time(accepted.arrivals)
+            dataflow.shred(accepted.arrivals)
+            dataflow.join()
+            dataflow.advance_time(accepted.arrivals)
             reached("joined")
             laps.end("join")
             results = self._commit(state)
-            matches, joined = _count_matches(state, results), network.joined
+            matches, joined = _count_matches(state, results), dataflow.joined
             self._push_size.learn(len(portion.documents), joined)
             laps.end("store")
         laps.end("commit")
@@ -287,26 +287,26 @@ class Ingest:
 
     def _commit(self, state: EngineState) -> pa.Table:
         """Write what a transaction has found, evict what nothing needs, and return the results."""
-        before, network, documents = state.position, state.network, state.documents
-        results = append_results(state, network.results())
-        touched = network.touched()
+        before, dataflow, documents = state.position, state.dataflow, state.documents
+        results = append_results(state, dataflow.results())
+        touched = dataflow.touched()
         if state.composites.new:
             touched |= state.composites.save()
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
-        if late := network.take_late():
+        if late := dataflow.take_late():
             docs, watermarks, lateness = zip(*late, strict=True)
             missed = pa.nulls(len(late), pa.string())
             rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
             state.store.insert("state.late", rows)
-        if network.cuts.pending:
-            network.cuts.save()
+        if dataflow.cuts.pending:
+            dataflow.cuts.save()
         state.pushes += 1
-        waits = network.ordered and not state.pushes % EVICTED_AFTER
+        waits = dataflow.subscribed.ordered and not state.pushes % EVICTED_AFTER
         freed = state.processor.evict(documents.clock) or waits
         state.eviction.forget(before, freed=freed)
-        if network.ordered:
-            state.registration.save_network()
+        if dataflow.subscribed.ordered:
+            state.registration.save_plan_state()
         documents.finish()
         state.store.set_progress(
             position=state.position,
@@ -323,9 +323,9 @@ class Ingest:
         """Push documents of another engine's past, at the places that they had there."""
         given, origins = zip(*documents, strict=True)
         with self._transactions.change() as state:
-            state.network.begin(several=len(given) > 1)
-            state.network.shred(self._accept(state, PushSlice(given, (), ()), origins).arrivals)
-            state.network.join()
+            state.dataflow.begin(several=len(given) > 1)
+            state.dataflow.shred(self._accept(state, PushSlice(given, (), ()), origins).arrivals)
+            state.dataflow.join()
             self._commit(state)
 
     def refuse_poison(self, documents: Sequence[Document]) -> None:
@@ -344,17 +344,17 @@ class Ingest:
     def flush(self) -> Matches:
         """Close all epochs, fire all timers, and return the matches that this completes."""
         with self._transactions.change() as state:
-            state.network.begin(several=False)
-            state.network.drain()
+            state.dataflow.begin(several=False)
+            state.dataflow.drain()
             return self._log.expand(self._commit(state))
 
     def advance(self, to: int) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes."""
         with self._transactions.change() as state:
             state.documents.clock = max(state.documents.clock, to)
-            state.network.begin(several=False)
-            state.network.advance(to)
-            state.network.join()
+            state.dataflow.begin(several=False)
+            state.dataflow.advance(to)
+            state.dataflow.join()
             return self._log.expand(self._commit(state))
 
     def is_awaited(self, time: int) -> bool:
@@ -369,7 +369,7 @@ class Ingest:
 
         with self._transactions.lock:
             state = self._transactions.state
-            return state.network.is_awaited(overdue, state.streams.live_readers())
+            return state.dataflow.is_awaited(overdue, state.streams.live_readers())
 
     # -- Consumers -------------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ class Ingest:
         If that fails the log says so, and documents are shredded here.
         """
         with self._transactions.lock:
-            artefacts.publish(self._transactions.state.network.automaton)
+            artefacts.publish(self._transactions.state.dataflow.automaton)
 
 
 def append_results(state: EngineState, found: pa.Table) -> pa.Table:

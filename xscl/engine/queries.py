@@ -120,7 +120,7 @@ class Queries:
         with self._transactions.lock:
             state = self._state
             return explain(
-                *(state.store, state.registry, state.subscriptions, state.network, query),
+                *(state.store, state.registry, state.subscriptions, state.dataflow, query),
                 sql=sql,
                 seen=seen,
             )
@@ -132,8 +132,8 @@ class Queries:
             rows = state.store.fetch(
                 "SELECT template, count(*) FROM state.subscription GROUP BY template"
             )
-            graph = plan_graph(state.network.core.plan, state.registry, dict(rows))
-            return state.flow.rated(graph, state.network.passed())
+            graph = plan_graph(state.dataflow.core.plan, state.registry, dict(rows))
+            return state.flow.rated(graph, state.dataflow.passed())
 
     # -- About the join state --------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Queries:
                 lately[min(int(keeps[pair]), INFINITE)] += late
         if self._transactions.lock.acquire(timeout=PATIENCE):
             try:
-                instances = self._state.network.instances()
+                instances = self._state.dataflow.state.instances()
                 found = [(_ticks(keep), time > since) for keep, time in instances]
             finally:
                 self._transactions.lock.release()

@@ -91,7 +91,7 @@ def _snapshot(
         now = transactions.state
         for name in names:
             with suppress(XsclError, KeyError):  # it was removed meanwhile
-                found.update(now.network.qids(now.subscriptions[name]))
+                found.update(now.dataflow.subscribed.qids(now.subscriptions[name]))
         return found
 
     with suppress(RuntimeError, KeyError):  # without the lock, something may have changed

@@ -24,7 +24,7 @@ from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.compile_cache import Shapes
-from xscl.planning.dataflow import Network
+from xscl.planning.dataflow import Dataflow
 from xscl.planning.result_sinks import Published
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
@@ -68,7 +68,7 @@ class EngineState:
     subscriptions: Subscriptions
     streams: Streams
     ledger: Ledger
-    network: Network
+    dataflow: Dataflow
     registration: Registration
     eviction: Forgetting
     image: Image
@@ -83,7 +83,7 @@ class EngineState:
 
     def keep_image(self, close_by: float = math.inf) -> None:
         """Write the image of the automaton, which a restart reads; give up at a time."""
-        self.image.keep(self.network.automaton, self.registry.describe, close_by)
+        self.image.keep(self.dataflow.automaton, self.registry.describe, close_by)
 
 
 def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQuery]) -> EngineState:
@@ -111,9 +111,9 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         if outputs:
             arrivals = documents.accept(*zip(*outputs, strict=True)).arrivals
             arrived.append(arrivals)
-            network.take(arrivals)
+            dataflow.enter(arrivals)
 
-    network = Network(
+    dataflow = Dataflow(
         registry,
         processor,
         documents,
@@ -126,9 +126,11 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         Cuts(store, documents.stored, settings.result_bound),
     )
     registration = Registration(
-        store, registry, processor, subscriptions, streams, numbers, network, shapes
+        store, registry, processor, subscriptions, streams, numbers, dataflow, shapes
     )
-    eviction = Forgetting(store, documents, composites, network.core.plan, network.waiting)
+    eviction = Forgetting(
+        store, documents, composites, dataflow.core.plan, dataflow.state.documents
+    )
     registration.plan_again()
     readings = Readings(subscriptions, registry, streams.lateness, compiled)
     position, acknowledged = store.numbers("position", "told")
@@ -141,7 +143,7 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         subscriptions=subscriptions,
         streams=streams,
         ledger=Ledger(store),
-        network=network,
+        dataflow=dataflow,
         registration=registration,
         eviction=eviction,
         image=image,

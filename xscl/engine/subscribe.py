@@ -174,7 +174,7 @@ class Catalog:
                 state.eviction.sweep()
                 state.registration.set_prompt()
                 if ordered:
-                    state.registration.save_network()
+                    state.registration.save_plan_state()
         return names
 
     # -- With the past ---------------------------------------------------------------------
@@ -217,7 +217,9 @@ class Catalog:
 
 def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:
     """Give a new subscription the past: its results, and the join state of its variables."""
-    pairs = [state.registry.describe(pair) for pair in state.network.pairs(subscription)]
+    pairs = [
+        state.registry.describe(pair) for pair in state.dataflow.subscribed.pairs(subscription)
+    ]
     for one in list(witnesses(state.store, trial, pairs)):
         state.processor.keep(one)
     if not found:
@@ -247,5 +249,5 @@ def _adopt_cuts(state: EngineState, subscription: Subscription, cut: set[str]) -
     rows = state.store.fetch(
         f"SELECT doc, id FROM state.document WHERE id IN ({listed})", sorted(cut)
     )
-    state.network.cuts.adopt(state.network.qids(subscription)[0], dict(rows))
-    state.network.cuts.save()
+    state.dataflow.cuts.adopt(state.dataflow.subscribed.qids(subscription)[0], dict(rows))
+    state.dataflow.cuts.save()

@@ -64,9 +64,9 @@ class Trials:
                         ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
         ingest.flush()
-        network = twin.state.network
-        qids = network.qids(twin.state.subscriptions[trial.name])
-        return log.since(), network.cuts.ids_of(qids)
+        dataflow = twin.state.dataflow
+        qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
+        return log.since(), dataflow.cuts.ids_of(qids)
 
 
 def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:

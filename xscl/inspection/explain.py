@@ -31,7 +31,7 @@ from xscl.planning.compile import (
     Witnessed,
     compile_query,
 )
-from xscl.planning.dataflow import Network
+from xscl.planning.dataflow import Dataflow
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
@@ -41,7 +41,7 @@ def explain(
     store: Store,
     registry: Registry,
     subscriptions: Subscriptions,
-    network: Network,
+    dataflow: Dataflow,
     query: str,
     *,
     sql: bool = False,
@@ -57,7 +57,7 @@ def explain(
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
         registered = None if known or query in subscriptions.streams() else subscriptions[query]
     if registered is not None and registered.relational:
-        return network.relational.explain(registered.name, seen)
+        return dataflow.relational.explain(registered.name, seen)
     compiled = compile_query(registered.query if registered else query)
     if sql:
         templates = registry if seen is None else None
@@ -67,7 +67,7 @@ def explain(
             *_heading(compiled, registered),
             *(line for join in _joins(compiled.root) for line in _join(None, join)),
             *_equal(subscriptions, registered, seen),
-            *_stopped(network, registered),
+            *_stopped(dataflow, registered),
             *_time(compiled.root),
             *_warnings(store, subscriptions, compiled),
         ]
@@ -76,10 +76,10 @@ def explain(
         *_heading(compiled, registered),
         *(line for join in _joins(compiled.root) for line in _join(registry, join)),
         *_sharing(registry, subscriptions, registered),
-        *_stopped(network, registered),
+        *_stopped(dataflow, registered),
         *_time(compiled.root),
-        *_kept(store, registry, network, registered),
-        *_plan(network, registered),
+        *_kept(store, registry, dataflow, registered),
+        *_plan(dataflow, registered),
         *_warnings(store, subscriptions, compiled),
     ]
     return "\n".join(lines)
@@ -159,8 +159,8 @@ def _variables(join: CompiledJoin) -> Iterator[str]:
                 yield f"  {each.label(number)}: {definition}"
 
 
-def _stopped(network: Network, registered: Subscription | None) -> Iterator[str]:
-    stopped = None if registered is None else network.stopped(registered)
+def _stopped(dataflow: Dataflow, registered: Subscription | None) -> Iterator[str]:
+    stopped = None if registered is None else dataflow.subscribed.stopped(registered)
     if stopped is not None:
         documents = "1 document" if stopped.documents == 1 else f"{stopped.documents} documents"
         yield (
@@ -247,12 +247,12 @@ def _inner(*parts: Part | int) -> Iterator[str]:
 
 
 def _kept(
-    store: Store, registry: Registry, network: Network, registered: Subscription | None
+    store: Store, registry: Registry, dataflow: Dataflow, registered: Subscription | None
 ) -> Iterator[str]:
     if registered is None:
         return
-    listed = ", ".join(str(pair) for pair in network.pairs(registered))
-    since = network.core.clock.now - DAY
+    listed = ", ".join(str(pair) for pair in dataflow.subscribed.pairs(registered))
+    since = dataflow.core.clock.now - DAY
     ((rows, documents, lately),) = store.fetch(
         "SELECT count(*), count(DISTINCT doc), count(*) FILTER (ts > ?)"
         " FROM state.binding JOIN state.times USING (doc)"
@@ -260,9 +260,9 @@ def _kept(
         [since],
     )
     yield f"kept: {rows} witness rows of {documents} documents (shared with all who use them)"
-    if any(_is_endless(registry, qid) for qid in network.qids(registered)):
+    if any(_is_endless(registry, qid) for qid in dataflow.subscribed.qids(registered)):
         yield f"  no window ends that: {lately} rows came in the last day"
-    instances = list(network.instances(network.operators(registered)))
+    instances = list(dataflow.state.instances(dataflow.subscribed.operators(registered)))
     if instances or registered.ordered:
         counted = _counted(len(instances), "instance")
         yield f"kept: {counted} of operators over time (shared with all who use them)"
@@ -278,12 +278,12 @@ def _is_endless(registry: Registry, qid: int) -> bool:
     return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 
 
-def _plan(network: Network, registered: Subscription | None) -> Iterator[str]:
+def _plan(dataflow: Dataflow, registered: Subscription | None) -> Iterator[str]:
     """Yield the operators in the plan, with how many operators their m-ops have."""
     if registered is None:
         return
     yield "plan"
-    for operator in network.operators(registered):
+    for operator in dataflow.subscribed.operators(registered):
         mop = operator.mop
         assert mop is not None
         inputs = ", ".join(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -137,6 +137,10 @@ class Relational:
         self.qids: dict[str, int] = {}  # of the queries that are registered, by name
         self._adopted: dict[str, Operator] = {}
         self._schemas: dict[str, Schema] = {}
+
+    def operators(self, name: str) -> Iterable[Operator]:
+        """Return the operators of a query, inputs before the operators that read them."""
+        return dict.fromkeys(self._core.query(name).held)
 
     # -- Queries ---------------------------------------------------------------------------
 

@@ -1,7 +1,4 @@
-"""What the plan has found since it was asked last, as results of subscriptions.
-
-Rows of joins come as tables, all else as composites by the number of their stream.
-"""
+"""Results of a transaction: rows of joins as tables, all others as composites with their qid."""
 
 from __future__ import annotations
 
@@ -11,73 +8,80 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cep_core.plan import Operator
 from templates.batch_join import FOUND
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, Composites
 from xscl.planning.operators.leaves import Leaves
+from xscl.planning.result_sinks import ResultSink
 
 
-class Findings:
-    """Takes what joins and outlets find.
+class ResultCollector:
+    """Collects the results of joins and sinks until the transaction stores them.
 
-    `rows` is the list that outlets add to, `by_template` counts the rows of joins since the start.
+    `by_template` counts the rows of joins since the start.
     """
 
     def __init__(self, registry: Registry, composites: Composites, leaves: Leaves) -> None:
-        self.rows: list[tuple[int, Composite]] = []
         self.by_template: Counter[int] = Counter()
         self._registry = registry
         self._composites = composites
         self._leaves = leaves
-        self._received: Counter[int] = Counter()  # subscriptions by their stream of results
+        self._rows: list[tuple[int, Composite]] = []  # sinks append to it
         self._tables: list[pa.Table] = []
+        self._readers: Counter[int] = Counter()  # subscriptions by qid
+        self._sinks: dict[int, ResultSink] = {}
 
-    def begin(self, qid: int) -> None:
-        """Have one subscription more for a stream of results."""
-        self._received[qid] += 1
+    def add_reader(self, qid: int, root: Operator | None = None) -> None:
+        """Add a subscriber of a qid; one below 0 has no row of R_T, but a `root` operator."""
+        self._readers[qid] += 1
+        if qid < 0 and root is not None and qid not in self._sinks:
+            self._sinks[qid] = ResultSink(root, qid, self._rows)
 
-    def end(self, qid: int) -> None:
-        """Have one less."""
-        self._received[qid] -= 1
-        if not self._received[qid]:
-            del self._received[qid]
+    def remove_reader(self, qid: int) -> None:
+        """Remove a subscriber of a qid."""
+        self._readers[qid] -= 1
+        if not self._readers[qid]:
+            del self._readers[qid]
+            if qid in self._sinks:
+                self._sinks.pop(qid).close()
 
-    def take(self, found: pa.Table) -> None:
-        """Keep the rows of those joins that are results of subscriptions, not parts of others."""
+    def collect(self, found: pa.Table) -> None:
+        """Keep the rows of joins that subscriptions read; the others are inputs of joins only."""
         counts = pc.value_counts(found["qid"])
         qids = counts.field("values").to_pylist()
         for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
             self.by_template[self._registry.row(qid).template] += rows
-        wanted = [qid for qid in qids if self._received[qid]]
+        wanted = [qid for qid in qids if self._readers[qid]]
         if len(wanted) < len(qids):
             found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
         if found.num_rows:
             self._tables.append(found)
 
     def results(self, of_events: Iterable[tuple[int, Composite]]) -> pa.Table:
-        """Return what was found since the last time: qid, doc1, doc2, nodes; those of joins first.
+        """Return and clear the collected results (`FOUND`), those of joins first.
 
-        A composite that is a result has its number as doc1 and doc2; `of_events` are those that
-        relational queries have found.
+        A composite that is a result has its number as doc1 and doc2; `of_events` are the results
+        of relational queries.
         """
         tables, self._tables = self._tables, []
         rows = dict.fromkeys(of_events)
         if rows:
             before = self._composites.rows_before(rows)
-            self.rows.extend(row for row in rows if row not in before)
+            self._rows.extend(row for row in rows if row not in before)
         found = [self._sorted(table) for table in tables]
-        if self.rows:
-            self.rows.sort(key=_in_order)
-            numbers = [self._composites.number(composite) for _, composite in self.rows]
-            qids = [qid for qid, _ in self.rows]
+        if self._rows:
+            self._rows.sort(key=_in_order)
+            numbers = [self._composites.number(composite) for _, composite in self._rows]
+            qids = [qid for qid, _ in self._rows]
             columns = [qids, numbers, numbers, [[] for _ in numbers]]
             arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
             found.append(pa.table(arrays, schema=FOUND))
-            self.rows.clear()
+            self._rows.clear()
         return pa.concat_tables([FOUND.empty_table(), *found])
 
     def _sorted(self, found: pa.Table) -> pa.Table:
-        """Return results by their documents, so that those of the same ones are together."""
+        """Return results sorted by their documents."""
         if not self._leaves.streams:
             order = [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
             return found.sort_by(order)
@@ -91,7 +95,7 @@ class Findings:
 
 
 def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
-    """Return what results are put in order by."""
+    """Return the sort key of a composite result."""
     qid, one = row
     values = [(value is not None, value) for value in one.values] if not one.docs else []
     return qid, one.ts, one.docs, one.nodes, one.start, one.first, values

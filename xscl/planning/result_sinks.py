@@ -1,4 +1,4 @@
-"""Where rows leave the plan: as results of subscriptions, and as published documents."""
+"""Sinks of the plan: results of subscriptions, and documents that subscriptions publish."""
 
 from __future__ import annotations
 
@@ -15,54 +15,53 @@ def composite_in(row: Row) -> Composite:
     return cast(Composite, row[VALUES])
 
 
-class Outlet:
-    """Takes the rows of one stream of composites as results, for all who subscribe to it."""
+class ResultSink:
+    """Appends the rows of one stream of composites to the results, for all its subscribers."""
 
     label = "results"
 
-    def __init__(self, root: Operator, number: int, found: list[tuple[int, Composite]]) -> None:
-        self.uses = 0
+    def __init__(self, root: Operator, qid: int, results: list[tuple[int, Composite]]) -> None:
         self._root = root
-        self._number = number
-        self._found = found
+        self._qid = qid
+        self._results = results
         self._port = Port(self, self.receive)
         root.channel.connect(self._port, root.slot)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
-        self._found.append((self._number, composite_in(row)))
+        """Append a row to the results."""
+        self._results.append((self._qid, composite_in(row)))
 
     def close(self) -> None:
-        """Take no more rows."""
+        """Disconnect from the channel."""
         self._root.channel.disconnect(self._port, self._root.slot)
 
 
 Published: TypeAlias = "tuple[Subscription, list[Composite]]"
 
 
-class Publishing:
-    """Has the matches of all subscriptions that publish made documents of, round by round."""
+class PublishQueue:
+    """Matches to publish as documents; `run` publishes those of a round at once."""
 
     depth = 4
 
     def __init__(self, batch: Batch, publish: Callable[[Sequence[Published]], None]) -> None:
         self._batch = batch
         self._publish = publish
-        self._found: dict[str, Published] = {}
+        self._queue: dict[str, Published] = {}
 
-    def take(self, subscription: Subscription, composite: Composite) -> None:
-        """Take in what a subscription has found."""
-        self._found.setdefault(subscription.name, (subscription, []))[1].append(composite)
+    def put(self, subscription: Subscription, composite: Composite) -> None:
+        """Add a match of a subscription, and schedule `run` in this batch."""
+        self._queue.setdefault(subscription.name, (subscription, []))[1].append(composite)
         self._batch.touch(self)
 
     def run(self) -> None:
-        """Publish what has come."""
-        found, self._found = self._found, {}
-        self._publish(list(found.values()))
+        """Publish the queued matches."""
+        queue, self._queue = self._queue, {}
+        self._publish(list(queue.values()))
 
 
-class Publisher:
-    """Takes the rows of one stream for a subscription that publishes them."""
+class PublishSink:
+    """Puts the rows of one stream into the queue, for a subscription that publishes them."""
 
     label = "publish"
 
@@ -70,26 +69,49 @@ class Publisher:
         self,
         root: Operator,
         subscription: Subscription,
-        publishing: Publishing,
+        queue: PublishQueue,
         composite: Callable[[Row], Composite],
     ) -> None:
         self._root = root
         self._subscription = subscription
-        self._publishing = publishing
+        self._queue = queue
         self._composite = composite
         self._port = Port(self, self.receive)
         root.channel.connect(self._port, root.slot)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
-        self._publishing.take(self._subscription, self._composite(row))
-
-    @property
-    def stream(self) -> str:
-        """The stream that the rows are published on."""
-        assert self._subscription.publish is not None
-        return self._subscription.publish
+        """Put the composite of a row into the queue."""
+        self._queue.put(self._subscription, self._composite(row))
 
     def close(self) -> None:
-        """Take no more rows."""
+        """Disconnect from the channel."""
         self._root.channel.disconnect(self._port, self._root.slot)
+
+
+class PublishSinks:
+    """The sinks of all subscriptions that publish, by name."""
+
+    def __init__(self, queue: PublishQueue) -> None:
+        self._queue = queue
+        self._by_name: dict[str, tuple[PublishSink, str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+    @property
+    def streams(self) -> set[str]:
+        """The streams that matches are published on."""
+        return {stream for _, stream in self._by_name.values()}
+
+    def add(
+        self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
+    ) -> None:
+        """Publish the rows of an operator if the subscription publishes."""
+        if subscription.publish is not None:
+            sink = PublishSink(root, subscription, self._queue, composite)
+            self._by_name[subscription.name] = sink, subscription.publish
+
+    def remove(self, name: str) -> None:
+        """Close the sink of a subscription, if it has one."""
+        if name in self._by_name:
+            self._by_name.pop(name)[0].close()

@@ -18,7 +18,7 @@ from xscl.documents.composite_ids import CompositeStreams
 from xscl.documents.results import XSCL
 from xscl.errors import StoreError, XsclError
 from xscl.planning.compile_cache import Plain, Registrable, Shapes
-from xscl.planning.dataflow import Network
+from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.query_plan import Outline
 from xscl.store.store import Store
@@ -37,7 +37,7 @@ class Registration:
         subscriptions: Subscriptions,
         streams: Streams,
         numbers: CompositeStreams,
-        network: Network,
+        dataflow: Dataflow,
         shapes: Shapes,
     ) -> None:
         self._store = store
@@ -46,7 +46,8 @@ class Registration:
         self._subscriptions = subscriptions
         self._streams = streams
         self._numbers = numbers
-        self._network = network
+        self._dataflow = dataflow
+        self._planned = dataflow.subscribed
         self._shapes = shapes
 
     # -- Before any change -----------------------------------------------------------------
@@ -91,7 +92,7 @@ class Registration:
         if updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
         self._subscriptions.refuse_taken(name)
-        query = self._network.relational.plan(name, text, language, since)
+        query = self._dataflow.relational.plan(name, text, language, since)
         try:
             self._subscriptions.refuse_publisher(
                 name, query.compiled.reads, query.publishes, relational=True
@@ -100,7 +101,7 @@ class Registration:
             late = self._streams.latest(query.compiled.reads)
             self._streams.refuse_later(query.publishes, late)
         except XsclError:
-            self._network.relational.remove(name)
+            self._dataflow.relational.remove(name)
             raise
         return query
 
@@ -126,13 +127,13 @@ class Registration:
         self._read_pairs()
         self.set_prompt()
         if any(self._subscriptions[name].ordered for name, _ in compiled):
-            self.save_network()
+            self.save_plan_state()
 
     def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
         """Register a query that is nothing but a row of R_T."""
         placed = self._add(query)
         added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
-        self._network.attach_row(added)
+        self._planned.attach_row(added)
 
     def _add(self, query: Plain, qid: int | None = None) -> Placed:
         """Put a query into R_T; `qid` is the number of its row if it is new there."""
@@ -150,39 +151,39 @@ class Registration:
 
     def _register_planned(self, name: str, query: Outline, updates: bool, since: int) -> None:
         self._refuse_later(query)  # readers may have come with it
-        planned = self._network.plan(query, since, updates)
+        planned = self._planned.plan(query, since, updates)
         added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
-        self._network.attach(added, planned)
+        self._planned.attach(added, planned)
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
         """Store a relational query that is planned already."""
         qid = self._numbers.take(_definition(name, language))
         added = self._subscriptions.add_query(
-            name, text, language, query, qid, since, self._network.relational.events(query)
+            name, text, language, query, qid, since, self._dataflow.relational.events(query)
         )
-        self._network.attach_query(added, query)
+        self._planned.attach_query(added, query)
         self._subscriptions.save()
         self._numbers.save()
         self.set_prompt()
-        self.save_network()
+        self.save_plan_state()
 
     def remove(self, name: str) -> None:
         """Take a subscription out, and the join state that nothing else needs."""
         subscription = self._subscriptions[name]
-        pairs = self._network.pairs(subscription)
-        for number in self._network.numbers(subscription):
+        pairs = self._planned.pairs(subscription)
+        for number in self._planned.numbers(subscription):
             self._numbers.release(number)
         publish = subscription.publish
         before = 0 if publish is None else self._streams.lateness(publish)
         self._subscriptions.remove(name)
         if publish is not None:
             self._streams.keep_lateness(publish, before)
-        self._network.detach(subscription)
+        self._planned.detach(subscription)
         self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
-    def save_network(self) -> None:
+    def save_plan_state(self) -> None:
         """Write what operators over time keep more and no more."""
-        entries, gone = self._network.take_changes()
+        entries, gone = self._dataflow.state.take_changes()
         if gone:
             self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
             self._store.fetch("DELETE FROM state.core WHERE number IN (SELECT number FROM gone)")
@@ -201,20 +202,20 @@ class Registration:
         self._add_waiting()
         for subscription in self._subscriptions:
             if subscription.relational:
-                query = self._network.relational.plan_again(subscription)
+                query = self._dataflow.relational.plan_again(subscription)
                 self._numbers.take(_definition(subscription.name, subscription.language))
-                self._network.attach_query(subscription, query)
+                self._planned.attach_query(subscription, query)
             elif subscription.template:
-                self._network.attach_row(subscription)
+                self._planned.attach_row(subscription)
             else:
                 outline = self._shapes.prepare(subscription.query)
                 assert isinstance(outline, Outline), "what is plain is a row of R_T"
-                planned = self._network.plan(outline, subscription.since, subscription.updates)
-                self._network.attach(subscription, planned)
-        self._network.ask_again(self._registry.take_changed())
+                planned = self._planned.plan(outline, subscription.since, subscription.updates)
+                self._planned.attach(subscription, planned)
+        self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
-        self._network.restore([(int(number), bytes(entry)) for number, entry in entries])
+        self._dataflow.state.restore([(int(number), bytes(entry)) for number, entry in entries])
 
     def _add_waiting(self) -> None:
         """Add the rows of R_T again that waited to be written when the process ended.
@@ -236,7 +237,7 @@ class Registration:
 
     def set_prompt(self) -> None:
         """Tell the plan whether some operator over time reads what another one publishes."""
-        self._network.set_prompt(
+        self._dataflow.set_prompt(
             any(
                 self._subscriptions[reader].ordered
                 for stream in self._subscriptions.ordered_streams()
@@ -246,7 +247,7 @@ class Registration:
 
     def _read_pairs(self) -> None:
         """Ask stage 1 for the pairs that are new or have changed."""
-        self._network.ask(self._registry.take_changed())
+        self._dataflow.pairs.install(self._registry.take_changed())
 
 
 def _made_otherwise(name: str) -> StoreError:

@@ -36,7 +36,7 @@ ACTIONS = st.lists(
 
 def kept(engine: Engine) -> dict[str, list[str]]:
     """Return the state of temporal operators: the entries of an empty log, in no order."""
-    core = engine.host.state.network.core
+    core = engine.host.state.dataflow.core
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
     for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
         for key, data in entry.items():

@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(pairs))
         ask(automaton, pairs)
 
-    monkeypatch.setattr("xscl.planning.dataflow.ask", counting)
+    monkeypatch.setattr("xscl.planning.installed_pairs.ask", counting)
     return counts
 
 
@@ -104,14 +104,14 @@ def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: l
     old.write_bytes(kept)  # as after a kill
     asked.clear()
     with Engine(path) as engine:
-        pairs = len(engine.host.state.network.automaton)
+        pairs = len(engine.host.state.dataflow.automaton)
         assert 0 < sum(asked) < pairs
-        assert set(engine.host.state.network.automaton) == set(engine.host.state.registry._pairs)
+        assert set(engine.host.state.dataflow.automaton) == set(engine.host.state.registry._pairs)
         got = found([*engine.push(documents(0)), *engine.push(documents(10))])
         assert got == expected(QUERIES[16:])
         for name, _ in QUERIES[16:]:
             engine.unsubscribe(name)
-        assert len(engine.host.state.network.automaton) == 0
+        assert len(engine.host.state.dataflow.automaton) == 0
 
 
 def test_the_image_of_another_store_is_of_no_use(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) 
             assert damage == "gone"
     asked.clear()
     with Engine(path) as engine:
-        pairs = len(engine.host.state.network.automaton)
+        pairs = len(engine.host.state.dataflow.automaton)
         assert pairs > 0
         assert asked == [pairs]
 

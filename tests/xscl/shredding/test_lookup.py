@@ -189,6 +189,6 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
         for day in range(6):
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
-        shapes = engine.host.state.network.automaton.shapes
+        shapes = engine.host.state.dataflow.automaton.shapes
         assert isinstance(shapes, shape.ShapeCache)
         assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)

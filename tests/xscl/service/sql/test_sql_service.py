@@ -143,8 +143,8 @@ def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
         with engine.host.transactions.change() as state:
             found = state.documents.accept(documents(3, 1))
             state.arrived.append(found.arrivals)
-            state.network.shred(found.arrivals)
-            state.network.join()
+            state.dataflow.shred(found.arrivals)
+            state.dataflow.join()
             inside.set()
             leave.wait(PATIENCE)
             engine.host.ingest._commit(state)

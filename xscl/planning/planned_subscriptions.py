@@ -1,0 +1,186 @@
+"""Subscriptions of the plan: their operators, rows of R_T, sinks, and reference counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from cep_core import Query
+from cep_core.plan import Operator, Plan, Wanted
+from templates.registry.registry import Placed, Registry
+from xscl.documents.results import Subscription
+from xscl.planning.event_queries import Relational, composite_of_row
+from xscl.planning.installed_pairs import InstalledPairs
+from xscl.planning.plan_state import PlanState
+from xscl.planning.planner import Planned, Planner
+from xscl.planning.query_plan import Outline
+from xscl.planning.result_collector import ResultCollector
+from xscl.planning.result_sinks import PublishSinks, composite_in
+from xscl.planning.truncations import Cuts, Stopped
+
+
+class StreamScans:
+    """One scan for each stream that rows of R_T are joined over, shared by all such rows."""
+
+    def __init__(self, plan: Plan, source: Callable[[str], Operator]) -> None:
+        self._plan = plan
+        self._source = source
+        self._scans: dict[str, Operator] = {}
+        self._rows: Counter[str] = Counter()  # subscriptions by stream
+
+    def acquire(self, streams: Iterable[str]) -> None:
+        """Insert the scans of some streams, or count one user more."""
+        for stream in streams:
+            if not self._rows[stream]:
+                scan = Wanted("xpath_scan", (), (self._source(stream),))
+                self._scans[stream] = self._plan.insert(scan)
+            self._rows[stream] += 1
+
+    def release(self, streams: Iterable[str]) -> None:
+        """Count one user less; release the scans that nobody uses."""
+        for stream in streams:
+            self._rows[stream] -= 1
+            if not self._rows[stream]:
+                del self._rows[stream]
+                self._plan.release(self._scans.pop(stream))
+
+    def __getitem__(self, stream: str) -> Operator:
+        return self._scans[stream]
+
+
+class PlannedSubscriptions:
+    """Attaches subscriptions to the plan and detaches them.
+
+    A subscription that is one join over blocks, and no more, is a row of R_T and has no operator
+    of its own (decision 020).
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        planner: Planner,
+        relational: Relational,
+        collector: ResultCollector,
+        sinks: PublishSinks,
+        scans: StreamScans,
+        pairs: InstalledPairs,
+        state: PlanState,
+        truncations: Cuts,
+    ) -> None:
+        self._registry = registry
+        self._planner = planner
+        self._relational = relational
+        self._collector = collector
+        self._sinks = sinks
+        self._scans = scans
+        self._pairs = pairs
+        self._state = state
+        self._truncations = truncations
+        self._planned: dict[str, Planned] = {}
+        self._over_time = 0  # planned subscriptions with operators over time
+        self._nested = 0  # of these, those that read joins of the rows of another
+
+    @property
+    def ordered(self) -> bool:
+        """True if the plan has an operator over time."""
+        return bool(self._over_time or self._relational.qids)
+
+    @property
+    def nested(self) -> bool:
+        """True if an operator over time reads, in its epoch, results of another."""
+        return self._nested > 0
+
+    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
+        """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
+        return self._planner.plan(query, since, updates)
+
+    def attach(self, subscription: Subscription, planned: Planned) -> None:
+        """Make a subscription read the results of its planned query."""
+        root = planned.root
+        assert root is not None
+        self._planned[subscription.name] = planned
+        self._collector.add_reader(subscription.qid, root.operator)
+        if planned.ordered:
+            self._over_time += 1
+            self._nested += planned.nested
+            self._state.hold(subscription.name, planned.held)
+        self._sinks.add(root.operator, subscription, composite_in)
+
+    def attach_row(self, subscription: Subscription) -> None:
+        """Make a subscription read the results of a row of R_T over blocks.
+
+        Unless it publishes them no operator reads the row, so all that the plan needs is a scan of
+        its streams, one for all such rows.
+        """
+        if subscription.publish is not None:
+            placed = Placed(subscription.template, subscription.qid, ())
+            graph = self._registry.members[placed.template].template.graph
+            streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
+            self.attach(subscription, self._planner.plan_row(placed, streams))
+            return
+        self._collector.add_reader(subscription.qid)
+        self._scans.acquire(subscription.reads)
+
+    def attach_query(self, subscription: Subscription, query: Query) -> None:
+        """Make a subscription read the results of a relational query."""
+        self._relational.attach(subscription.name, subscription.qid)
+        self._state.hold(subscription.name, query.held)
+        self._state.hold_streams(self._relational.adopted())
+        if subscription.publish is not None:
+            assert query.root is not None
+            self._sinks.add(query.root, subscription, composite_of_row)
+
+    def detach(self, subscription: Subscription) -> tuple[int, ...]:
+        """Remove a subscription; return the pairs of variables that nothing uses any more."""
+        self._sinks.remove(subscription.name)
+        if subscription.relational:
+            self._relational.remove(subscription.name)
+            self._state.release(subscription.name)
+            self._state.hold_streams(self._relational.adopted())
+            return ()
+        self._collector.remove_reader(subscription.qid)
+        planned = self._planned.pop(subscription.name, None)
+        if planned is None:
+            self._scans.release(subscription.reads)
+            pairs = self._registry.remove(subscription.qid)
+        else:
+            self._over_time -= planned.ordered
+            self._nested -= planned.ordered and planned.nested
+            pairs = self._planner.release(planned)
+            self._state.release(subscription.name)
+        self._truncations.keep(self._registry.__contains__)
+        self._pairs.remove(pairs)
+        return pairs
+
+    def pairs(self, subscription: Subscription) -> list[int]:
+        """Return the pairs of variables that a subscription uses."""
+        return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
+
+    def qids(self, subscription: Subscription) -> list[int]:
+        """Return the rows of R_T that a subscription uses."""
+        planned = self._planned.get(subscription.name)
+        if planned is not None:
+            return [one.qid for one in planned.placed]
+        return [subscription.qid] if subscription.template else []
+
+    def numbers(self, subscription: Subscription) -> list[int]:
+        """Return the numbers of the streams of composites that a subscription uses."""
+        planned = self._planned.get(subscription.name)
+        if planned is not None:
+            return planned.numbers
+        return [subscription.qid] if subscription.relational else []
+
+    def operators(self, subscription: Subscription) -> Iterable[Operator]:
+        """Return the operators of a subscription, inputs before the operators that read them."""
+        planned = self._planned.get(subscription.name)
+        if planned is not None:
+            return dict.fromkeys(planned.held)
+        if subscription.relational:
+            return self._relational.operators(subscription.name)
+        return [self._scans[stream] for stream in subscription.reads]
+
+    def stopped(self, subscription: Subscription) -> Stopped | None:
+        """Return where the bound of results has truncated a subscription's results, or None."""
+        return self._truncations.of(
+            self.qids(subscription), subscription.since, ordered=subscription.ordered
+        )
