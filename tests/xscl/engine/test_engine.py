@@ -239,7 +239,7 @@ def test_a_filter_keeps_nothing_of_a_join_that_shared_its_variable(engine: xscl.
 
 def test_windows_free_the_state(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
-    for time in range(0, 10_000, 100):
+    for time in range(0, 3_000, 100):
         engine.push([document(time)])
     assert count(engine, "R_bin") == 1
     assert count(engine, "state.text") == 1

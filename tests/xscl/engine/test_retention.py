@@ -126,7 +126,7 @@ def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, *KEEPING))
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
-    @examples(3)
+    @examples(2)
     @given(matching(KINDS[kind]), CUTS, RETENTIONS)
     def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
         player, left = run(case, cuts, retention)
