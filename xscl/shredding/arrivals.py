@@ -1,8 +1,8 @@
-"""The documents of a batch as they come to stage 1, and the witnesses of all of them.
+"""The documents of a batch as the input of stage 1, and their witnesses.
 
-A document may have been shredded elsewhere already (`xscl.shredding.remote.remote_bindings`).  If
-that was done with the patterns of today its witnesses are taken, and it is
-parsed only if somebody asks for its nodes; otherwise it is shredded here.
+Another process may have shredded a document already (`xscl.shredding.remote.remote_bindings`).
+If it used the current patterns, its witnesses are used, and the document is parsed
+only when its nodes are needed; otherwise it is shredded here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from xscl.shredding.remote.remote_bindings import Numbers, Portion, placed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Some documents of a batch that follow one another, and their witnesses.
+    """Consecutive documents of a batch, and their witnesses.
 
-    The first one is at `place` in a portion; without a portion nobody has shredded them.
+    The first one is at `place` in a portion; without a portion they are not shredded yet.
     """
 
     portion: Portion | None
@@ -49,7 +49,7 @@ def cut_parts(parts: Sequence[Part], start: int, end: int) -> list[Part]:
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """Where the witnesses of each document of a batch are, if they were found elsewhere.
+    """The places of the witnesses of a batch's documents, if other processes found them.
 
     `which` are portions by number, -1 where there is none, `places` the documents' places in them.
     """
@@ -60,7 +60,7 @@ class Elsewhere:
 
     @classmethod
     def of(cls, parts: Sequence[Part], count: int) -> Elsewhere:
-        """Return what parts say of so many documents; without parts there is nothing to say."""
+        """Return the content of parts for so many documents; empty without parts."""
         if not parts:
             return cls((), np.full(count, -1), np.zeros(count, np.int64))
         portions = list({id(p.portion): p.portion for p in parts if p.portion is not None}.values())
@@ -73,7 +73,7 @@ class Elsewhere:
 
     @cached_property
     def fine(self) -> npt.NDArray[np.bool_]:
-        """Which documents were read elsewhere, and are XML."""
+        """A mask of the documents that another process read, and that are XML."""
         found = self.which >= 0
         for number, portion in enumerate(self.portions):
             if portion.refused:
@@ -82,11 +82,11 @@ class Elsewhere:
         return found
 
     def chosen(self, rows: Numbers) -> Elsewhere:
-        """Return what is said of some of the documents."""
+        """Return the entries of some of the documents."""
         return Elsewhere(self.portions, self.which[rows], self.places[rows])
 
     def by(self, version: str) -> Iterable[tuple[Portion, Numbers]]:
-        """Yield the portions that a version of the automaton has made, with their documents."""
+        """Yield the portions of a version of the automaton, with their documents."""
         for number, portion in enumerate(self.portions):
             if portion.version == version:
                 yield portion, np.flatnonzero(self.which == number)
@@ -113,7 +113,7 @@ class Arrivals:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> Arrivals:
-        """Return first versions of documents, none of which was shredded elsewhere.
+        """Return first versions of documents, none of which another process has shredded.
 
         A row is number, streams, text, time, clock, rank, base, first.
         """
@@ -136,7 +136,7 @@ class Arrivals:
         return behind
 
     def root(self, place: int) -> etree._Element:
-        """Return the root of a document, parsed when it is first needed."""
+        """Return the root of a document, parsed on first use."""
         root = self.roots.get(place)
         if root is None:
             root = self.roots[place] = parse(self.xml[place])

@@ -1,4 +1,4 @@
-"""States and places of the automaton, and what is asked for there.
+"""States and places of the automaton, and the entries at them.
 
 States know structure only.  Chains that differ in their conditions share their
 states, and are different `Place`s there; which of the places of a state match
@@ -20,7 +20,7 @@ SEVERAL = 8  # children that are kept without a dictionary
 
 
 class State:
-    """A state: where a chain of axes and name tests leads, and what is asked for there.
+    """A state: the end of a chain of axes and name tests, with its places.
 
     `plain` is the place without conditions there and above, `spot` the places
     that have conditions of their own, but none above.
@@ -38,7 +38,7 @@ class State:
         self.places = 0
 
     def edge(self, step: Step) -> tuple[State, bool]:
-        """Return the state that a step leads to, and whether there was none so far."""
+        """Return the state that a step leads to, and whether it is new."""
         edges = self.below if step.descendant else self.children
         key = key_of(step.attribute, step.test)
         known = None if edges is None else edges.get(key)
@@ -55,7 +55,7 @@ class State:
         return target, True
 
     def unlink(self) -> None:
-        """Take the state away from the one that leads to it."""
+        """Remove the state from the one that leads to it."""
         assert self.parent is not None, "no place of a stream's own state is ever left"
         edges = self.parent.below if self.step.descendant else self.parent.children
         assert edges is not None
@@ -65,8 +65,8 @@ class State:
 class Place:
     """One step of a pattern: a state, the conditions there, and the place of the step before.
 
-    `plain` says that there are no conditions from here up, `structural` that
-    those which there are ask for the document's structure only.  The places
+    `plain` is True without conditions from here up, `structural` if these test
+    the document's structure only.  The places
     below a plain one are found by their states; those below another are here.
     """
 
@@ -94,18 +94,18 @@ class Place:
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Return what stays in a file: not the bundle, which is of this process."""
+        """Return the pickled state, without the bundle, which belongs to this process."""
         kept = {name: getattr(self, name) for name in self.__slots__}
         return None, kept | {"bundle": None}
 
     def child(self, state: State) -> Place | None:
-        """Return the place of a state that is a child."""
+        """Return the child place of a state."""
         if isinstance(self.children, dict):
             return self.children.get(state)
         return next((child for child in self.children if child.state is state), None)
 
     def attach(self, child: Place) -> None:
-        """Take a place as a child."""
+        """Add a child place."""
         if not isinstance(self.children, dict):
             self.children += (child,)
             if len(self.children) <= SEVERAL:
@@ -114,7 +114,7 @@ class Place:
         self.children[child.state] = child
 
     def detach(self, child: Place) -> None:
-        """Let a child go."""
+        """Remove a child place."""
         if isinstance(self.children, dict):
             del self.children[child.state]
         else:
@@ -128,21 +128,21 @@ class Place:
             place = place.parent
 
     def change(self) -> None:
-        """Count a change of what follows from structure alone, at the place of the stream."""
+        """Count a change of structural results, at the place of the stream."""
         place = self
         while place.parent is not None:
             place = place.parent
         place.changes += 1
 
     def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
-        """Return the children, without most of those whose state is none of these."""
+        """Return the children, without most of those of other states."""
         children = self.children
         if isinstance(children, dict):
             return [children[state] for state in children.keys() & states.keys()]
         return children
 
     def bundled(self) -> Bundle:
-        """Return what stands for all that is asked for at the place and below it."""
+        """Return the bundle of all entries at the place and below it."""
         if self.bundle is None:
             self.bundle = Bundle()
         return self.bundle
@@ -171,7 +171,7 @@ class Place:
 
 
 class Spot:
-    """The places with conditions of one state below one place, by what they demand."""
+    """The places with conditions of one state below one place, indexed by their demands."""
 
     __slots__ = ("parent", "places", "state", "structural", "valued")
 
@@ -184,7 +184,7 @@ class Spot:
 
 
 class Entry(NamedTuple):
-    """A pair of variables whose bindings are wanted.
+    """A registered pair of variables, whose bindings are computed.
 
     `distance` is the number of steps between the two where none is `//`, so
     that the upper node is known at once.  With `derived` the second variable
@@ -202,6 +202,6 @@ class Entry(NamedTuple):
 
 
 class Bundle:
-    """Stands for what is asked for at a place and below it, as long as that stays the same."""
+    """The identity of all entries at a place and below it, until they change."""
 
     __slots__ = ()

@@ -1,15 +1,14 @@
-"""What patterns find by structure alone at a node, given what they found at the nodes above it.
+"""Lineages: the structural matches of a node, given those of the nodes above it.
 
-The automaton of states is run as a deterministic one that is built as documents come.
-What it comes to at a node is a *lineage*: the states reached there, and those places with
-conditions on structure that match.  Lineages are a tree, as the nodes above matter: a row of a
-pair is so many levels up from the second variable to the first, in all documents.
+The automaton of states is evaluated as a deterministic one that is built lazily from documents.
+Its state at a node is a *lineage*: the states reached there, and the matching places with
+conditions on structure.  Lineages form a tree, because the nodes above matter: in a row of a pair
+the first variable is a fixed number of levels above the second, in all documents.
 
-A step follows the name of a child and, where conditions are tried, its subtree
+A step follows the name of a child and, where conditions are tested, its subtree
 (`xscl.shredding.automaton.subtree`).  Both together are the forward and backward index of Kaushik
-and others
-(2002), of the documents that come.  After a change of what is asked of structure the tree
-grows again, as far as documents need it.
+and others (2002), over the documents seen.  After a change of structural conditions the tree grows
+again, as far as documents need it.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ _NONE = b"", b"", b""
 
 
 class Lineage:
-    """What is found at a node: states and places, rows, and spots where values are asked for.
+    """The matches at a node: states and places, rows, and spots with conditions on values.
 
-    `rows` are three columns of numbers as bytes: the pair, how many levels its first variable is
-    above the second, which is bound here, and whether the value is wanted.
+    `rows` are three columns of numbers as bytes: the pair, the number of levels from its second
+    variable, which is bound here, up to the first, and whether the value is needed.
     """
 
     __slots__ = (
@@ -90,7 +89,7 @@ class Lineage:
             yield from place.entries
 
     def _bind(self, entries: Sequence[Entry]) -> None:
-        """Put the rows together."""
+        """Assemble the rows."""
         pairs, levels, valued = array("i"), array("i"), array("b")
         above = range(-1, self.depth)  # of each depth
         for entry in entries:
@@ -116,7 +115,7 @@ class Lineage:
         return depths
 
     def fork(self, symbol: Symbol) -> Fork:
-        """Return what is found at children and attributes of a name, which is not kept here."""
+        """Compute the fork of children and attributes of a name; it is not cached here."""
         keys = keys_of(symbol)
         states: dict[State, None] = {}
         for state in self.states:
@@ -138,7 +137,7 @@ class Lineage:
         return Fork(self, states, matched, spots)
 
     def cut(self) -> None:
-        """Let go of what is below, which would be garbage in circles."""
+        """Drop the lineages below, which would be cyclic garbage."""
         pending = [self]
         while pending:
             forks = pending.pop().forks
@@ -148,7 +147,7 @@ class Lineage:
 
 
 class Fork:
-    """The children of one name: their lineage, or how it follows from their subtrees.
+    """The children of one name: their lineage, or the rule by which it follows from their subtrees.
 
     `matched` are the places that match them in any case.
     """
@@ -173,7 +172,7 @@ class Fork:
         self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
 
     def choose(self, subtree: Subtree) -> Lineage:
-        """Return, anew, the lineage of nodes with a subtree."""
+        """Compute the lineage of nodes with a subtree."""
         held: dict[int, bool] = {}
 
         def holds(condition: Condition) -> bool:
@@ -198,7 +197,7 @@ class Fork:
 
 
 class Lineages:
-    """The lineages that documents have had so far, and their subtrees."""
+    """The lineages of the documents so far, and their subtrees."""
 
     def __init__(self) -> None:
         self._starts: dict[tuple[Place, ...], tuple[Lineage, int]] = {}
@@ -256,7 +255,7 @@ class Lineages:
 def columns_of(
     lines: Sequence[Lineage], parents: Sequence[int]
 ) -> tuple[Int32s, Int32s, Int32s, Flags]:
-    """Return pairs, first and second nodes of all rows, and whether they want the value.
+    """Return pairs, first and second nodes of all rows, and whether they need the value.
 
     `lines` and `parents` are those of nodes, of one document or of several one after the other.
     """

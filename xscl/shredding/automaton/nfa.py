@@ -2,8 +2,7 @@
 
 YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
 states (`xscl.shredding.automaton.automaton_states`), `//` keeps a state active for everything
-below.
-What it comes to at the nodes of documents is worked out as these come
+below.  Its configurations at the nodes of documents are computed lazily
 (`xscl.shredding.automaton.lineage`).
 """
 
@@ -29,7 +28,7 @@ TIDY = 1_000  # conditions beyond twice those of last time, after which unused o
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an automaton is made of: places by their numbers, those of the streams first.
+    """The parts of an automaton: places by their numbers, those of the streams first.
 
     A place is the number of the one above and its step; an entry the pair, its
     lower and its upper place, and the last three parts of `Entry`.
@@ -58,12 +57,12 @@ class Automaton:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the pairs of variables that are asked for."""
+        """Yield the installed pairs of variables."""
         return iter(self._entries)
 
     @property
     def version(self) -> str:
-        """The name of what the automaton is now: no other one, of any process, has it."""
+        """The version of the automaton, unique across all processes."""
         return f"{self._token}-{self._changes}"
 
     @property
@@ -72,15 +71,15 @@ class Automaton:
         return self._changes
 
     def is_valued(self, pair: int) -> bool:
-        """Return whether a pair is asked for with the values of its second variable."""
+        """Return True if a pair needs the values of its second variable."""
         return self._entries[pair].valued
 
     # -- Building --------------------------------------------------------------------------
 
     def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
-        """Ask for the bindings of a pair of variables; asking again replaces the entry.
+        """Install a pair of variables; a second installation replaces the entry.
 
-        Conditions had better be in their shortest form: equal ones are looked up together.
+        Conditions should be in their shortest form: equal ones share one look-up.
         """
         self.remove(pair)
         alone = first.steps[-1].derived is not None
@@ -88,16 +87,15 @@ class Automaton:
         self.add_below(pair, self.place(first), second.steps[len(first.steps) :], valued, alone)
 
     def place(self, block: Block) -> Place:
-        """Return the place where a block's path ends; it is kept as long as a pair uses it."""
+        """Return the place at the end of a block's path; it stays while a pair uses it."""
         return self._along(self._root(block.stream), block.steps)
 
     def add_below(
         self, pair: int, upper: Place, steps: Sequence[Step], valued: bool, alone: bool = False
     ) -> None:
-        """Ask for the bindings of a pair that is not asked for: from a place on, some steps more.
+        """Install a new pair: from a place on, by some further steps.
 
-        A derived step at the end stands for no place; `alone` says that the first variable is as
-        derived as the second.
+        A derived step at the end has no place; with `alone` the first variable is derived, too.
         """
         self._tidy()
         derived = steps[-1].derived if steps else None
@@ -126,7 +124,7 @@ class Automaton:
             lower.change()
 
     def remove(self, pair: int) -> None:
-        """Stop asking for a pair; states that nothing needs any more disappear."""
+        """Remove a pair, and the states that no pair needs any more."""
         entry = self._entries.pop(pair, None)
         if entry is None:
             return
@@ -204,7 +202,7 @@ class Automaton:
         return spot.valued
 
     def _tidy(self) -> None:
-        """Forget the conditions that no place has, if there may be many."""
+        """Drop the conditions of no place, if there may be many."""
         if len(self._conditions) <= 2 * self._kept_conditions + TIDY:
             return
         used = {
@@ -222,7 +220,7 @@ class Automaton:
         return place
 
     def _leave(self, place: Place, parent: Place) -> None:
-        """Unlink a place that nothing uses, and its state with the last of its places."""
+        """Unlink an unused place, and its state with the last of its places."""
         state = place.state
         if place is state.plain:
             state.plain = None
@@ -246,7 +244,7 @@ class Automaton:
     # -- Elsewhere -------------------------------------------------------------------------
 
     def parts(self) -> Parts:
-        """Return what the automaton is made of, for another process."""
+        """Return the parts of the automaton, for another process."""
         numbers: dict[int, int] = {}
         streams: list[str] = []
         places: list[tuple[int, Step]] = []
@@ -284,9 +282,8 @@ class Automaton:
         return automaton
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what stays in a file (`xscl.shredding.remote.image`); the roots come first, as
-        all else is
-        below them, and no entry is made before its place.
+        """Return the pickled state (`xscl.shredding.remote.image`).  The roots are first, as all
+        else is below them, and no entry precedes its place.
         """
         spots = {
             id(spot): spot
@@ -312,7 +309,7 @@ class Automaton:
     # -- Running ---------------------------------------------------------------------------
 
     def reads(self, streams: tuple[str, ...]) -> bool:
-        """Whether some pattern reads documents of these streams."""
+        """Return True if some pattern reads documents of these streams."""
         return any(root.uses for root in self._read(streams))
 
     def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
@@ -320,22 +317,22 @@ class Automaton:
         return self._lineages.follow(self._read(streams), structure)
 
     def now(self, streams: tuple[str, ...]) -> int:
-        """Return the number of changes so far of what follows from structure in some streams."""
+        """Return the number of structural changes so far in some streams."""
         roots = self._roots
         return sum([roots[stream].changes for stream in streams if stream in roots])
 
     @property
     def cleared(self) -> int:
-        """How often all lineages were forgotten, as they were too many."""
+        """The number of times that all lineages were dropped, as they were too many."""
         return self._lineages.cleared
 
     @property
     def subtrees(self) -> Subtrees:
-        """The subtrees that documents have had."""
+        """The subtrees of the documents so far."""
         return self._lineages.subtrees
 
     def _read(self, streams: tuple[str, ...]) -> list[Place]:
-        """Return the places of streams, as far as some pattern has read them."""
+        """Return the places of the streams that some pattern reads."""
         return [self._roots[stream] for stream in streams if stream in self._roots]
 
 

@@ -4,8 +4,8 @@ A block is a tree of pattern nodes: the steps of its main path and of every
 branch that binds a variable.  All other branches are conditions.  A variable
 is identified by its *definition*: the stream and the chain of steps from the
 document root to the node, each step with the conditions and with the branches
-that stage 2 does not see.  So equal patterns share their witnesses whatever
-their users called them (xscl.md, "Canonical variables").
+that stage 2 does not see.  So equal patterns share their witnesses, whatever the
+names of their variables (Hong 2009, section 6.3).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pattern:
         return tuple(reversed(chain))
 
     def definition(self, number: int, kept: frozenset[int]) -> Block:
-        """Return what identifies the variable of a node, given the nodes that stage 2 sees."""
+        """Return the definition of a node's variable, given the nodes that stage 2 sees."""
         chain = self.chain(number)
         visible = {above for node in kept for above in self.chain(node)}
         return Block(self.stream, tuple(self._closed(node, visible | set(chain)) for node in chain))
@@ -106,7 +106,7 @@ def _conjuncts(conditions: tuple[Condition, ...]) -> Iterator[Condition]:
 
 
 def _binds(condition: Condition) -> bool:
-    """Whether a condition binds a variable; those under OR and NOT never do."""
+    """Return True if a condition binds a variable; those under OR and NOT never do."""
     match condition:
         case Exists(path):
             return any(
@@ -176,7 +176,7 @@ def _text(condition: Condition) -> str:
 
 
 class _Blocks(dict[str, Block]):
-    """Blocks by their definitions, each read once."""
+    """Blocks by their definitions, each parsed once."""
 
     def __missing__(self, definition: str) -> Block:
         block = self[definition] = parse_block(definition, short=True)
@@ -184,7 +184,7 @@ class _Blocks(dict[str, Block]):
 
 
 def ask(automaton: Automaton, pairs: Sequence[Pair]) -> None:
-    """Have the bindings of pairs of variables found; what was asked for is asked anew."""
+    """Install variable pairs in the stage-1 automaton; a known pair is installed anew."""
     blocks = _Blocks()
     places: dict[str, Place] = {}
     for (

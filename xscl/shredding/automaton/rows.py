@@ -1,8 +1,8 @@
 """Rows of witnesses: the bindings of pairs of variables, also packed, for many documents at once.
 
-What is asked for where nothing more is demanded of values is a bundle.  At a
-node of a known structure its rows are the same in each document, but for the
-values: they are remembered as bytes, which a batch puts one after the other.
+A bundle is the set of entries at a place without further conditions on values.  At
+a node of a known structure its rows are equal in all documents, except for the
+values: they are cached as bytes, which a batch concatenates.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
 
 
 class Known:
-    """What is remembered of one shape: rows by bundle and node, and views by index and node."""
+    """The cache of one shape: rows by bundle and node, and views by index and node."""
 
     __slots__ = ("_shown", "_views", "rows")
 
@@ -87,20 +87,20 @@ class Known:
         self._shown = -1
 
     def views(self, changes: int) -> dict[tuple[Hashable, int], Any]:
-        """Return the views of an automaton that has had so many changes: after one, none."""
+        """Return the views of an automaton with a number of changes; a change drops all."""
         if self._shown != changes:
             self._views.clear()
             self._shown = changes
         return self._views
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Clear the cache."""
         self.rows.clear()
         self._views.clear()
 
 
 class Remembered:
-    """What is remembered of all shapes, as far as there is room."""
+    """The bounded cache of all shapes."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Known] = {}
@@ -110,14 +110,14 @@ class Remembered:
         return self._count
 
     def of(self, shape: Hashable) -> Known:
-        """Return what is known of a shape; rows are added by `keep`."""
+        """Return the cache of a shape; `keep` adds rows."""
         known = self._known.get(shape)
         if known is None:
             known = self._known[shape] = Known()
         return known
 
     def keep(self, shape: Hashable, bundle: Bundle, node: int, rows: Packed) -> None:
-        """Remember rows; if there are too many, nothing but these."""
+        """Cache rows; if they exceed the bound, drop all others."""
         if self._count >= BUNDLES:
             for known in self._known.values():
                 known.clear()
@@ -126,7 +126,7 @@ class Remembered:
         self._count += 1
 
     def forget(self, shape: Hashable) -> None:
-        """Keep nothing of a shape."""
+        """Drop the cache of a shape."""
         known = self._known.pop(shape, None)
         if known is not None:
             self._count -= len(known.rows)

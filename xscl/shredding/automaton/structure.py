@@ -1,7 +1,7 @@
-"""What a document is without its texts: names and nesting, as numbers.
+"""The structure of a document without its texts: names and nesting, as numbers.
 
 Nodes are numbered as in `xscl.shredding.nodes.tree`.  The items of a feed have few
-structures; whatever follows from the structure alone is worked out once for
+structures; results that follow from the structure alone are computed once for
 each (`xscl.shredding.batch.shape`).
 """
 
@@ -17,7 +17,7 @@ from xscl.shredding.nodes.names import Key, Steps, Symbol, keys_of
 
 
 class Skeleton(NamedTuple):
-    """What lxml says of a document's structure at once; equal skeletons, equal structures.
+    """The structure of a document as lxml yields it; equal skeletons mean equal structures.
 
     For each element, comment and processing instruction in document order: its
     tag, the number of its children; and for each that has attributes, their names.
@@ -103,7 +103,7 @@ class Structure:
 
     @property
     def subtrees(self) -> list[Subtree]:
-        """What is below each node."""
+        """The subtree of each node."""
         if self._subtrees is None:
             known, parents, symbols = self._known, self.parents, self.symbols
             below: list[list[Subtree]] = [[] for _ in range(len(symbols) + 1)]

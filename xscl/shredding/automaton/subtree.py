@@ -1,9 +1,8 @@
-"""What is below a node, as far as conditions on structure can tell.
+"""Subtrees: the equivalence classes of nodes under conditions on structure.
 
-They ask whether there is something below, not how often, nor in which order.  Nodes of one name
-that have the same kinds of children agree in all of them (Kaushik and others 2002: forward
-bisimulation), so documents that are all different are made of few subtrees: auctions of a
-hundred nodes have four or five each that did not occur before.
+These conditions test existence below, not number or order.  Nodes of one name with the same kinds
+of children agree in all of them (forward bisimulation, Kaushik and others 2002).  So documents of
+different structure share most subtrees: an auction of a hundred nodes has four or five new ones.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ class Subtree:
 
     @property
     def below(self) -> frozenset[Key]:
-        """The name tests that something below passes."""
+        """The name tests that some node below passes."""
         if self._below is None:
             self._below = self.names.union(*[child.below for child in self.children])
         return self._below
 
     def answer(self, kind: Kind) -> frozenset[Key]:
-        """Return the names that a question of this kind asks for."""
+        """Return the answer to a question about names."""
         return self.names if kind == "child" else self.below
 
     def holds(self, condition: Condition) -> bool:
-        """Whether a condition on the structure (see `is_structural`) holds."""
+        """Evaluate a condition on the structure (see `is_structural`)."""
         match condition:
             case Exists(path):
                 return bool(self._select(path))
@@ -91,7 +90,7 @@ class Subtrees(dict[tuple[Symbol, frozenset[Subtree]], Subtree]):
 
 
 def is_structural(condition: Condition) -> bool:
-    """Whether a condition asks for the structure alone."""
+    """Return True if a condition tests the structure alone."""
     match condition:
         case Exists(path):
             return path.text is None and all(

@@ -1,9 +1,9 @@
 """All bindings of a pattern in one document that agree with given ones.
 
-Stage 2 returns the nodes of the variables that it compared; what every other
-variable is bound to is worked out here, for the few documents that matched.
-A tree pattern's variables are each consistent with the rest iff they are so
-edge by edge, first from the leaves up and then from the top down.
+Stage 2 returns the nodes of the variables that it compared.  The bindings of all
+other variables are computed here, for the few documents that matched.  A tree
+pattern's variables are globally consistent iff they are consistent edge by edge,
+first from the leaves up and then from the top down.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.shredding.nodes.tree import Attribute, Item, Tree
 
 
 def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> list[list[int]]:
-    """Return, for each pattern node, the document's nodes that it can be bound to, ascending.
+    """Return the possible bindings of each pattern node in the document, ascending.
 
     `fixed` restricts variables to given nodes.
     """
@@ -45,8 +45,8 @@ def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> l
 def _candidates(tree: Tree, step: Step, fixed: frozenset[int] | None) -> set[int]:
     """Return the nodes that a step matches by itself, of given ones or of all.
 
-    A document has thousands of matches, which fix most variables; what it has for the others is
-    the same for all of them.
+    A document may have thousands of matches, which fix most variables; the candidates of the others
+    are common to all of them.
     """
     if fixed is not None:
         return {number for number in fixed if _matches(step, tree.items[number])}

@@ -1,8 +1,8 @@
-"""What an index shows to one node of a shape, as far as documents have asked.
+"""Views: the answers of an index at one node of a shape, computed lazily.
 
-Which constants suit a node is asked of each document.  What they lead to is not:
-the places whose conditions they prove have the same rows in all documents of a
-shape, and are put together once, until the automaton changes.
+The constants that a node satisfies are computed for each document.  Their results are
+not: the places whose conditions they prove have equal rows in all documents of a
+shape, and are assembled once, until the automaton changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Found: TypeAlias = "tuple[Packed, Sequence[Candidate], View | None]"
 
 
 class Asked:
-    """A question to a node, with what the constants lead to that have suited it so far.
+    """A question to a node, with the results of the constants that have satisfied it so far.
 
     `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
     of one `key` have one answer; with `equal` it is the text of the only node.
@@ -54,7 +54,7 @@ class Asked:
 
 
 class View:
-    """An index as a node sees it: what is found in any case, and what has to be asked.
+    """An index at a node: its unconditional results, and the questions to ask.
 
     With `alone` no other node of a document can match a place of the index.
     """
@@ -83,7 +83,7 @@ class View:
                 self.asked.append(Asked(constants, level, node, nodes))
 
     def behind(self, asked: Asked, constant: Constant) -> Found:
-        """Return what a constant leads to that suits a question."""
+        """Return the results of a constant that satisfies a question."""
         found = asked.found.get(constant)
         if found is None:
             branch = asked.level.get(constant)
@@ -94,7 +94,7 @@ class View:
         return found
 
     def found(self, branch: Branch[Place]) -> Found:
-        """Return what a branch of the index leads to."""
+        """Return the results of a branch of the index."""
         if isinstance(branch, Index):
             return b"", (), View(self.shape, branch, self.node, self._alone)
         places = branch if isinstance(branch, list) else [(branch, ())]
@@ -111,16 +111,16 @@ class View:
         return b"".join(rows), candidates or (), None
 
     def _rows(self, place: Place) -> Packed | None:
-        """Return the rows of a place that is found once in a document, if at all; or None."""
+        """Return the rows of a place that matches a document at most once; or None."""
         if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
             return None
         return rows_of(self.shape, place, self.node)
 
 
 def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
-    """Return the rows of what is asked for at a place that matches one node, and below it.
+    """Return the rows of the entries at a place that matches one node, and below it.
 
-    None if they are not the same wherever the place matches in this structure, or too many.
+    None if they differ within this structure, or are too many.
     """
     remembered = shape.remembered
     assert place.parent is not None, "a stream's own place has no conditions"

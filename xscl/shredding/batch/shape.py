@@ -1,11 +1,11 @@
-"""What all documents of one structure have in common.
+"""Shapes: the common results of all documents of one structure.
 
-The items of a feed have few structures.  A *shape* is a structure and what the
-automaton finds in it, put together from the lineages of its nodes
-(`xscl.shredding.automaton.lineage`):
-the witnesses of the patterns that ask for no values, as columns, and the spots
-where others may match, whose index is asked for each document.  It is remembered
-when it is met again, within a budget.  `Alike` are documents of one shape.
+The items of a feed have few structures.  A *shape* is a structure with the results of
+the automaton on it, assembled from the lineages of its nodes
+(`xscl.shredding.automaton.lineage`): the witnesses of patterns without conditions on
+values, as columns, and the spots where others may match, whose index is probed for each
+document.  A shape is cached when it occurs again, within a budget.  `Alike` are
+documents of one shape.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEEN = 100_000  # skeletons of which is known that they were met
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Witnesses of a structure: columns, and the nodes whose values are wanted.
+    """Witnesses of a structure: columns, and the nodes whose values are needed.
 
     `wanted` is the place of a row's value among those of `valued`, or -1.
     """
@@ -51,7 +51,7 @@ class Rows:
 
 
 class Shape:
-    """A structure on some streams, and what the automaton finds in it."""
+    """A structure on some streams, with the automaton's results."""
 
     __slots__ = (
         *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "changes"),
@@ -67,7 +67,7 @@ class Shape:
         self.learn(automaton, streams)
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
-        """Find what follows from the structure, as the automaton is now."""
+        """Compute the structural results of the current automaton."""
         self.changes = automaton.changes
         self.now = automaton.now(streams)
         self._rows: Rows | None = None
@@ -90,7 +90,7 @@ class Shape:
 
     @property
     def rows(self) -> Rows:
-        """The rows that all documents have."""
+        """The rows common to all documents."""
         if self._rows is None:
             pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
             nodes = np.unique(seconds[valued])
@@ -121,7 +121,7 @@ class Shape:
         return reached.get(place.state, ()) if place.plain else self._matched.get(place, ())
 
     def under(self, state: State, nodes: Sequence[int]) -> Sequence[int]:
-        """Return those of a state's nodes that its last step leads to from given ones."""
+        """Return the nodes of a state that its last step reaches from given nodes."""
         if len(nodes) != 1:
             return self._below(state, nodes)
         key = state, nodes[0]
@@ -177,10 +177,10 @@ def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> 
 
 
 class ShapeCache:
-    """The shapes that documents had, as far as the budget goes.
+    """A cache of shapes within a budget.
 
-    One is remembered when it is met the second time: where all documents
-    differ, as deeply nested ones do, there would be no use in it.
+    A shape is cached at its second occurrence: where all documents differ, as
+    deeply nested ones do, a cache is useless.
     """
 
     def __init__(self) -> None:
@@ -220,19 +220,19 @@ class ShapeCache:
         return shape
 
     def _learn(self, streams: tuple[str, ...], shape: Shape, automaton: Automaton) -> None:
-        """Have a shape learn what has changed."""
+        """Update a shape after a change of the automaton."""
         before = len(shape)
         shape.learn(automaton, streams)
         self._grow(len(shape) - before)
 
     def _grow(self, size: int) -> None:
-        """Note that so much more is kept, and drop what has been kept longest if it is too much."""
+        """Count the growth of the cache, and evict the oldest shapes beyond the budget."""
         self._size += size
         while self._size > BUDGET:
             self._drop(next(iter(self._known)))
 
     def _drop_old(self, automaton: Automaton) -> None:
-        """Drop the shapes that have not come since a change: their lineages are nobody else's."""
+        """Drop the shapes that have not occurred since a change: nothing shares their lineages."""
         streams = {key[0] for key in self._known}
         now = {each: automaton.now(each) for each in streams}
         for key in [key for key, shape in self._known.items() if shape.now != now[key[0]]]:
@@ -265,7 +265,7 @@ class Alike:
         self._texts: dict[int, list[Any]] = {}  # None: not read yet
 
     def add(self, doc: int, nodes: Sequence[etree._Element]) -> None:
-        """Take a document in, before any is looked at."""
+        """Add a document, before the evaluation."""
         self.docs.append(doc)
         self.nodes.append(nodes)
 

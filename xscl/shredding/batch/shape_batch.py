@@ -1,14 +1,13 @@
-"""Documents of one shape, looked at together: what their patterns match, from the top down.
+"""Evaluation of documents of one shape together: matches of patterns, from the top down.
 
-What follows from a document's structure alone is known from its shape
-(`xscl.shredding.batch.shape`).  At the spots where places with conditions on values may
-match, their index is asked, with the texts of all these documents, question by
-question; what lies below a place that matches is looked at then, and nothing
-below one that does not.
+The structural results of a document are those of its shape (`xscl.shredding.batch.shape`).
+At the spots where places with conditions on values may match, their index is probed
+with the texts of all these documents, question by question.  Then the places below a
+match are evaluated, and none below a mismatch.
 
-A batch has few structures.  To go through its documents question by question
-takes less than half of what it takes document by document (decision 016): a
-question is prepared once, and so is what several documents find by one constant.
+A batch has few structures.  Evaluation question by question takes less than half of
+the time of evaluation document by document (decision 016): a question is prepared
+once, and so are the results of one constant for several documents.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ from xscl.shredding.nodes.tree import string_value
 
 
 class Together(Alike):
-    """Documents of one shape, and the rows of what matches in them.
+    """Documents of one shape, and the rows of their matches.
 
-    Of each place that matches a document there are packed rows (`rows`, each time with
-    the documents that have them, `owners`; a document is among those of several), or it is
-    among the hits of the document's walk.
+    A place that matches a document has packed rows (`rows`, each with its documents, `owners`;
+    a document may own several), or it is among the hits of the document's walk.
     """
 
     __slots__ = ("_answers", "_behind", "_deeper", "_views", "owners", "rows", "walks")
@@ -48,7 +46,7 @@ class Together(Alike):
         self._views: dict[tuple[Hashable, int], Any] = {}
 
     def find(self, changes: int) -> None:
-        """Find what matches, given the number of changes that the automaton has had."""
+        """Compute the matches, given the automaton's number of changes."""
         if self.shape.remembered is not None:
             self._views = self.shape.remembered.of(self.shape).views(changes)
         every = range(len(self.docs))
@@ -65,7 +63,7 @@ class Together(Alike):
     # -- Places ----------------------------------------------------------------------------
 
     def _search(self, spot: Spot, nodes: Sequence[int], which: Sequence[int]) -> None:
-        """Find the places of a spot that match some of these nodes, and what matches below."""
+        """Find the places of a spot that match some of these nodes, and the matches below."""
         index = spot.valued
         assert index is not None, "only spots with such places are searched"
         alone = len(nodes) == 1 and spot.parent.structural
@@ -79,7 +77,7 @@ class Together(Alike):
             self._look_below(place, self.walks[one].hits[place], one)
 
     def _look_below(self, place: Place, nodes: Sequence[int], which: int) -> None:
-        """Find what matches below a place that matches some nodes of a document."""
+        """Find the matches below a place that matches some nodes of a document."""
         under = self.shape.under
         for spot in place.spots:
             if spot.valued is not None and (below := under(spot.state, nodes)):
@@ -89,7 +87,7 @@ class Together(Alike):
                 self._look_below(child, below, which)
 
     def _look(self, view: View, which: Sequence[int]) -> None:
-        """Find what an index shows to a node of some documents, and then what is behind that."""
+        """Probe an index at a node of some documents, and then the branches behind the answers."""
         looked = [(view, which)]
         while looked:
             if len(looked) > 1:
@@ -104,7 +102,7 @@ class Together(Alike):
             looked = self._behind
 
     def _take(self, found: Found, node: int, which: Sequence[int]) -> None:
-        """Note what was found at a node of some documents."""
+        """Record the matches at a node of some documents."""
         rows, candidates, view = found
         if rows:
             self.owners.append(which)
@@ -124,7 +122,7 @@ class Together(Alike):
     # -- Questions -------------------------------------------------------------------------
 
     def _ask(self, looked: Sequence[tuple[View, Sequence[int]]]) -> None:
-        """Ask what several views want to know, each question of the documents of all of them."""
+        """Ask the questions of several views, each of the documents of all of them."""
         wanted: dict[tuple[Hashable, ...], tuple[Asked, list[int]]] = {}
         for view, which in looked:
             for asked in view.asked:
@@ -134,7 +132,7 @@ class Together(Alike):
             self._answered(asked, some)
 
     def _suiting(self, asked: Asked, which: Sequence[int]) -> Mapping[Constant, Sequence[int]]:
-        """Return the constants that suit some documents, each with these documents."""
+        """Return the constants that some documents satisfy, each with these documents."""
         level = asked.level
         suited: defaultdict[Constant, list[int]] = defaultdict(list)
         if asked.equal:
@@ -157,7 +155,7 @@ class Together(Alike):
     def _answered(self, asked: Asked, which: Sequence[int]) -> list[Any]:
         """Return the answers of documents to a question, of some at least.
 
-        An answer are the constants that suit it, of an ordered question its extremes.
+        An answer is the satisfied constants, or the extremes for an ordered question.
         """
         constants, nodes = asked.constants, asked.nodes
         answers = self._answers.get(asked.key)

@@ -5,9 +5,8 @@ conditions hold at that node and the place before matches the node above, and a
 pair of bindings is a witness only if the steps between the two hold between
 these very nodes.
 
-What is the same in many documents is not written once for each: rows of a
-structure are repeated as columns, rows of a place that matches are bytes that
-are put one after the other.
+Common rows of many documents are not written one by one: rows of a structure are
+repeated as columns, rows of a matching place are bytes that are concatenated.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NODES = 100_000  # of documents that come alone, whose rows are put together
 
 
 class _Numbered(dict[str, int]):
-    """Texts with numbers: one that is asked for the first time gets the next."""
+    """Texts with numbers: a new text gets the next number."""
 
     def __missing__(self, text: str) -> int:
         number = self[text] = len(self)
@@ -47,9 +46,9 @@ class _Numbered(dict[str, int]):
 
 @dataclass(slots=True)
 class Apart:
-    """The nodes of documents that come alone with their structure, one after the other.
+    """The nodes of documents with a unique structure, one after the other.
 
-    Of each: the place of the document, its first node, the lineage, the parent, and the number of
+    Each has the place of the document, its first node, the lineage, the parent, and the number of
     the value or -1.
     """
 
@@ -61,7 +60,7 @@ class Apart:
 
 
 class Columns:
-    """The columns of a batch's witnesses while they grow; the automaton stays as it is."""
+    """The growing columns of a batch's witnesses; the automaton must not change meanwhile."""
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
@@ -114,14 +113,14 @@ class Columns:
     # -- Documents of one shape ------------------------------------------------------------
 
     def _look_at_all(self) -> None:
-        """Find what matches in the documents so far, and let them go."""
+        """Evaluate the documents so far, and release them."""
         for together in self._alike.values():
             self._look(together)
         self._alike.clear()
         self._waiting = 0
 
     def _look(self, together: Together) -> None:
-        """Add the rows of what matches."""
+        """Add the rows of the matches."""
         together.find(self._automaton.changes)
         shape = together.shape
         if shape.remembered is None and len(together.docs) == 1:
@@ -148,11 +147,11 @@ class Columns:
         return [*map(self._numbers.__getitem__, together.texts(node, which))]
 
     def _note(self, which: Any, numbers: Any) -> None:
-        """Note which documents have which values; -1 is none."""
+        """Record the values of documents; -1 is none."""
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
     def _repeat(self, rows: Rows, together: Together) -> None:
-        """Add rows that all documents have, each with its own values."""
+        """Add the common rows of documents, each with its own values."""
         docs = np.array(together.docs, np.int32)
         count = len(docs)
         numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last is of no node
@@ -164,7 +163,7 @@ class Columns:
         self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
 
     def _put_off(self, together: Together) -> None:
-        """Note the nodes of a document, whose rows are put together with those of others.
+        """Record the nodes of a document, whose rows are assembled together with those of others.
 
         Their texts are read at once, while they are in the processor's cache.
         """
@@ -184,7 +183,7 @@ class Columns:
             self._join()
 
     def _join(self) -> None:
-        """Add the rows of documents that came alone with their structure."""
+        """Add the rows of documents with a unique structure."""
         apart, self._apart = self._apart, Apart()
         pairs, firsts, seconds, valued = columns_of(apart.lines, apart.parents)
         columns = apart.docs, apart.bases, apart.numbers
@@ -222,7 +221,7 @@ class Columns:
     # -- Documents one by one --------------------------------------------------------------
 
     def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk) -> None:
-        """Add the rows of what is asked for at a place that matches, and below it."""
+        """Add the rows of the entries at a matching place, and below it."""
         if place.entries:
             self._add(place.entries, nodes, walk)
         shape = walk.shape

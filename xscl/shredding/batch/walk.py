@@ -1,8 +1,8 @@
-"""One document among those of its shape: what is not the same in many of them.
+"""The evaluation of one document apart from others of its shape.
 
-Most of what matches is found for many documents at once (`xscl.shredding.batch.shape_batch`).
-What is left for one alone is here: conditions that have to be tried, places that
-match several nodes or have more conditions below, and derived nodes.
+Most matches are found for many documents at once (`xscl.shredding.batch.shape_batch`).
+The rest is here: conditions that have to be tested, places that match several nodes or
+have further conditions below, and derived nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Walk:
         return matches(self.shape, self.hits, place)
 
     def hit(self, place: Place, node: int) -> bool:
-        """Note that a node, not before any other so far, matches a place; return if it is new."""
+        """Record that a node matches a place, in ascending order; return True if it is new."""
         known = self.hits.get(place)
         if known is None:
             self.hits[place] = (node,)
@@ -71,7 +71,7 @@ class Walk:
         return False
 
     def hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
-        """Whether conditions hold at a node, each tried once."""
+        """Evaluate conditions at a node, each once."""
         for condition in conditions:
             key = id(condition), node
             held = self._held.get(key)
@@ -82,7 +82,7 @@ class Walk:
         return True
 
     def _tried(self, condition: Condition, node: int) -> bool:
-        """Whether a condition holds at a node."""
+        """Evaluate a condition at a node."""
         if isinstance(condition, Compare) and is_plain(condition.path):
             operator, value = condition.operator, condition.value
             return any(compares(t, operator, value) for t in self._texts(condition.path, node))
@@ -104,10 +104,11 @@ class Walk:
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
     def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
-        """Return the derived nodes of an operand at a node, numbered behind all others.
+        """Return the derived nodes of an operand at a node, numbered after all others.
 
-        Which number one has depends on what else is asked for.  It is in no match, since no user
-        names such a node, and in joins only beside its pair: none but `R_bin` and `R_doc` show it.
+        The number of a derived node depends on the order of demand.  It is in no match, since no
+        user names such a node, and in joins only beside its pair: only `R_bin` and `R_doc` show
+        it.
         """
         known = self._derived.get((operand, node))
         if known is None:

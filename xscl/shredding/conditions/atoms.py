@@ -13,7 +13,7 @@ converse is true as well the atoms are its proof, and it need not be tried.
     ./a                           by the names of the nodes below
     ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
 
-`!=` and NOT hold nearly always and are no use for finding anything.
+`!=` and NOT nearly always hold, so no index uses them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a node: the values of a path (of its `first` node), or the names below."""
+    """A question to a node: the values of a path (of its `first` node), or the names below."""
 
     kind: Kind
     path: Path = _HERE
@@ -69,7 +69,7 @@ class Question:
 
     @property
     def ordered(self) -> bool:
-        """Whether answers are compared by order."""
+        """True if answers are compared by order."""
         return self.kind in ("<", "<=", ">", ">=", "interval")
 
 
@@ -90,7 +90,7 @@ class Demand(NamedTuple):
 class Lookup(NamedTuple):
     """Atoms one of which holds if some conditions do; `proves` are those that any of them proves.
 
-    Conditions are meant by their numbers.
+    Conditions are represented by their numbers.
     """
 
     atoms: tuple[Atom, ...]
@@ -104,7 +104,7 @@ Plan: TypeAlias = tuple[Lookup, ...]
 
 
 def is_plain(path: Path) -> bool:
-    """Whether the structure alone says which nodes a path selects."""
+    """Return True if the structure alone determines the nodes that a path selects."""
     return path.text is None and not any(step.conditions for step in path.steps)
 
 
@@ -112,7 +112,7 @@ def is_plain(path: Path) -> bool:
 def _question(
     kind: Kind, path: Path = _HERE, first: bool = False, numeric: bool = False
 ) -> Question:
-    """Return a question, the same object for all who ask it."""
+    """Return a question; equal questions are one object."""
     return Question(kind, path, first, numeric)
 
 
@@ -130,12 +130,12 @@ def _order(atom: Atom) -> Order:
 
 
 def _blunt(lookup: Lookup) -> Order:
-    """Return the order of a lookup, that of its bluntest atom."""
+    """Return the rank of a lookup, that of its least selective atom."""
     return max(map(_order, lookup.atoms))
 
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
-    """Return how conditions that must all hold are looked up."""
+    """Return the lookups of conditions that must all hold."""
     if (simple := _simple(conditions)) is not None:
         return simple
     single: dict[Atom, tuple[int, ...]] = {}
@@ -154,10 +154,9 @@ def plan(conditions: tuple[Condition, ...]) -> Plan:
 
 
 def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
-    """Return how conditions of one atom each are looked up, if at most one bounds a number.
+    """Return the lookups of conditions of one atom each, if at most one bounds a number.
 
-    Most are like that.  There are many sets of few conditions, so what is known of each is
-    remembered.
+    Most are of this kind.  There are many sets of few conditions, so each result is cached.
     """
     if len(conditions) == 1:
         only = _alone(conditions[0])
@@ -178,7 +177,7 @@ def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
 
 @lru_cache(maxsize=20_000)
 def _alone(condition: Condition) -> tuple[Order, Lookup] | None:
-    """Return how a condition of one atom is looked up, and when; None if it has more, or none."""
+    """Return the lookup of a condition of one atom and its rank; None if it has more, or none."""
     if isinstance(condition, Or):
         return None
     demand = demanded(condition)
@@ -197,7 +196,7 @@ def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
 
 
 def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
-    """Return the lookups of numbers with bounds on both sides, whose own are taken out."""
+    """Return the lookups of numbers with bounds on both sides, and remove their single bounds."""
     sides: dict[Path, tuple[list[Atom], list[Atom]]] = {}
     for atom in single:
         if atom.question.numeric:
@@ -221,7 +220,7 @@ def _number(atom: Atom) -> float:
 
 
 def demanded(condition: Condition) -> Demand:
-    """Return what a condition demands."""
+    """Return the demands of a condition."""
     match condition:
         case Compare(path, "=", value):
             kind: Kind = "=" if isinstance(value, str) else "number"
@@ -264,7 +263,7 @@ def _exists(path: Path) -> Demand:
 
 
 def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
-    """Yield what the conditions of steps demand, asked of the node where the path starts."""
+    """Yield the demands of the conditions of steps, asked of the first node of the path."""
     bare = tuple(replace(step, conditions=()) for step in steps)
     for number, step in enumerate(steps, 1):
         for condition in step.conditions:

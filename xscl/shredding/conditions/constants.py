@@ -1,7 +1,7 @@
 """The constants that conditions compare the answer to one question with.
 
-There are as many of them as there are conditions; `suitable` finds those that
-suit an answer without looking at the others.
+There are as many as conditions; `suitable` finds those that an answer satisfies
+without testing the others.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Constants:
         self._lengths: dict[str, Counter[int]] = {}  # by first character
 
     def learn(self, constant: Constant) -> Constant:
-        """Take note of a constant, one that is known already once more; return what equals it.
+        """Register a constant, or one more use of a known one; return the stored equal object.
 
-        What is returned is the object that `suitable` finds: comparing two of them takes no
-        look at their texts, which are seldom in the processor's cache.
+        `suitable` returns the same object, so a comparison of two does not read their texts, which
+        are seldom in the processor's cache.
         """
         if not self.known or not isinstance(constant, str):
             return constant
@@ -70,7 +70,7 @@ class Constants:
             self._words.remove(constant)
 
     def finder(self) -> Callable[[str], Set[Constant]]:
-        """Return what finds constants for a text, among them those of conditions that hold."""
+        """Return a function from a text to constants, a superset of the satisfied ones."""
         match self.question.kind:
             case "=":
                 return lambda text: {text}
@@ -87,7 +87,7 @@ class Constants:
                 raise AssertionError("names are known from the structure, bounds by extremes")
 
     def suitable(self, texts: Sequence[str]) -> Set[Constant]:
-        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+        """Return a superset of the constants of conditions that hold; `texts` are the answer."""
         return set().union(*map(self.finder(), texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
@@ -97,7 +97,7 @@ class Constants:
 
 
 def numbers(texts: Sequence[str]) -> Iterator[float]:
-    """Yield the XPath numbers of texts, but of those that are none."""
+    """Yield the XPath numbers of texts, skipping texts that are no numbers."""
     return (value for value in map(number, texts) if not math.isnan(value))
 
 

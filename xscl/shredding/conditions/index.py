@@ -1,11 +1,10 @@
-"""Which of many sets of conditions hold at a node, without trying each.
+"""An index of sets of conditions: those that hold at a node, without testing each.
 
-The index is a tree.  A node of it asks some questions, and the constants that
-suit the answers lead on: a set of conditions is found by its sharpest atom, and
-where many share that one by the next (`xscl.shredding.conditions.atoms`).  Few are not worth
-a question: up to `FEW` are kept as a list.  What the atoms on the way have not
-proved comes with what is found, and has to be tried; what they have proved is
-mostly alone, and stands for itself.
+The index is a tree.  A node asks some questions, and the constants that satisfy the
+answers lead to its children: a set of conditions is found by its most selective atom,
+and where many share that one by the next (`xscl.shredding.conditions.atoms`).  Up to
+`FEW` sets are a list, since a question would cost more.  Conditions that the atoms on
+the path have not proved are returned with a set, and have to be tested.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FEW = 8
 
 
 class Owner(Protocol):
-    """What conditions belong to, and is found by them; it is neither a list nor an index."""
+    """The owner of conditions, which a look-up finds; neither a list nor an index."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
@@ -35,7 +34,7 @@ Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
 
 
 class Bounded(Generic[O]):
-    """What is found by bounds: one on either side, in their order, or intervals."""
+    """Owners found by bounds: one on either side, in their order, or intervals."""
 
     __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
 
@@ -69,7 +68,7 @@ class Bounded(Generic[O]):
         del self._branches[bound]
 
     def suiting(self, least: Any, greatest: Any) -> Sequence[Constant]:
-        """Return the bounds that values keep, given their extremes."""
+        """Return the bounds that values satisfy, given their extremes."""
         bounds = self._bounds
         match self._kind:
             case "<":
@@ -89,7 +88,7 @@ Level: TypeAlias = "dict[Constant, Branch[O]] | Bounded[O]"
 
 
 class Index(Generic[O]):
-    """A node of the tree: what needs no more questions here, and the next ones to ask."""
+    """A node of the tree: owners without further questions, and the next questions."""
 
     __slots__ = ("here", "levels")
 
@@ -101,18 +100,18 @@ class Index(Generic[O]):
         return bool(self.here or self.levels)
 
     def add(self, questions: Questions, owner: O) -> None:
-        """Put in an owner."""
+        """Insert an owner."""
         self._into(questions, owner, plan(owner.conditions), 0)
 
     def remove(self, questions: Questions, owner: O) -> None:
-        """Take out an owner."""
+        """Remove an owner."""
         self._out(questions, owner, plan(owner.conditions), 0)
 
     def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
-        """Yield what holds at a node if the rest of its conditions does, where all ask for names.
+        """Yield the owners at a node, each with the conditions left to test; only for name questions.
 
-        `names` gives those at the node.  An owner may come again, found by another alternative of
-        an OR.  (Where conditions ask for values see `xscl.shredding.batch.index_view`.)
+        `names` returns those at the node.  An owner may be repeated, found by another alternative
+        of an OR.  (Where conditions ask for values see `xscl.shredding.batch.index_view`.)
         """
         yield from self.here
         for constants, level in self.levels.items():
@@ -171,7 +170,7 @@ class Index(Generic[O]):
 
 
 def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[O]:
-    """Return an index of what has become too many for a list."""
+    """Return an index of owners that have become too many for a list."""
     index: Index[O] = Index()
     for owner, _ in many:
         index._into(questions, owner, plan(owner.conditions), depth)

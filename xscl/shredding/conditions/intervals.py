@@ -1,9 +1,9 @@
-"""Which of many intervals some numbers keep: by the cells that the intervals are in.
+"""An index of intervals by cells: those that contain some numbers.
 
 A number is in one *cell* of each width, a power of two.  An interval is in at
 most two cells of the width next to its own, and at least a third of such a
-pair; so for each width in use there is one look-up by hash, and what it finds
-are not many more intervals than those asked for.
+pair.  So for each width in use there is one look-up by hash, which yields few
+more intervals than those that contain the number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Interval(NamedTuple):
     high_open: bool
 
     def kept_by(self, least: float, greatest: float) -> bool:
-        """Whether some number is above the lower bound, and some below the upper one."""
+        """Return True if some number is above the lower bound, and some below the upper one."""
         return (greatest > self.low or (greatest == self.low and not self.low_open)) and (
             least < self.high or (least == self.high and not self.high_open)
         )
@@ -45,14 +45,14 @@ class Intervals:
         self._widths: Counter[int] = Counter()
 
     def add(self, interval: Interval) -> None:
-        """Put in an interval that is not there."""
+        """Insert a new interval."""
         self._known.add(interval)
         for cell in _cells(interval):
             self._cells.setdefault(cell, []).append(interval)
             self._widths[cell[0]] += 1
 
     def remove(self, interval: Interval) -> None:
-        """Take out an interval."""
+        """Remove an interval."""
         self._known.remove(interval)
         for cell in _cells(interval):
             self._cells[cell].remove(interval)
@@ -62,7 +62,7 @@ class Intervals:
         self._widths = +self._widths
 
     def kept_by(self, least: float, greatest: float) -> list[Interval]:
-        """Return the intervals that numbers keep, given the least and the greatest of them."""
+        """Return the intervals that numbers satisfy, given the least and the greatest of them."""
         candidates: set[Interval] | list[Interval] = self._known
         if least == greatest and abs(least) < FARTHEST:
             candidates = [
@@ -90,5 +90,5 @@ def _cells(interval: Interval) -> list[Cell]:
 
 
 def _place(number: float, width: int) -> int:
-    """Return which cell of a width a number is in."""
+    """Return the cell of a width that contains a number."""
     return math.floor(math.ldexp(number, -width))

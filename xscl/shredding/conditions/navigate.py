@@ -1,8 +1,8 @@
 """Paths and conditions on one document, by plain navigation.
 
-This is what decides the existential part of a pattern at a node, and what
-reads `{x/title}` in a constructor.  Stage 1 finds the nodes themselves by the
-shared automaton (`xscl.shredding.automaton.nfa`).
+It decides the existential part of a pattern at a node, and reads `{x/title}` in a
+constructor.  Stage 1 finds the nodes themselves by the shared automaton
+(`xscl.shredding.automaton.nfa`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def select(path: Path, item: Item) -> Iterator[Item]:
 
 
 def holds(condition: Condition, item: Item) -> bool:
-    """Whether a condition holds at an item."""
+    """Evaluate a condition at an item."""
     match condition:
         case Exists(path):
             return next(select(path, item), None) is not None
@@ -61,7 +61,7 @@ def holds(condition: Condition, item: Item) -> bool:
 
 
 def matches_name(test: NameTest, name: str) -> bool:
-    """Whether a name in Clark notation passes a name test."""
+    """Return True if a name in Clark notation passes a name test."""
     uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
     return (test.local is None or test.local == local) and (test.uri is None or test.uri == uri)
 
@@ -107,7 +107,7 @@ def _texts(item: Item, deep: bool) -> Iterator[str]:
 
 
 def _distinct(items: Iterator[Item]) -> Iterator[Item]:
-    """Drop repeated elements, which `//` below `//` brings; other items never repeat."""
+    """Drop repeated elements, which `//` below `//` causes; other items never repeat."""
     seen: set[tuple[int, str]] = set()
     kept: list[Item] = []
     for item in items:

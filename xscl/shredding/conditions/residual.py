@@ -1,12 +1,11 @@
-"""Residual predicates: what equalities alone do not decide, tested on each candidate.
+"""Residual predicates: the parts beside equalities, tested on each candidate.
 
-`compiled` turns a predicate into a function of the node that each variable is
-bound to.  A predicate is taken apart once; what runs for each candidate is a
-chain of closures.
+`compiled` converts a predicate to a function of the nodes bound to its variables.  A
+predicate is analysed once; a chain of closures runs for each candidate.
 
 An operand is a sequence of values: one for a variable, one for each node that
-a path selects (none where it selects nothing), and those that functions and
-arithmetic make of every choice of their arguments.  A comparison holds if it
+a path selects (none where it selects nothing), and the results of functions and
+arithmetic for every choice of their arguments.  A comparison holds if it
 holds for some choice (XPath 1.0, section 3.4), so for an operand without nodes
 it is false; NOT is the complement of the truth value.  contains() and
 starts-with() take the first value, "" if there is none, as in conditions.
@@ -76,7 +75,7 @@ def compiled(predicate: Predicate) -> Test:
 
 @lru_cache(maxsize=4096)
 def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
-    """Return what gives the string values of an operand over one node, which it calls `.`."""
+    """Return a function from one node, `.` in the operand, to the operand's string values."""
     values = _values(operand)
 
     def texts(item: Item) -> list[str]:
@@ -109,7 +108,7 @@ _COMPARE: Mapping[Operator, Callable[[Any, Any], bool]] = MappingProxyType(
 
 
 def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
-    """Return the test whether some choice of values compares, as numbers if one side is one."""
+    """Return the test that some choice of values compares, as numbers if one side is one."""
     holds = _COMPARE[operator]
     if is_numeric(left) or is_numeric(right):
         return _some(holds, _numbers(left), _numbers(right))

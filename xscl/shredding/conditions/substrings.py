@@ -1,11 +1,11 @@
-"""Which words of a changing set occur in a text: Aho and Corasick's automaton, kept current.
+"""Search for a changing set of words in a text: incremental Aho-Corasick automata.
 
-An automaton is built for all its words at once, so one new word would cost
-the building of them all.  Words are therefore spread over automata of growing
-sizes, each at least eight times that of the next (Bentley and Saxe 1980): a
-word is built into a few of them in its life, a text is read by a few, and the
-newest words, not yet in any, are looked for one by one.  After as many texts as
-there are words all become one automaton, which a text is read by once.
+An automaton is built for all its words at once, so one new word would rebuild all.
+Words are therefore spread over automata of growing sizes, each at least eight times
+that of the next (Bentley and Saxe 1980).  A word is built into a few of them in its
+life, a text is read by a few, and the newest words, not yet in any, are searched one
+by one.  After as many texts as words all become one automaton, so that a text is read
+once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Substrings:
             self._recent.append(word)
 
     def remove(self, word: str) -> None:
-        """Take a word out; it stays in its automaton until half of those there are dead."""
+        """Remove a word; it stays in its automaton until half of the words there are removed."""
         self._live.remove(word)
         if sum(map(len, self._built)) + len(self._recent) > 2 * len(self._live) + RECENT:
             self._recent = list(self._live)
@@ -72,7 +72,7 @@ class Substrings:
         return found if known == len(self._live) else found & self._live
 
     def _build(self, growth: float) -> None:
-        """Put the newest words, and automata less than so many times as large, into one."""
+        """Merge the newest words, and automata less than so many times as large, into one."""
         words: list[Iterable[str]] = [self._recent]
         size = len(self._recent)
         while self._built and len(self._built[-1]) < growth * size:

@@ -1,4 +1,4 @@
-"""Names of nodes and tests of names, as strings that a dictionary finds at once.
+"""Names of nodes and name tests, as strings for dictionary look-ups.
 
 A *symbol* is a name in Clark notation (`{uri}local`, `local` without a
 namespace), that of an attribute behind an `@`.  A node passes four tests: of

@@ -25,7 +25,7 @@ from xscl.language.syntax import Operator, Step
 class Tree:
     """The items of a document by number, and the number of each one's parent (-1 at the root).
 
-    `matching` are the numbers of those that steps match, for the steps that were asked for.
+    `matching` are the numbers of the items that steps match, for the requested steps.
     """
 
     items: list[Item]
@@ -67,7 +67,7 @@ def number_nodes(root: etree._Element) -> Tree:
 def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
     """Yield the last step of each node's location.
 
-    An element's position counts those of its name that come before it below the same parent.
+    An element's position counts its preceding siblings of the same name.
     """
     counted = Counter[tuple[int, str]]()
     for item, parent in zip(items, parents, strict=True):
@@ -108,9 +108,9 @@ def string_value(item: Item) -> str:
 
 
 def compares(text: str, comparison: Operator, constant: str | float) -> bool:
-    """Whether a string value compares with a constant: as numbers if that is one.
+    """Compare a string value with a constant, as numbers if the constant is one.
 
-    Order between strings is by code point; XPath 1.0 would make numbers of both.
+    Strings are ordered by code point; XPath 1.0 would convert both to numbers.
     """
     if isinstance(constant, str):
         return _ordered(text, comparison, constant)

@@ -1,9 +1,8 @@
-"""The compiled patterns as a file, for processes that do stage 1 elsewhere.
+"""The automaton as a file, for other processes that do stage 1.
 
-A directory holds the newest automaton, named after its version.  A process
-that reads it keeps the one that it read last.  The file is a pickle: it lies in
-the data directory, which is its owner's alone, and Spark's own processes are
-sent pickles in any case.
+A directory holds the newest automaton, named after its version.  A process keeps
+the one that it read last.  The file is a pickle: it lies in the data directory,
+which only its owner can write, and Spark sends pickles to its processes anyway.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Artefacts:
-    """A directory in which one process leaves its automaton for others, each time it changes."""
+    """A directory in which one process publishes its automaton for others after each change."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -37,12 +36,12 @@ class Artefacts:
         self._refused: str | None = None  # of which the log was told
 
     def publish(self, automaton: Automaton) -> None:
-        """Make the file of an automaton, unless it is there, the current one.
+        """Write the file of an automaton, unless it exists, and make it the current one.
 
-        Readers see the one before or this one, whole.  What was there before is deleted: at first
-        everything, later the one before, as there may be witnesses that are still being written.
-        If it cannot be written the log is told once, and the next call tries again: without it
-        others only find witnesses of older patterns, which nobody uses.
+        The replacement is atomic.  Older files are deleted: at first all, later the previous one,
+        as its witnesses may still be in progress.  A failed write is logged once, and the next
+        call tries again: without the file others produce witnesses of older patterns, which are
+        not used.
         """
         version = automaton.version
         if version == self._written:
@@ -60,7 +59,7 @@ class Artefacts:
         self._delete(path for path in before if path.name != CURRENT)
 
     def _replace(self, version: str, data: bytes) -> set[Path]:
-        """Make what a version is read from, and return the files that were there before."""
+        """Write the files of a version, and return the files that were there before."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = (
             set(self.directory.iterdir()) if self._written is None else {self._file(self._written)}
@@ -89,9 +88,9 @@ class Artefacts:
 
 
 class Loaded:
-    """The automaton that this process read last; its collector looks at it no more.
+    """The automaton that this process read last, excluded from garbage collection.
 
-    Spark has a process collect everything after each task.
+    Spark runs a full collection after each task.
     """
 
     def __init__(self) -> None:
@@ -99,7 +98,7 @@ class Loaded:
         self._automaton = Automaton()
 
     def of(self, directory: Path, version: str) -> Automaton | None:
-        """Return an automaton, read again if it is another one; None if it is gone already."""
+        """Return an automaton, read again if the version changed; None if it was deleted."""
         if version != self._version:
             try:
                 data = (directory / f"{version}{_SUFFIX}").read_bytes()

@@ -1,6 +1,6 @@
-"""Which automaton in a directory of artefacts is the newest: what can be asked without any of them.
+"""The version of the newest automaton in a directory, without reading it.
 
-Processes that plan for others ask it; they do without all that stage 1 needs.
+Planning processes use it; they import nothing of stage 1.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The automaton as it was, in a file beside the store: a restart asks it for what is new only.
+"""An image of the automaton beside the store: a restart installs only missing pairs.
 
-To make places and their index anew takes longer than all else of a restart.  Nothing depends on
-the file: it begins with a digest of its bytes and of the code that decides what they mean, and has
-one of the definitions of each pair, so what is missing, damaged or older than the store or the
-release costs time.
+Rebuilding places and their index takes longer than all else of a restart.  Correctness does not
+depend on the file.  It begins with a digest of its bytes and of the code that defines their
+meaning, and has a digest of the definitions of each pair.  So a missing, damaged or outdated image
+costs time only.
 
-It is a pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's
-alone.  The digest is no secret: who can write there can make an image that finds wrong matches, as
-they could write wrong ones to the store.  They cannot have it call anything but those classes.
+It is a pickle of classes of stage 1 only, and lies in the data directory, which only its owner can
+write.  The digest is no secret: a writer of the directory could forge an image with wrong matches,
+as well as a wrong store.  A forged image cannot call anything but those classes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Image:
         self._then = 0  # changes of the automaton that the file has
 
     def automaton(self) -> Automaton:
-        """Return the automaton; where there is no image, or it cannot be used, an empty one."""
+        """Return the automaton; an empty one without a usable image."""
         if self._path is None:
             return Automaton()
         try:
@@ -75,7 +75,7 @@ class Image:
         return automaton
 
     def missing(self, automaton: Automaton, pairs: Sequence[Pair]) -> list[Pair]:
-        """Return which of all pairs have to be asked for; what is not asked for any more leaves."""
+        """Return the pairs that have to be installed; remove those that are not needed any more."""
         known, self._known = self._known, {}
         same = {pair.number for pair in pairs if known.get(pair.number) == _digest_of(pair)}
         for number in known.keys() - same:
@@ -90,8 +90,8 @@ class Image:
     ) -> None:
         """Write the automaton, if it is large and has changed much since it was read or written.
 
-        If that fails, or is not done `until` some time of the monotonic clock, the log says so, and
-        what was written of it is gone.
+        If that fails, or exceeds `until` on the monotonic clock, it is logged, and the partial file
+        is deleted.
         """
         path = self._path
         if path is None or len(automaton) < FEWEST:
@@ -120,20 +120,20 @@ class Image:
 
 
 def _digest_of(pair: Pair) -> bytes:
-    """Return what differs for pairs that do."""
+    """Return a digest that differs for different pairs."""
     text = f"{len(pair.first)} {pair.valued} {pair.first}{pair.second}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class _Timed(io.BytesIO):
-    """Bytes in memory that are written until some time; a pickle writes its frames one by one."""
+    """A buffer that accepts bytes until a deadline; a pickle writes its frames one by one."""
 
     def __init__(self, until: float) -> None:
         super().__init__()
         self._until = until
 
     def write(self, data: Buffer, /) -> int:
-        """Write bytes. Raises TimeoutError when the time is over."""
+        """Write bytes. Raises TimeoutError after the deadline."""
         _expect_time(self._until)
         return super().write(data)
 
@@ -155,7 +155,7 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _code() -> bytes:
-    """Return a digest of the code on which it depends what an image has."""
+    """Return a digest of the code that determines an image."""
     found = blake2b(digest_size=_SIZE)
     for path in code():
         found.update(path.read_bytes())
@@ -163,13 +163,13 @@ def _code() -> bytes:
 
 
 def code() -> list[Path]:
-    """Return the files that decide what a definition is, what it means and how it is kept."""
+    """Return the files that define definitions, their meaning and their storage."""
     root = Path(__file__).parents[3]
     return sorted(path for pattern in _CODE for path in root.glob(pattern))
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes objects of classes that stage 1 or the language's syntax defines, and nothing else."""
+    """Creates only objects of classes of stage 1 and of the language's syntax."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "Counter"):

@@ -1,8 +1,8 @@
-"""Witnesses that were found elsewhere: a portion of documents, shredded by another process.
+"""Witnesses from other processes: portions of shredded documents.
 
-A portion numbers its documents from 0; which number each has in the order of
-arrival, and whether it is taken in at all, is known only where the batch is put
-together (`placed`).  On its way it is a file of two Arrow streams.
+A portion numbers its documents from 0.  Their numbers in the order of arrival, and
+whether they are accepted, are known only when the batch is assembled (`placed`).  A
+portion is a file of two Arrow streams.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Text: TypeAlias = tuple[tuple[str, ...], bytes]
 
 
 def texts_of(documents: Iterable[Document]) -> list[Text]:
-    """Return what stage 1 needs of documents."""
+    """Return the input of stage 1 for documents."""
     columns = DocumentColumns.of(documents)
     return list(zip(columns.streams, columns.xml, strict=True))
 
@@ -72,7 +72,7 @@ def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Por
 
 
 def write_portion(path: Path, portion: Portion) -> None:
-    """Make the file of a portion; readers see it whole or not at all."""
+    """Write the file of a portion atomically."""
     metadata = {
         _VERSION: portion.version.encode(),
         _REFUSED: ",".join(map(str, sorted(portion.refused))).encode(),
@@ -105,10 +105,10 @@ def read_portion(path: Path) -> Portion:
 def placed(
     tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[Portion, Numbers, Numbers]]
 ) -> tuple[pa.Table, pa.Table]:
-    """Return bindings and values, with those of documents that were shredded elsewhere.
+    """Return bindings and values, with those of documents from other processes.
 
-    `parts` are portions, the places in them of documents of the batch, and their numbers; of what
-    else the portions hold nothing is taken.
+    `parts` are portions, the places of the batch's documents in them, and their numbers; other
+    documents of the portions are ignored.
     """
     bindings, values = [tables[0]], [tables[1]["strVal"]]
     offset = tables[1].num_rows
