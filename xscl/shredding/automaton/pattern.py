@@ -5,7 +5,7 @@ branch that binds a variable.  All other branches are conditions.  A variable
 is identified by its *definition*: the stream and the chain of steps from the
 document root to the node, each step with the conditions and with the branches
 that stage 2 does not see.  So equal patterns share their witnesses, whatever the
-names of their variables (Hong 2009, section 6.3).
+names of their variables.
 """
 
 from __future__ import annotations

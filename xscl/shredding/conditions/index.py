@@ -108,7 +108,7 @@ class Index(Generic[O]):
         self._out(questions, owner, plan(owner.conditions), 0)
 
     def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
-        """Yield the owners at a node, each with the conditions left to test; only for name questions.
+        """Yield the owners at a node, each with the untested conditions; for name questions only.
 
         `names` returns those at the node.  An owner may be repeated, found by another alternative
         of an OR.  (Where conditions ask for values see `xscl.shredding.batch.index_view`.)
