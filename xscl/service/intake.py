@@ -10,7 +10,6 @@ pressure), so that no acknowledged document is ever dropped.
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -20,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
-from xscl.errors import Stopping, XsclError
+from xscl.errors import XsclError
 from xscl.polling.arrival_clock import ArrivalClock
+from xscl.service.group_commit import GroupCommit
 from xscl.store.disk_guard import DiskFull, DiskRoom
 
 DOCUMENTS = 50_000
@@ -46,6 +46,10 @@ class QueuedDocuments:
     size: int
     is_timed: bool
     done: Future[tuple[Document, ...]] = field(default_factory=Future)
+
+    def share(self) -> float:
+        """Return the share of a segment that the documents fill, by number or by bytes."""
+        return max(1 / _TOGETHER, self.size / _TOGETHER_BYTES)
 
     def stamped(self, clock: ArrivalClock) -> tuple[Document, ...]:
         """Return the documents, stamped by the clock if they have no times of their own."""
@@ -74,27 +78,22 @@ class Intake:
         self._spool = spool
         self._engine = engine
         self._most = documents, size
-        self._brought: queue.SimpleQueue[QueuedDocuments | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
-        self._closed = False
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
         self._waiting = 0
         self._bytes = 0
-        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
-        self._thread.start()
+        self._commits = GroupCommit[QueuedDocuments]("intake", self._append, QueuedDocuments.share)
 
     def append(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
         """Append documents durably and return them as they are in the spool.
 
         With `is_timed` false the clock stamps them in order of acceptance.  Raises IntakeFull,
-        DiskFull, SpoolError.
+        DiskFull, SpoolError, Stopping.
         """
         self._room.refuse()
         size = sum(len(one.xml) for one in documents)
         brought = QueuedDocuments(tuple(documents), size, is_timed)
         with self._mutex:
-            if self._closed:
-                raise Stopping()
             self._forget_consumed()
             documents_most, bytes_most = self._most
             if self._waiting and (
@@ -105,17 +104,14 @@ class Intake:
                     f"{self._waiting} documents wait to be consumed",
                     hint="send it again a little later",
                 )
+            self._commits.put(brought)
             self._waiting += len(brought.documents)
             self._bytes += brought.size
-            self._brought.put(brought)
         return brought.done.result()
 
     def close(self) -> None:
         """Append queued documents and stop."""
-        with self._mutex:
-            self._closed = True
-            self._brought.put(None)
-        self._thread.join()
+        self._commits.close()
 
     def _forget_consumed(self) -> None:
         segment = self._engine.host.ingest.segment
@@ -124,24 +120,8 @@ class Intake:
             self._waiting -= documents
             self._bytes -= size
 
-    def _run(self) -> None:
-        while (first := self._brought.get()) is not None:
-            together, size, last = [first], first.size, False
-            while len(together) < _TOGETHER and size < _TOGETHER_BYTES:
-                try:
-                    one = self._brought.get_nowait()
-                except queue.Empty:
-                    break
-                if one is None:
-                    last = True
-                    break
-                together.append(one)
-                size += one.size
-            self._append(together, size)
-            if last:
-                return
-
-    def _append(self, together: Sequence[QueuedDocuments], size: int) -> None:
+    def _append(self, together: Sequence[QueuedDocuments]) -> None:
+        size = sum(brought.size for brought in together)
         count = sum(len(brought.documents) for brought in together)
         appended: list[tuple[Document, ...]] = []
 

@@ -6,15 +6,15 @@ all queued queries together.  A query that cannot be registered does not affect 
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.errors import Stopping
+from xscl.service.group_commit import GroupCommit
 
 MOST = 500
 """Maximum number of queries in a transaction."""
@@ -41,62 +41,36 @@ class Registrar:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: queue.SimpleQueue[QueuedQuery | None] = queue.SimpleQueue()
-        self._mutex = threading.Lock()
-        self._closed = False
         self._others = ThreadPoolExecutor(2, "registrar")
-        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
-        self._thread.start()
+        self._commits = GroupCommit[QueuedQuery](
+            "registrar", self._register_all, lambda query: 1 / MOST, LINGER
+        )
 
     def ask(
         self, name: str, query: str, updates: bool, language: str = XSCL, since: str | None = None
     ) -> Future[None]:
         """Queue a query; return the future of its registration, which raises its error."""
-        asked = QueuedQuery(name, query, updates)
-        with self._mutex:
-            if self._closed:
-                raise Stopping()
-            if since is None and language == XSCL:
-                self._waiting.put(asked)
-                return asked.done
-            # A backfill may take long, so queries without one do not wait behind it.
-            return self._others.submit(
-                self._engine.subscribe,
-                *(name, query),
-                updates=updates,
-                language=language,
-                since=since,
-                seconds=PAST,
-            )
+        if since is None and language == XSCL:
+            asked = QueuedQuery(name, query, updates)
+            self._commits.put(asked)
+            return asked.done
+        # A backfill may take long, so queries without one do not wait behind it.
+        subscribe = partial(
+            self._engine.subscribe, updates=updates, language=language, since=since, seconds=PAST
+        )
+        try:
+            return self._others.submit(subscribe, name, query)
+        except RuntimeError:  # the executor was shut down
+            raise Stopping() from None
 
     def close(self) -> None:
         """Register queued queries and stop."""
-        with self._mutex:
-            self._closed = True
-            self._waiting.put(None)
-        self._thread.join()
+        self._commits.close()
         self._others.shutdown()
 
-    def _run(self) -> None:
-        together: list[QueuedQuery] = []
-        while (first := self._waiting.get()) is not None:
-            if len(together) > 1:  # under load, clients that were just answered send again soon
-                time.sleep(LINGER)
-            together = [first]
-            last = False
-            while len(together) < MOST and not last:
-                try:
-                    one = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if one is None:
-                    last = True
-                else:
-                    together.append(one)
-            for updates in (False, True):
-                self._register([one for one in together if one.updates == updates], updates)
-            if last:
-                return
+    def _register_all(self, together: Sequence[QueuedQuery]) -> None:
+        for updates in (False, True):
+            self._register([one for one in together if one.updates == updates], updates)
 
     def _register(self, together: list[QueuedQuery], updates: bool) -> None:
         if not together:

@@ -49,44 +49,27 @@ SELECT count(DISTINCT doc) FROM (
 LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
-# In the order of the fields of `ServiceStatus`.
+# The columns are fields of `ServiceStatus`.
 _COUNTS = f"""
 SELECT
-    (SELECT count(*) FROM state.subscription),
-    (SELECT count(*) FROM state.template),
-    (SELECT count(DISTINCT qid) FROM state.subscription),
+    (SELECT count(*) FROM state.subscription) AS subscriptions,
+    (SELECT count(*) FROM state.template) AS templates,
+    (SELECT count(DISTINCT qid) FROM state.subscription) AS joins,
     (SELECT count(DISTINCT stream) FROM (
         SELECT name AS stream FROM state.stream
         UNION SELECT unnest(reads) FROM state.subscription
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
-        UNION SELECT unnest(streams) FROM state.document)),
-    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
-    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}),
-    (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
-    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}),
-    ({_LATE}),
-    (SELECT count(*) FROM state.rejected),
-    ({_MATCHES}),
-    (SELECT count(*) FROM state.feed),
-    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL)
+        UNION SELECT unnest(streams) FROM state.document)) AS streams,
+    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}) AS documents,
+    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}) AS history,
+    (SELECT count(*) FROM state.document WHERE {PUBLISHED}) AS published,
+    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}) AS clock,
+    ({_LATE}) AS late,
+    (SELECT count(*) FROM state.rejected) AS rejected,
+    ({_MATCHES}) AS matches,
+    (SELECT count(*) FROM state.feed) AS feeds,
+    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing
 """
-_NAMES = (
-    "subscriptions",
-    "templates",
-    "joins",
-    "streams",
-    "documents",
-    "history",
-    "published",
-    "clock",
-    "late",
-    "rejected",
-    "matches",
-    "feeds",
-    "feeds_failing",
-)
-
-
 _TIMES = ("clock", "texts_since")
 
 
@@ -306,7 +289,7 @@ def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
     texts = kept(store)
     return {
-        **dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True)),
+        **store.arrow(_COUNTS).to_pylist()[0],
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
         "texts_since": texts.since,
