@@ -515,7 +515,7 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
 
 SILENT = """
 import asyncio, socket, threading
-from feeds.addresses import resolve
+from feeds.http.addresses import resolve
 
 def never(host, port, **more):
     asked.set()

@@ -26,6 +26,7 @@ from xscl.documents.document_validation import Refusal
 from xscl.documents.results import Subscription
 from xscl.documents.retention import asked
 from xscl.engine.facade import Engine
+from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, XsclError
 from xscl.ingestion.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.inspection.why import Why
@@ -208,32 +209,23 @@ class LocalService:
         """
         self.engine.retain(asked(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
-        arrived, late = self._counts()
         with Spool(self.home.spool) as spool:
             for batch in _batches(documents):
                 spool.append(batch, ticks())
-            with self._consumed(spool, report):
-                now_arrived, now_late = self._counts()
+            with self._consumed(spool, report) as pushed:
                 yield {
                     "documents": len(documents),
-                    "new": now_arrived - arrived,
-                    "late": now_late - late,
+                    "new": sum(one.accepted for one in pushed),
+                    "late": sum(one.late for one in pushed),
                 }
 
     @contextmanager
-    def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[None]:
-        """Consume the spool; acknowledge the matches when the block ends."""
-        with report_sink(self.engine, report) as sink:
+    def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[list[PushResult]]:
+        """Consume the spool, yield the outcomes; acknowledge the matches when the block ends."""
+        pushed: list[PushResult] = []
+        with report_sink(self.engine, report, pushed.append) as sink:
             DirectConsumer(spool, sink).run_once()
-            yield
-
-    def _counts(self) -> tuple[int, int]:
-        """Return the number of arrived documents, and of those late for some subscription."""
-        (row,) = self.engine.sql(
-            "SELECT (SELECT count(*) FROM documents WHERE NOT published) AS arrived,"
-            " (SELECT count(*) FROM late) AS late"
-        ).to_pylist()
-        return row["arrived"], row["late"]
+            yield pushed
 
     # -- Feeds -----------------------------------------------------------------------------
 

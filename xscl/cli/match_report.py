@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from feeds.documents import Document
 from xscl.cli.output import echo, match_text
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
+from xscl.engine.ingest import PushResult
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.shredding.arrivals import Part
 from xscl.store.consumed_offsets import Batch
@@ -49,9 +50,12 @@ class MatchReport:
         sys.stdout.flush()
 
 
-def report_sink(engine: Engine, report: MatchReport) -> EngineSink:
+def report_sink(
+    engine: Engine, report: MatchReport, on_pushed: Callable[[PushResult], None]
+) -> EngineSink:
     """Return a sink that reports matches; those of one JSON answer are acknowledged at its end."""
-    return (_AcknowledgedAtTheEnd if report.as_json else EngineSink)(engine, report)
+    kind = _AcknowledgedAtTheEnd if report.as_json else EngineSink
+    return kind(engine, report, on_pushed=on_pushed)
 
 
 class _AcknowledgedAtTheEnd(EngineSink):
@@ -66,3 +70,4 @@ class _AcknowledgedAtTheEnd(EngineSink):
     ) -> None:
         pushed = self.engine.host.ingest.push(documents, source=batch, parts=parts)
         self.on_matches(pushed.matches)
+        self.on_pushed(pushed)

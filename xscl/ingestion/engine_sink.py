@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.engine.facade import Engine
+from xscl.engine.ingest import PushResult
 from xscl.ingestion.quarantine import Attempts, poisonous
 from xscl.shredding.arrivals import Part
 from xscl.shredding.remote.artefact import Artefacts
@@ -31,8 +32,8 @@ def _go_on() -> None:
     """Continue at once."""
 
 
-def _ignore(matches: Matches) -> None:
-    """Ignore the matches, which are in the store."""
+def _ignore(outcome: object) -> None:
+    """Ignore matches, which are in the store, and counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class EngineSink:
     Within a `with` each match is delivered at least once, also across processes.  The consumer
     calls `hold` before each batch; it may wait or raise.  `attempts` records whether a batch
     crashed a process.  Without `tells` another reader delivers matches
-    (`xscl.delivery.match_tail`), and `on_matches` is only notified of them.
+    (`xscl.delivery.match_tail`), and `on_matches` is only notified of them.  `on_pushed` gets the
+    counts of each batch.
     """
 
     engine: Engine
@@ -50,6 +52,7 @@ class EngineSink:
     hold: Callable[[], None] = _go_on
     attempts: Attempts = field(default_factory=Attempts)
     tells: bool = True
+    on_pushed: Callable[[PushResult], None] = _ignore
 
     def __enter__(self) -> EngineSink:
         """Deliver the matches that the last process committed but perhaps did not deliver."""
@@ -72,9 +75,10 @@ class EngineSink:
             poison = poisonous(documents)
             _warn(documents, poison)
         began = time.perf_counter()
-        self.engine.host.ingest.push(
+        pushed = self.engine.host.ingest.push(
             documents, source=batch, parts=parts, poison=poison, listen=self._heard
         )
+        self.on_pushed(pushed)
         _log.info(
             "a batch was pushed",
             extra={

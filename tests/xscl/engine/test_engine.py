@@ -51,6 +51,47 @@ def test_removed_arguments_warn_and_have_no_effect() -> None:
     assert said == [(__file__, f"xscl.Engine({name}=...)") for name in ("views", "workers")]
 
 
+# -- Outcomes of pushes --------------------------------------------------------------------
+
+
+def counts(found: xscl.PushResult) -> tuple[int, int, int, int]:
+    return found.accepted, found.unchanged, found.rejected, found.late
+
+
+def test_a_push_counts_each_document_once(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    first = engine.push([document(5), document(6), document(5), document(7, b"<a>")])
+    assert counts(first) == (2, 1, 1, 0)
+    again = engine.push([document(5), document(6, b"<a>new</a>"), document(7, b"<b>")])
+    assert counts(again) == (1, 1, 1, 0)  # a new version is a new document
+    assert len(first) == 1
+    assert [*first] == list(first.matches) == first[:]
+    assert first == engine.matches()
+    assert hash(first) == hash(first.matches)
+    assert [first[0], *again] == first + again
+    assert [*again, first[0]] == list(again) + first
+
+
+def test_a_push_counts_documents_that_a_subscription_may_have_missed(engine: xscl.Engine) -> None:
+    engine.subscribe("joined", TWICE)
+    engine.subscribe("silence", "T//a->x NOT FOLLOWED BY{x = y, 5} T//b->y")
+    assert engine.push(document(t, stream=s) for s, t in (("S", 100), ("T", 200))).late == 0
+    late = engine.push([document(60), document(60, stream="T"), document(60, stream="unread")])
+    assert counts(late) == (3, 0, 0, 2)
+    assert late.late == count(engine, "late WHERE docid IN ('S60', 'T60', 'unread60')")
+
+
+def test_the_counts_of_a_consumers_batch(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    given = [document(1), document(2), document(3), document(2)]
+    heard: list[int] = []
+    found = engine.host.ingest.push(
+        given, source=("q", 1), poison={2}, listen=lambda matches: heard.append(len(matches))
+    )
+    assert (counts(found), len(found), heard) == ((2, 1, 1, 0), 0, [1])
+    assert counts(engine.push(given, source=("q", 1))) == (0, 4, 0, 0)
+
+
 # -- Matches -------------------------------------------------------------------------------
 
 
