@@ -1,8 +1,8 @@
-"""Registration: from a query's text to its place in the store and in the plan, and out again.
+"""Registration and removal of subscriptions in the store and in the plan.
 
-What can be refused is refused before anything changes (`compiled`, `planned`);
-the rest is called within a transaction of the engine, which rebuilds what is in
-memory from the store if it fails.
+Invalid queries are refused before anything changes (`compiled`, `planned`).  The
+rest runs within a transaction of the engine, which loads its state from the store
+again if the transaction fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 
 class Registration:
-    """Puts subscriptions into the store and the plan, which stay of one mind."""
+    """Adds subscriptions to the store and the plan, and removes them from both."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Registration:
     def compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
     ) -> Iterator[tuple[str, Registrable]]:
-        """Yield names and queries ready to be registered.
+        """Yield names and queries, compiled for registration.
 
-        Errors name the row, if rows are `numbered`.
+        Errors name the row if rows are `numbered`.
         """
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
@@ -71,7 +71,7 @@ class Registration:
             names.add(name)
 
     def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
-        """Return a query ready to be registered; `others` are names about to be taken."""
+        """Return a query compiled for registration; `others` are names about to be registered."""
         self._subscriptions.refuse_taken(name, others)
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
@@ -107,7 +107,7 @@ class Registration:
 
     @staticmethod
     def may_wait(queries: Iterable[Registrable]) -> bool:
-        """Whether all that registering some queries writes but their texts follows from these."""
+        """True if everything that a registration writes follows from the texts of the queries."""
         return all(isinstance(query, Plain) for query in queries)
 
     # -- Within a transaction --------------------------------------------------------------
@@ -130,13 +130,13 @@ class Registration:
             self.save_plan_state()
 
     def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
-        """Register a query that is nothing but a row of R_T."""
+        """Register a query that is only a row of R_T."""
         placed = self._add(query)
         added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
         self._planned.attach_row(added)
 
     def _add(self, query: Plain, qid: int | None = None) -> Placed:
-        """Put a query into R_T; `qid` is the number of its row if it is new there."""
+        """Add a query to R_T; `qid` is the number of its row if it is new there."""
         shape = query.shape
         two_sided = shape.reduced.two_sided
         return self._registry.add(
@@ -156,7 +156,7 @@ class Registration:
         self._planned.attach(added, planned)
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
-        """Store a relational query that is planned already."""
+        """Store a planned relational query."""
         qid = self._numbers.take(_definition(name, language))
         added = self._subscriptions.add_query(
             name, text, language, query, qid, since, self._dataflow.relational.events(query)
@@ -168,7 +168,7 @@ class Registration:
         self.save_plan_state()
 
     def remove(self, name: str) -> None:
-        """Take a subscription out, and the join state that nothing else needs."""
+        """Remove a subscription, and the join state that no other needs."""
         subscription = self._subscriptions[name]
         pairs = self._planned.pairs(subscription)
         for number in self._planned.numbers(subscription):
@@ -182,7 +182,7 @@ class Registration:
         self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
     def save_plan_state(self) -> None:
-        """Write what operators over time keep more and no more."""
+        """Write the changes of the state of temporal operators."""
         entries, gone = self._dataflow.state.take_changes()
         if gone:
             self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
@@ -195,9 +195,9 @@ class Registration:
     # -- In memory -------------------------------------------------------------------------
 
     def plan_again(self) -> None:
-        """Put the stored subscriptions into the plan, and give it what it kept.
+        """Add the stored subscriptions to the plan, and restore its state.
 
-        Nothing is written, so that a full disk keeps nobody from going on.
+        Nothing is written, so that a full disk does not prevent a restart.
         """
         self._add_waiting()
         for subscription in self._subscriptions:
@@ -218,11 +218,11 @@ class Registration:
         self._dataflow.state.restore([(int(number), bytes(entry)) for number, entry in entries])
 
     def _add_waiting(self) -> None:
-        """Add the rows of R_T again that waited to be written when the process ended.
+        """Add the rows of R_T again that were not written when the process ended.
 
-        They are those of the newest subscriptions, whose numbers have been told.  In the order of
-        registration their variables get numbers in the same order as before, on which depends
-        which of several equal ways to put a query into its template is taken.
+        They belong to the newest subscriptions, whose numbers were acknowledged.  In the order of
+        registration their variables get the same numbers as before, which decide between several
+        equal embeddings of a query in its template.
         """
         registry = self._registry
         waiting = [s for s in self._subscriptions if s.template and s.qid not in registry]
@@ -236,7 +236,7 @@ class Registration:
                 raise _made_otherwise(subscription.name)
 
     def set_prompt(self) -> None:
-        """Tell the plan whether some operator over time reads what another one publishes."""
+        """Set whether some temporal operator reads a stream that another one publishes."""
         self._dataflow.set_prompt(
             any(
                 self._subscriptions[reader].ordered
@@ -246,7 +246,7 @@ class Registration:
         )
 
     def _read_pairs(self) -> None:
-        """Ask stage 1 for the pairs that are new or have changed."""
+        """Install new and changed pairs in stage 1."""
         self._dataflow.pairs.install(self._registry.take_changed())
 
 
@@ -260,5 +260,5 @@ def _made_otherwise(name: str) -> StoreError:
 
 
 def _definition(name: str, language: str) -> str:
-    """Return what the stream of a relational query's results is known by."""
+    """Return the definition of the result stream of a relational query."""
     return f"{language} {name}"

@@ -1,7 +1,7 @@
-"""The streams of documents: how late they may be, and which attributes relational queries read.
+"""The streams of documents: their lateness, and the attributes that event queries read.
 
-A stream exists once it is named.  A published one is as late as the latest that it is made of, and
-its attributes are those that its query constructs.
+A stream exists once it is named.  A published stream has the largest lateness of its inputs, and
+the attributes that its query constructs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is known of a stream: its lateness in ticks, its attributes if any are.
+    """The declaration of a stream: its lateness in ticks, and its attributes if any.
 
-    Documents of a live one come as they happen, within its lateness.
+    Documents of a live stream arrive as they happen, within its lateness.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Declared:
 
 
 class Streams:
-    """What is declared of streams, and what follows for published ones."""
+    """The declarations of streams, and the derived ones of published streams."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Streams:
     def checked(
         self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
     ) -> Declared:
-        """Return what is to be known of a stream.
+        """Return the checked declaration of a stream.
 
-        Raises StreamInUse if that would change what readers keep.
+        Raises StreamInUse if it would change the state of readers.
         """
         if not name or name != name.strip() or not name.isprintable():
             raise XsclError(
@@ -96,7 +96,7 @@ class Streams:
         return Declared(name, ticks, live, schema)
 
     def declare(self, one: Declared) -> None:
-        """Set what is known of a stream."""
+        """Declare a stream."""
         self._store.fetch(
             "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
             " SET lateness = excluded.lateness, live = excluded.live,"
@@ -110,7 +110,7 @@ class Streams:
             self._declared[one.name] = one.schema
 
     def too_short(self, needed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
-        """Return those of some streams that have to be later, and those that cannot be any more.
+        """Return the streams whose lateness has to grow, and those where it cannot any more.
 
         A stream's lateness is fixed as soon as a subscription reads it.
         """
@@ -119,7 +119,7 @@ class Streams:
         return {name: needed[name] for name in shorter if name not in fixed}, fixed
 
     def make_late(self, needed: Mapping[str, int]) -> None:
-        """Set the lateness of live streams that nobody reads; all else stays as it was declared."""
+        """Set the lateness of live streams without readers; other declarations stay."""
         rows = pa.table(
             {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
         )
@@ -134,7 +134,7 @@ class Streams:
         self._latenesses.update(needed)
 
     def without_attributes(self, streams: Iterable[str]) -> list[str]:
-        """Return those that have none declared, and that no relational query reads."""
+        """Return the streams without declared attributes that no event query reads."""
         bare = set(streams) - self._declared.keys()
         return sorted(name for name in bare if not self._is_read_as_events(name))
 
@@ -143,7 +143,7 @@ class Streams:
         return any(self._subscriptions[reader].relational for reader in readers)
 
     def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
-        """Let streams have attributes; those of which nothing was said are live from now on."""
+        """Declare attributes of streams; undeclared streams become live."""
         self._store.lend("bare", pa.table({"name": pa.array(streams, pa.string())}))
         self._store.connection.execute(
             "INSERT INTO state.stream (name, lateness, live, attributes)"
@@ -158,9 +158,9 @@ class Streams:
             self._latenesses.setdefault(name, 0)
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
-        """Let a stream that is read stay as late as its readers have been told.
+        """Keep the lateness of a stream that is read at the value that its readers use.
 
-        It may have lost a publisher that was the reason.
+        It may have lost the publisher that determined it.
         """
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self._store.fetch(
@@ -192,15 +192,15 @@ class Streams:
         return {*list(self._latenesses), *self._subscriptions.published()}
 
     def is_known(self, stream: str) -> bool:
-        """Return whether a stream is declared or published."""
+        """Return True if a stream is declared or published."""
         return stream in self._latenesses or bool(self._subscriptions.publishers(stream))
 
     def declared(self, stream: str) -> Schema | None:
-        """Return what was declared of the attributes of a stream."""
+        """Return the declared attributes of a stream."""
         return self._declared.get(stream)
 
     def schema(self, stream: str) -> Schema | None:
-        """Return what is known of the attributes of a stream of documents."""
+        """Return the attributes of a stream of documents, declared or derived."""
         if stream in self._declared:
             return self._declared[stream]
         for publisher in self._subscriptions.publishers(stream):
@@ -227,7 +227,7 @@ class Streams:
         return max(map(self.lateness, streams))
 
     def is_live(self, stream: str) -> bool:
-        """Return whether a stream is live; a published one is if all that it is made of are."""
+        """Return True if a stream is live; a published one is if all its inputs are."""
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
             return stream in self._live
@@ -236,7 +236,7 @@ class Streams:
     def live_readers(self) -> Sequence[Subscription]:
         """Return the subscriptions with operators over time that read live streams only.
 
-        It is the same sequence as long as they are the same.
+        The sequence is the same object until they change.
         """
         state = self._changes, *self._subscriptions.state
         if self._live_for != state:
@@ -248,7 +248,7 @@ class Streams:
         return self._live_readers
 
     def _has_feeds(self, stream: str) -> bool:
-        """Return whether a stream is that of a feed, or a tag of some."""
+        """Return True if a stream belongs to a feed or to a tag of feeds."""
         return self._store.has("feed") and bool(
             self._store.fetch(
                 "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1",
@@ -258,7 +258,7 @@ class Streams:
 
     @property
     def at_hand(self) -> pa.Table | None:
-        """The table of streams if it need not be made anew."""
+        """The cached table of streams, None if it is outdated."""
         state = self._changes, *self._subscriptions.state
         return self._table if self._table_for == state else None
 
@@ -292,7 +292,7 @@ class Streams:
             )
 
     def refuse_later(self, stream: str | None, lateness: int) -> None:
-        """Raise if a publisher so late makes a stream later than its readers have been told."""
+        """Raise if a publisher's lateness exceeds the one that the stream's readers use."""
         if stream is None or not self._subscriptions.readers(stream):
             return
         if lateness > self.lateness(stream):
@@ -303,6 +303,6 @@ class Streams:
 
 
 def _delays(query: Registrable) -> tuple[tuple[str, int], ...]:
-    """Return what a query that publishes reads, and how much later what it publishes is."""
+    """Return the inputs of a publishing query, with the delay of its output."""
     assert isinstance(query, Outline), "what publishes is not plain"
     return query.delays()

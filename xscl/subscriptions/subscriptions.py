@@ -1,7 +1,7 @@
-"""The subscriptions of an engine: who asked for what, and who shares it.
+"""The subscriptions of an engine, by name and by shared query.
 
 Registration is all or nothing: the rows of a call are written together, and
-the caller's transaction takes back what a failing one has written.
+the caller's transaction rolls back a failing one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Subscriptions:
         return name in self._by_name
 
     def get(self, name: str) -> Subscription | None:
-        """Return a subscription, None if there is none of that name."""
+        """Return a subscription, None if the name is unknown."""
         return self._by_name.get(name)
 
     def __getitem__(self, name: str) -> Subscription:
@@ -64,7 +64,7 @@ class Subscriptions:
 
     @property
     def state(self) -> tuple[int, int]:
-        """What is the same only as long as nobody has come or gone: numbers grow."""
+        """A value that changes with every registration and removal: numbers grow."""
         return len(self._by_name), self._next
 
     def streams(self) -> Mapping[str, Iterable[str]]:
@@ -86,7 +86,7 @@ class Subscriptions:
     def add(
         self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
     ) -> Subscription:
-        """Register a query, which is planned, under a name; `save` makes it durable."""
+        """Register a planned query under a name; `save` makes it durable."""
         self.refuse_taken(name)
         self.refuse_publisher(name, query.streams, query.publish, relational=False)
         root = planned.root
@@ -114,7 +114,7 @@ class Subscriptions:
     def add_row(
         self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
     ) -> Subscription:
-        """Register a query that is a row of R_T under a name, which nobody has."""
+        """Register a query that is a row of R_T under an unused name."""
         subscription = Subscription(
             self._next,
             name,
@@ -147,7 +147,7 @@ class Subscriptions:
         since: int,
         events: str,
     ) -> Subscription:
-        """Register a relational query, which is planned, under a name.
+        """Register a planned relational query under a name.
 
         `events` are the schemas of the documents that it reads as events.
         """
@@ -169,7 +169,7 @@ class Subscriptions:
         return subscription
 
     def save(self) -> None:
-        """Write what was added since the last time."""
+        """Write the subscriptions added since the last call."""
         self._store.insert_rows("state.subscription", map(_row, self._new))
         self._new.clear()
 
@@ -195,7 +195,7 @@ class Subscriptions:
         self._forget_deliveries(name)
 
     def _forget_deliveries(self, name: str) -> None:
-        """Remove where matches are delivered: whoever has the name next is somebody else."""
+        """Remove the endpoints: the next subscription of the name is another one."""
         self._store.fetch(
             "DELETE FROM state.dead_letter WHERE endpoint IN"
             " (SELECT id FROM state.endpoint WHERE subscription = ?)",
@@ -205,7 +205,7 @@ class Subscriptions:
             self._store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
 
     def dependents(self, name: str) -> tuple[str, ...]:
-        """Return a subscription and those that could not stay without it, the readers first."""
+        """Return a subscription and its dependents, the readers first."""
         doomed = {self[name].name: self[name]}
         growing = True
         while growing:
@@ -239,7 +239,7 @@ class Subscriptions:
             self._publishers.setdefault(subscription.publish, []).append(subscription)
 
     def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
-        """Raise if a name is in use, here or among others that are about to be registered."""
+        """Raise if a name is in use, here or among `others` that are about to be registered."""
         plain = name.isprintable() or not any(map(_is_control, name))
         if not name or name != name.strip() or not plain:
             raise XsclError(
@@ -257,7 +257,7 @@ class Subscriptions:
     ) -> None:
         """Raise if the stream that a query publishes would reach the query itself.
 
-        Or if others publish it in another language: the rows of one stream have one schema.
+        It also raises if others publish it in another language: a stream has one schema.
         """
         if target is None:
             return
@@ -277,7 +277,7 @@ class Subscriptions:
                 )
 
     def _made_from(self, stream: str) -> set[str]:
-        """Return a stream, and those that are published of what is read of it."""
+        """Return a stream, and all streams that are published from it."""
         found, pending = {stream}, [stream]
         while pending:
             for name in self.readers(pending.pop()):
@@ -361,7 +361,7 @@ def _outputs(
 
 
 def _is_control(character: str) -> bool:
-    """Return whether a character is for control, ends a line, or is half of another."""
+    """Return True for a control character, a line end, or a surrogate."""
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
