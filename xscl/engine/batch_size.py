@@ -1,9 +1,9 @@
-"""How many documents to take at once: as many as can be done within the time that is aimed at.
+"""Adaptive batch size: the number of documents that fit in the target time (decision 021).
 
-A batch has costs of its own, so large ones are cheaper; but whoever waits for its first document
-waits for its last, and so do requests that need the engine.  How long a document takes is known
-from the latest batches, the newer the more; the next one has as many as there is time for.  Who
-makes the batches in another process reads the number in a file.
+A batch has fixed costs, so large batches are cheaper.  But the first document of a batch waits for
+its last, and so do requests that need the engine.  The time of a document is an exponential average
+over the latest batches; the next batch has as many documents as fit in the target time.  A process
+that plans batches elsewhere reads the number from a file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Sizing:
-    """The size of the next batch: `seconds` are aimed at, `most` is the largest ever.
+    """The size of the next batch: `seconds` is the target time, `most` the largest size.
 
-    What was not measured yet is taken to be fast: the first batch is as large as they get.  With
-    Spark only the sink's time is learnt, not that of tasks and triggers.
+    The first batch has the largest size, as nothing was measured yet.  With Spark only the sink's
+    time is learnt, not that of tasks and triggers.
     """
 
     seconds: float
@@ -34,13 +34,13 @@ class Sizing:
 
     @property
     def documents(self) -> int:
-        """The documents after which a batch is closed."""
+        """The number of documents after which a batch is closed."""
         if self.each is None:
             return self.most
         return max(min(FEWEST, self.most), min(self.most, round(self.seconds / self.each)))
 
     def learn(self, documents: int, seconds: float) -> None:
-        """Take note of how long a batch took; a small one says nothing about large ones."""
+        """Learn from the time of a batch; a small one predicts nothing about large ones."""
         if documents < min(FEWEST, self.most) or seconds <= 0:
             return
         each = seconds / documents
@@ -48,9 +48,9 @@ class Sizing:
 
 
 def leave(documents: int, path: Path) -> None:
-    """Let whoever reads a file know how many documents there is time for.
+    """Write the batch size to a file for planning processes.
 
-    If it cannot be written the log is told: without it, batches only have another size.
+    A failed write is logged: without the file, batches only have another size.
     """
     temporary = path.with_suffix(".tmp")
     try:
@@ -61,7 +61,7 @@ def leave(documents: int, path: Path) -> None:
 
 
 def left(path: Path) -> int | None:
-    """Return how many documents a file says that there is time for, None if nobody has said."""
+    """Return the batch size from a file, None if it is absent."""
     try:
         return int(path.read_text("ascii"))
     except (FileNotFoundError, ValueError):

@@ -1,19 +1,19 @@
-"""Forgetting: texts, results and identities leave the store when their time is over, in batches.
+"""Eviction of expired texts, results and identities from the store, in batches.
 
-What may leave is told by *horizons*, one for each kind.  A horizon is the number of the first
-document that is young enough; it only moves on.  Documents are numbered as they arrive, and the
-clock after an arrival never goes back, so everything before the horizon is older and what leaves
-is a range of numbers.  Composites are numbered among the documents, so a result is as old as its
-largest number says.
+*Horizons*, one for each kind, bound what may be evicted.  A horizon is the number of the first
+document within the age; it only rises.  Documents are numbered in the order of arrival, and the
+clock never decreases, so all numbers below the horizon are older, and the evicted ones are a range
+of numbers.  Composites are numbered among the documents, so the largest number of a result gives
+its age.
 
-    texts        before the horizon only those that something refers to are kept
-    matches      results before the horizon leave, and so does what only they referred to
-    documents    rows before the horizon leave if nothing refers to any version of their id
+    texts        below the horizon only referenced ones stay
+    matches      results below the horizon are evicted, with everything that only they referenced
+    documents    rows below the horizon are evicted if no version of their id is referenced
 
-Looking costs as much as there is to be looked at, so it waits until enough can have left: until
-the clock has moved by an eighth of an age, or as many documents have come as an eighth of the texts
-that were left the last time.  No deletion is seen by a query: who can still refer to a document is
-asked of the join state, the results, the composites and the operators over time, every time.
+A scan costs as much as its input, so it waits until enough can have expired: until the clock has
+moved by an eighth of an age, or an eighth as many documents have arrived as texts were left last
+time.  No query sees a deletion: each scan computes the references from the join state, the results,
+the composites and the temporal operators.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ _USUAL = Retention()
 
 @dataclass(slots=True)
 class _Horizon:
-    """The first document that is young enough, and the clock when that was last worked out."""
+    """The first document within the age, and the clock at its last computation."""
 
     first: int
     looked: int = -INFINITE
 
     def due(self, clock: int, age: int | None) -> bool:
-        """Whether enough time has passed to look again."""
+        """Return True if enough time has passed for another scan."""
         return age is not None and clock >= self.looked + max(1, age // PART)
 
 
 class Forgetting:
-    """What is kept of the past in a store, and what leaves it; within the engine's transaction.
+    """Retention and eviction of past data in a store, within the engine's transaction.
 
-    `waiting` gives the documents whose texts operators over time may still read.
+    `waiting` returns the documents whose texts temporal operators may still read.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Forgetting:
         return self._matches.first
 
     def retain(self, retention: Retention) -> None:
-        """Keep things for so long from now on; the next push acts on it."""
+        """Set the retention; the next push applies it."""
         record(self._store, retention)
         self._set(retention)
         for horizon in (self._texts, self._matches, self._identities):
             horizon.looked = -INFINITE
 
     def numbers(self) -> dict[str, int]:
-        """Return what has to be kept by name."""
+        """Return the named numbers to store."""
         return {
             "texts_from": self._texts.first,
             "matches_from": self._matches.first,
@@ -134,11 +134,11 @@ class Forgetting:
         self._bytes += self._documents.keep_texts(docs, texts)
 
     def forget(self, position: int, *, freed: bool) -> None:
-        """Forget what is old, if it pays by now.
+        """Evict expired data, if enough has expired.
 
         `position` is that of the last result before this push, whose own results stay until the
-        next one.  `freed` says that join state was dropped, or that operators over time may have
-        let go of something.
+        next one.  `freed` is True if join state was evicted, or temporal operators may have
+        released documents.
         """
         clock, retention = self._documents.clock, self._retention
         if self._matches.due(clock, retention.matches):
@@ -180,7 +180,7 @@ class Forgetting:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at
 
     def _first_since(self, time: int, horizon: _Horizon) -> int:
-        """Return the first document after whose arrival the clock was at least so late."""
+        """Return the first document after whose arrival the clock was at least at a time."""
         ((first,),) = self._store.fetch(
             "SELECT min(doc) FROM state.document WHERE doc >= ? AND greatest(clock, ts) >= ?",
             [horizon.first, time],
@@ -188,7 +188,7 @@ class Forgetting:
         return self._documents.next if first is None else max(int(first), horizon.first)
 
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
-        """Move a horizon to what is so old; whether it was elsewhere."""
+        """Move a horizon to an age; return True if it changed."""
         before, horizon.looked = horizon.first, clock
         horizon.first = self._first_since(clock - age, horizon)
         return horizon.first > before
@@ -196,7 +196,7 @@ class Forgetting:
     # -- Texts -----------------------------------------------------------------------------
 
     def _texts_have_aged(self, clock: int) -> bool:
-        """Move the horizon of texts; whether some may have to leave."""
+        """Move the horizon of texts; return True if some may have expired."""
         age = self._retention.history
         if not self._everything:
             again, self._texts.looked = self._texts.looked == -INFINITE, clock
@@ -207,14 +207,14 @@ class Forgetting:
         )
 
     def _are_too_many_bytes(self) -> bool:
-        """Whether texts have to leave that are young enough; not before it pays."""
+        """Return True if texts exceed the bound of bytes by enough to evict young ones."""
         most = self._retention.text_bytes
         if most is None or not self._everything or self._bytes <= most:
             return False
         return self._bytes >= self._bytes_left + most // PART or self._bytes_left <= most
 
     def _make_room(self) -> None:
-        """Have the oldest texts leave that nothing needs, until all fit."""
+        """Evict the oldest unreferenced texts until all fit."""
         self._sweep()
         if self._are_too_many_bytes():
             self._texts.first = self._fitting()
@@ -222,9 +222,9 @@ class Forgetting:
         self._bytes_left = self._bytes
 
     def _fitting(self) -> int:
-        """Return a horizon after which texts have at most 7/8 of the bytes that are allowed.
+        """Return a horizon above which texts have at most 7/8 of the bound of bytes.
 
-        Sizes are read of about as many texts as will leave.
+        It reads the sizes of about as many texts as are evicted.
         """
         assert self._retention.text_bytes is not None
         excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
@@ -248,7 +248,7 @@ class Forgetting:
     # -- Results ---------------------------------------------------------------------------
 
     def _forget_results(self, clock: int, position: int) -> bool:
-        """Delete old results, all up to some position; whether there were any."""
+        """Delete results up to a position; return True if there were any."""
         assert self._retention.matches is not None
         self._move(self._matches, clock, self._retention.matches)
         ((cut,),) = self._store.fetch(
@@ -274,7 +274,7 @@ class Forgetting:
     # -- Identities ------------------------------------------------------------------------
 
     def _forget_documents(self, clock: int) -> None:
-        """Delete what is known of old documents of which no version is referred to."""
+        """Delete the rows of old documents of which no version is referenced."""
         assert self._retention.identities is not None
         if not self._move(self._identities, clock, self._retention.identities):
             return
@@ -307,12 +307,12 @@ class Forgetting:
     # -- What operators over time hold -----------------------------------------------------
 
     def _hold(self, docs: set[int]) -> None:
-        """Let `held` be a relation of these documents."""
+        """Register these documents as the relation `held`."""
         table = pa.table({"doc": pa.array(sorted(docs), pa.int64())})
         self._store.lend("held", table)
 
     def _rows(self) -> Iterator[Row]:
-        """Yield the rows that wait for their epoch, and those that m-ops keep."""
+        """Yield the rows that wait for their epoch, and the state of m-ops."""
         for lane in self._plan.lanes.values():
             for _, row, _ in lane.waiting():
                 yield row
@@ -327,7 +327,7 @@ class Forgetting:
                     yield row
 
     def _documents_held(self) -> Iterator[int]:
-        """Yield the documents that rows to come can be made of, whatever their version."""
+        """Yield the documents of possible future rows, in any version."""
         for row in self._rows():
             yield row[2]
             for value in row[VALUES:]:

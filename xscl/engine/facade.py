@@ -1,8 +1,8 @@
 """The engine: subscriptions in, documents in, matches out.
 
-Engine          what a library user needs; it delegates to the components of `EngineHost`
+Engine          the library interface; it delegates to the components of `EngineHost`
 Transactions    store and state, changed together or not at all
-EngineState     what is in memory, built from the store
+EngineState     the state in memory, built from the store
 Ingest          documents in, matches out
 Catalog         streams, subscriptions, retention
 MatchLog        matches by position
@@ -41,8 +41,8 @@ __all__ = ["Engine"]
 class Engine:
     """A set of subscriptions over streams of documents (Hong 2009, chapter 6).
 
-    With a path everything is kept in that DuckDB file, and the next engine continues exactly where
-    this one stopped; without one it lives in memory.  Times and durations are integers, *ticks*,
+    With a path all state is in that DuckDB file, and the next engine continues exactly where this
+    one stopped; without one it is in memory.  Times and durations are integers, *ticks*,
     of microseconds where dates are meant.  Any thread may call any method; one that changes
     something waits for the one before it.  All methods raise StoreError if the store cannot be
     read or written, and after `close`.
@@ -60,7 +60,7 @@ class Engine:
     ) -> None:
         """Open the engine of a file, or a new one.
 
-        `retention` says how long to keep what no query needs (see `retain`).  `kept_memory` bounds
+        `retention` bounds the age of data that no query needs (see `retain`).  `kept_memory` bounds
         the join state in memory, in bytes (the rest is read from the store when it is met); None:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
@@ -81,7 +81,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Close the store; the engine cannot be used any more."""
+        """Close the store; later calls raise StoreError."""
         self.host.close()
 
     # -- Documents -------------------------------------------------------------------------
@@ -115,15 +115,15 @@ class Engine:
         return self.host.ingest.consumed(query_id)
 
     def flush(self) -> Matches:
-        """End the input: return the matches that waited for time to pass.
+        """End the input, and return the matches that waited for time to pass.
 
-        All epochs are closed and all deadlines are over; `push` may follow, but what is older is
-        late then.
+        All epochs are closed and all deadlines have passed; `push` may follow, but older documents
+        are late then.
         """
         return self.host.ingest.flush()
 
     def advance(self, to: int) -> Matches:
-        """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
+        """Set the clock, in ticks, and return the matches that this completes."""
         return self.host.ingest.advance(to)
 
     def document(self, name: str) -> bytes | None:
@@ -132,14 +132,13 @@ class Engine:
 
     @property
     def retention(self) -> Retention | None:
-        """How long things are kept that no query needs; None: as `Retention()`, nobody said."""
+        """The retention of data that no query needs; None if never set, as `Retention()`."""
         return self.host.state.eviction.told
 
     def retain(self, retention: Retention) -> None:
-        """Set how long to keep what no query needs any more: texts, matches, identities.
+        """Set the retention of data that no query needs any more: texts, matches, identities.
 
-        The store remembers it.  It changes no match: only what can be read again, tried or asked
-        about later.
+        It is stored.  It changes no match, only what can be read, tried or explained later.
         """
         self.host.catalog.retain(retention)
 
@@ -159,13 +158,13 @@ class Engine:
         its documents that relational queries read, with their types: `{"title": str, "price":
         float}`.
 
-        Documents of a `live` stream come as they happen, at most so late.  For what reads live
-        streams only, a service lets time pass when nothing comes: what was absent has been so when
-        its time is over by the wall clock.  On all others only documents advance the clock, so
-        what was recorded long ago can be replayed.  The clock is one for all streams.
+        Documents of a `live` stream arrive as they happen, within the lateness.  For queries over
+        live streams only, a service advances the clock by the wall clock, so that deadlines pass
+        without documents.  On all other streams only documents advance the clock, so old records
+        can be replayed.  The clock is one for all streams.
 
         Raises StreamInUse or XsclError for another lateness or other attributes of a stream that
-        is subscribed to, QueryError for a text that is no duration.
+        is subscribed to, QueryError for an invalid duration.
         """
         self.host.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
@@ -174,7 +173,7 @@ class Engine:
         return self.host.state.streams.lateness(stream)
 
     def is_live(self, stream: str) -> bool:
-        """Return whether the documents of a stream come as they happen (see `stream`)."""
+        """Return True if the documents of a stream arrive as they happen (see `stream`)."""
         return self.host.state.streams.is_live(stream)
 
     def attributes(self, stream: str) -> dict[str, str] | None:
@@ -216,7 +215,7 @@ class Engine:
         self.host.catalog.subscribe_many(pairs, updates=updates)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
-        """Remove a subscription, its matches, and the state that nothing else needs.
+        """Remove a subscription, its matches, and the state that no other needs.
 
         Returns the names of what was removed: with `cascade` also of subscriptions that read what
         only it publishes.  Raises UnknownSubscription, and StreamInUse if there are such without
@@ -247,7 +246,7 @@ class Engine:
     def matches(self, after: Match | int | None = None) -> Sequence[Match]:
         """Return the kept matches again: all, those after a match, or after a position.
 
-        What comes after one that is no longer kept begins with the oldest that is.
+        After a match that is no longer kept, they begin with the oldest kept one.
         """
         return self.host.log.after(after)
 
@@ -280,7 +279,7 @@ class Engine:
     def try_query(
         self, query: str, since: str | int | None = None, seconds: float | None = None
     ) -> Sequence[Match]:
-        """Return what a query would have matched on the kept documents; nothing is registered.
+        """Evaluate a query on the kept documents without registering it; return its matches.
 
         `query` is its text or the name of a subscription; `since` says how far back from the
         clock to begin, as a duration (`"7 d"`) or in ticks.  Raises QueryError,
@@ -289,7 +288,7 @@ class Engine:
         return self.host.queries.try_query(query, since, seconds)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
-        """Return whether a query (its text, or a subscription's name) matches documents, and why.
+        """Explain why a query (its text, or a subscription's name) matches documents, or why not.
 
         `documents` are ids, one for each block, "-" for none; `read` gives texts that are not kept.
         Raises DocumentError for a document that is not known or whose text is not kept, XsclError
@@ -300,7 +299,7 @@ class Engine:
     def explain(
         self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
     ) -> str:
-        """Return how a subscription, or a query that is not registered, is evaluated.
+        """Explain the evaluation of a subscription, or of the text of a query.
 
         With `sql` it is the conjunctive query of each join (section 6.4.4).  `seen` decides which
         subscriptions, by name, may be mentioned; None: all.  Raises QueryError and
@@ -313,10 +312,10 @@ class Engine:
         return self.host.queries.plan()
 
     def backup(self, path: str | Path) -> Backup:
-        """Write everything that is kept to one file, and return what is in it.
+        """Write a backup of all state to one file, and return its description.
 
-        It is the state between two pushes; other threads may go on pushing.  `xscl restore` puts
-        it back.  Raises BackupError if the file cannot be written, or for an engine in memory.
+        It is the state between two pushes; other threads may continue to push.  `xscl restore`
+        restores it.  Raises BackupError if the file cannot be written, or for an engine in memory.
         """
         return self.host.queries.backup(Path(path))
 

@@ -1,7 +1,7 @@
-"""Free memory given back to the system after a transaction that needed much of it.
+"""Release of free heap memory to the system after a large transaction.
 
 The C library keeps freed blocks between live ones.  24 documents with 20,000 results each left 110
-MB so; giving them back takes some milliseconds.
+MB of them; the release takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MANY = 20_000
 
 
 def trim_heap() -> None:
-    """Give free memory back, where the allocators can."""
+    """Release free memory, where the allocators can."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

@@ -1,4 +1,4 @@
-"""The components of an engine, for what runs it as a service: ingestion, delivery, the web."""
+"""The components of an engine, for the service: ingestion, delivery and the web."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xscl.store.store import Store
 class EngineHost:
     """An engine put together: each component reads the state that `transactions` holds.
 
-    It may change between releases; `Engine` is the interface that stays.
+    It may change between releases; `Engine` is the stable interface.
     """
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:

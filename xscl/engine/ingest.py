@@ -45,12 +45,12 @@ class PushSize:
     """The number of documents of the next transaction; guarded by the engine's lock.
 
     A push is split at document boundaries, so that the results of one transaction fit in memory: an
-    arriving document may have thousands with every join.  How many a document has is known from
-    those before it.  The size grows slowly, and shrinks at once.
+    arriving document may have thousands with every join.  The number is predicted from
+    earlier documents.  The size grows slowly, and shrinks at once.
 
     Where a join reads what other joins of the same push find, the bound of results is exact only
-    if documents are pushed one by one (`operators.joins.Interleaved`).  That is found out on the
-    way; from then on documents are pushed singly for a while.
+    if documents are pushed one by one (`operators.joins.Interleaved`).  This is detected during the
+    push; from then on documents are pushed singly for a while.
     """
 
     size: int = FIRST
@@ -58,11 +58,11 @@ class PushSize:
 
     @property
     def documents(self) -> int:
-        """How many documents the next transaction takes at most."""
+        """The largest number of documents of the next transaction."""
         return 1 if self.singly else self.size
 
     def learn(self, documents: int, results: int) -> None:
-        """Note how many results the documents of a transaction had."""
+        """Learn the number of results of a transaction's documents."""
         self.singly = max(0, self.singly - documents)
         if not documents:
             return
@@ -71,7 +71,7 @@ class PushSize:
         self.size = min(fitting, grown)
 
     def undo(self) -> None:
-        """Note that a transaction was undone, as its documents have to be pushed one by one."""
+        """Record that a transaction was rolled back, to push its documents one by one."""
         self.singly = SINGLY
 
 
@@ -96,9 +96,9 @@ class PushResult(Sequence[Match]):
 
     @property
     def late(self) -> int:
-        """How many of the accepted documents came too late for some subscription.
+        """The number of accepted documents that arrived too late for some subscription.
 
-        They are counted when asked, for the subscriptions of that time (relation `late`).
+        It is computed on access, for the subscriptions of that moment (relation `late`).
         """
         return self._count_late()
 
@@ -130,7 +130,7 @@ class PushResult(Sequence[Match]):
 
 @dataclass(frozen=True, slots=True)
 class PushSlice:
-    """Documents, witnesses of them that were found elsewhere, and the beats between them."""
+    """Documents, their witnesses from other processes, and the beats between them."""
 
     documents: Sequence[Document]
     parts: Sequence[Part]
@@ -159,7 +159,7 @@ class PushSlice:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What the transactions of a push have brought so far."""
+    """The accumulated results and counts of a push's transactions."""
 
     results: list[pa.Table]
     accepted: int = 0
@@ -286,7 +286,7 @@ class Ingest:
         return accepted
 
     def _commit(self, state: EngineState) -> pa.Table:
-        """Write what a transaction has found, evict what nothing needs, and return the results."""
+        """Write the results of a transaction, evict expired state, and return the results."""
         before, dataflow, documents = state.position, state.dataflow, state.documents
         results = append_results(state, dataflow.results())
         touched = dataflow.touched()
@@ -329,12 +329,12 @@ class Ingest:
             self._commit(state)
 
     def refuse_poison(self, documents: Sequence[Document]) -> None:
-        """Record documents as rejected of which a process died that read them."""
+        """Record documents as rejected that crashed a process that read them."""
         with self._transactions.change() as state:
             state.documents.refuse_poison(documents)
 
     def refuse(self, refused: Sequence[Refusal]) -> None:
-        """Record documents as rejected that others have read, each with the reason."""
+        """Record documents as rejected that other processes have read, each with the reason."""
         if refused:
             with self._transactions.change() as state:
                 state.documents.refuse(refused)
@@ -358,10 +358,10 @@ class Ingest:
             return self._log.expand(self._commit(state))
 
     def is_awaited(self, time: int) -> bool:
-        """Return whether a query over live streams waits for the clock to be at a time, in ticks.
+        """Return True if a query over live streams waits for the clock to reach a time, in ticks.
 
-        It waits for the end of an epoch, or for a deadline; where there is a lateness a hundredth
-        of it longer, so that one time will do for many.
+        It waits for the end of an epoch, or for a deadline, plus a hundredth of its lateness, so
+        that one beat serves many.
         """
 
         def overdue(first: int, late: int) -> bool:
@@ -387,7 +387,7 @@ class Ingest:
     def publish_patterns(self, artefacts: Artefacts) -> None:
         """Write the automaton for processes that shred documents elsewhere.
 
-        If that fails the log says so, and documents are shredded here.
+        A failure is logged, and documents are shredded here.
         """
         with self._transactions.lock:
             artefacts.publish(self._transactions.state.dataflow.automaton)
@@ -403,7 +403,7 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
 
 
 def _count_matches(state: EngineState, results: pa.Table) -> int:
-    """Return how many matches results are, one for each subscription of a result's join."""
+    """Return the number of matches of results: one for each subscription of a result's join."""
     by_qid = state.subscriptions.by_qid
     counts = pc.value_counts(results["qid"]).to_pylist()
     return sum(one["counts"] * len(by_qid.get(one["values"], ())) for one in counts)

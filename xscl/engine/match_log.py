@@ -1,7 +1,7 @@
 """The log of matches: the results of all pushes in the order of their positions, and a cursor.
 
-A result is expanded to the matches of its subscribers when somebody reads it, on a connection
-beside the engine's.  The cursor is the position up to which matches were delivered; it is stored
+A result is expanded to the matches of its subscribers on reading, on a connection beside the
+engine's.  The cursor is the position up to which matches were delivered; it is stored
 with the next push, or at once.
 """
 
@@ -21,7 +21,7 @@ from xscl.subscriptions.matches import Matches
 
 
 class MatchLog:
-    """Reads the results of an engine as matches, and remembers which were delivered."""
+    """Reads the results of an engine as matches, and stores the delivery cursor."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

@@ -71,7 +71,7 @@ class Queries:
             return bytes(rows[0][0]) if rows else None
 
     def backup(self, path: Path) -> Backup:
-        """Write everything that is kept to one file, as of one commit."""
+        """Write a backup of all state to one file, as of one commit."""
         self._transactions.save()
         with closing(self._transactions.connect()) as store:
             return back_up(store, path)
@@ -81,7 +81,7 @@ class Queries:
     def try_query(
         self, query: str, since: str | int | None = None, seconds: float | None = None
     ) -> Matches:
-        """Return what a query would have matched on the kept documents."""
+        """Return the matches of a query on the kept documents."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -96,7 +96,7 @@ class Queries:
         return found
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
-        """Return whether a query matches documents, and why; see `Engine.why`."""
+        """Explain why a query matches documents, or why not; see `Engine.why`."""
         with self._transactions.lock:
             known, compiled = self._compiled(query)
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
@@ -116,7 +116,7 @@ class Queries:
     def explain(
         self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
     ) -> str:
-        """Return how a query is evaluated; see `Engine.explain`."""
+        """Explain the evaluation of a query; see `Engine.explain`."""
         with self._transactions.lock:
             state = self._state
             return explain(
@@ -139,19 +139,19 @@ class Queries:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of the join state are in memory."""
+        """The bytes of the join state in memory."""
         return self._state.processor.bytes_in_memory
 
     @property
     def result_rows(self) -> dict[str, int]:
-        """How many rows of R_out each evaluator of templates' queries has made."""
+        """The number of rows of R_out by evaluator of templates' queries."""
         return self._state.processor.result_rows
 
     def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
-        """Return how much is kept how long, in ticks; None: for ever, or until it is matched.
+        """Return the state by window in ticks; None: without a window, or until it is matched.
 
-        That are witnesses of joins, instances of operators over time, and how many of both have
-        come in the last day by the clock.  `store` is a connection of its own.
+        The counts are witnesses of joins, instances of temporal operators, and additions to both in
+        the last day of the clock.  `store` is a connection of its own.
         """
         keeps, since = self._state.registry.keeps, self._state.documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()

@@ -1,7 +1,7 @@
-"""A consistent read of the store and of what is in memory beside it, while pushes go on.
+"""A consistent read of the store and of the state in memory, concurrent with pushes.
 
-The store is read in a transaction of its own, which sees whole commits only.  What is in memory
-(the relations of the last push, who reads which stream) has to be of the same commit.  If the
+The store is read in a transaction of its own, which sees whole commits only.  The state in memory
+(the relations of the last push, the readers of streams) must be of the same commit.  If the
 engine's lock is free, it is held until the transaction has its snapshot.  A push may hold it for
 seconds; then the read is optimistic: `EngineState.pushed` is another object after each commit, and
 None while one is under way.  If it is the same before and after BEGIN, the database snapshot and
@@ -29,7 +29,7 @@ PATIENCE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ReadSnapshot:
-    """A store within a transaction, and what was in memory at the same commit.
+    """A store within a transaction, and the state in memory of the same commit.
 
     `readings` and `streams` are the tables of `xscl.subscriptions.lateness` and
     `xscl.subscriptions.streams`; `rows` are those
@@ -48,7 +48,7 @@ class ReadSnapshot:
 
 @contextmanager
 def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnapshot]:
-    """Yield a snapshot; others may go on pushing.
+    """Yield a snapshot; other threads may push meanwhile.
 
     `store` is a connection of its own (`Transactions.connect`), on which a transaction is open for
     as long as the block runs.
@@ -80,7 +80,7 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
 def _snapshot(
     transactions: Transactions, store: Store, pushed: Pushed | None, locked: bool
 ) -> ReadSnapshot | None:
-    """Return what is there; None if it cannot be read without the lock."""
+    """Return the snapshot; None if it cannot be read without the lock."""
     state = transactions.state
     streams = state.streams.table() if locked else state.streams.at_hand
     if pushed is None or streams is None:

@@ -1,4 +1,4 @@
-"""What an engine has in memory: the state as of the last commit of its store.
+"""The state of an engine in memory, as of the last commit of its store.
 
 `load` builds it from the store and writes nothing, so a restart and the recovery from a failed
 transaction are the same code.  The state is replaced as a whole, never repaired.
@@ -40,7 +40,7 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an engine evaluates joins, for as long as it is open.
+    """Settings of join evaluation, fixed while an engine is open.
 
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.

@@ -21,7 +21,7 @@ from xscl.subscriptions.matches import Matches
 
 
 class Catalog:
-    """Changes definitions, each time in a transaction, and looks them up."""
+    """Changes definitions in transactions, and looks them up."""
 
     def __init__(self, transactions: Transactions, trials: Trials) -> None:
         self._transactions = transactions
@@ -57,7 +57,7 @@ class Catalog:
     def raise_lateness(
         self, needed: Mapping[str, int], attributes: Attributes | None = None
     ) -> list[str]:
-        """Make streams live, and as late as needed at least (in ticks); return those that cannot.
+        """Make streams live, with a minimum lateness in ticks; return those where it is fixed.
 
         The lateness of a stream that is subscribed to is fixed: one that would have to be later
         stays as it is.  All others get the attributes that are given, unless some were declared or
@@ -77,7 +77,7 @@ class Catalog:
         return fixed
 
     def has_stream(self, name: str) -> bool:
-        """Return whether a stream is declared or published, without the lock."""
+        """Return True if a stream is declared or published; without the lock."""
         return self._state.streams.is_known(name)
 
     def stream_names(self) -> set[str]:
@@ -85,7 +85,7 @@ class Catalog:
         return self._state.streams.known()
 
     def is_published(self, stream: str) -> bool:
-        """Return whether a subscription publishes a stream."""
+        """Return True if a subscription publishes a stream."""
         return bool(self._state.subscriptions.publishers(stream))
 
     # -- Subscriptions ---------------------------------------------------------------------
@@ -124,10 +124,10 @@ class Catalog:
     def subscribe_each(
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> list[XsclError | None]:
-        """Register queries of different people; return the error of each, None for none.
+        """Register queries of different users; return the error of each, None for none.
 
-        Those that stand for themselves are one transaction; one that publishes is one of its own,
-        since others may depend on it.
+        Independent queries are one transaction; a publishing query is one of its own, since others
+        may depend on it.
         """
         answers: list[XsclError | None] = [None] * len(pairs)
         together: list[tuple[str, Registrable]] = []
@@ -208,7 +208,7 @@ class Catalog:
     # -- Retention -------------------------------------------------------------------------
 
     def retain(self, retention: Retention) -> None:
-        """Set the retention; the store remembers it."""
+        """Set and store the retention."""
         with self._transactions.lock:
             if retention != self._state.eviction.told:
                 with self._transactions.change() as state:
@@ -216,7 +216,7 @@ class Catalog:
 
 
 def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:
-    """Give a new subscription the past: its results, and the join state of its variables."""
+    """Backfill a new subscription: its results, and the join state of its variables."""
     pairs = [
         state.registry.describe(pair) for pair in state.dataflow.subscribed.pairs(subscription)
     ]

@@ -1,13 +1,13 @@
-"""How fast an engine goes: documents and matches a second, and how long the stages of a push took.
+"""Throughput of an engine: documents and matches a second, and times of the stages of a push.
 
-Counts are kept for each of the last 300 seconds.  Stages are told to whoever listens, such as the
-histograms of `/v1/metrics`:
+Counts are kept for each of the last 300 seconds.  Listeners, such as the histograms of
+`/v1/metrics`, receive the times of stages:
 
     wait    for the engine's lock
-    accept  documents are parsed and recognised
+    accept  documents are parsed and identified
     join    witnesses are found and joined
-    store   results are stored, and what is needed no more is forgotten
-    commit  until all of it is durable
+    store   results are stored, and expired state is evicted
+    commit  until all changes are durable
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rates:
 
 
 class Pace:
-    """What pushes bring, by the second; `clock` tells seconds.  Any thread may ask."""
+    """Counts of pushes by the second; `clock` returns seconds.  Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class Pace:
                 self._counts.popleft()
 
     def rates(self) -> Rates:
-        """Return how fast it has gone lately; of one that began later, since it began."""
+        """Return the recent rates; for a younger engine, since its start."""
         now = self._clock()
         with self._mutex:
             counts = list(self._counts)
@@ -86,7 +86,7 @@ class Laps:
         self._last = time.perf_counter()
 
     def end(self, stage: Stage) -> None:
-        """Say that a stage has ended, and the next one begins."""
+        """End a stage, and begin the next one."""
         now = time.perf_counter()
         if self._pace.listener is not None:
             self._pace.listener(stage, now - self._last)
@@ -98,10 +98,10 @@ LOOK, OVER = 10.0, 60.0
 
 
 class Flow:
-    """How fast rows pass the nodes of a plan; `clock` tells seconds.
+    """Rates of rows at the nodes of a plan; `clock` returns seconds.
 
-    Whoever pushes calls `look` before; of what was seen then only the last minute is kept, so
-    that nothing has to be counted by the second.
+    A push samples the counters before it (`look`).  Samples of the last minute are kept, so
+    nothing has to be counted by the second.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,7 +110,7 @@ class Flow:
         self._seen: deque[tuple[float, dict[str, int]]] = deque()
 
     def look(self, passed: Callable[[], Passed]) -> None:
-        """See what has passed before a push, unless that was seen within the last seconds."""
+        """Sample the counters before a push, unless there is a sample of the last seconds."""
         now = self._clock()
         if self._seen and now - self._seen[-1][0] < LOOK:
             return
@@ -120,8 +120,8 @@ class Flow:
     def rated(self, graph: PlanGraph, passed: Passed) -> PlanGraph:
         """Return a graph with the rows of its nodes, and their rates.
 
-        Pushes before the first look that is left were over a minute ago: each later one was
-        preceded by a look of its own, or followed one within seconds.
+        Pushes before the first kept sample were over a minute ago: each later one has a sample of
+        its own, or followed one within seconds.
         """
         now = self._clock()
         self._forget(now)

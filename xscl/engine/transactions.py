@@ -94,7 +94,7 @@ class Transactions:
     def save(self) -> None:
         """Write the rows of R_T that wait to be written, if there is room.
 
-        They follow from the queries, so nothing is lost without it: they go on waiting.
+        They follow from the queries, so nothing is lost without it: they continue to wait.
         """
         with self.lock:
             registry = self.state.registry
@@ -111,7 +111,7 @@ class Transactions:
             return self.store.beside()
 
     def freeze(self) -> None:
-        """Exclude the state from garbage collection if it has grown by many subscriptions."""
+        """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions."""
         if len(self.state.subscriptions) >= self._frozen + FROZEN_AFTER:
             self._frozen = len(self.state.subscriptions)
             settle()

@@ -1,6 +1,6 @@
 """Trials: a query evaluated over the kept documents, by a second engine in memory.
 
-Nothing of the engine changes, and its lock is free meanwhile.
+The engine does not change, and its lock is free meanwhile.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SLICE = 0.5
 
 
 class Trials:
-    """Runs trials on the past of one engine; any thread may."""
+    """Runs trials on the past of one engine; thread-safe."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self._ending = threading.Event()
 
     def end(self) -> None:
-        """End all trials soon, those to come as well: they raise Stopping."""
+        """Stop all trials, also later ones: they raise Stopping."""
         self._ending.set()
 
     def run(self, trial: Trial, until: float | None = None) -> tuple[Matches, set[str]]:
