@@ -132,12 +132,16 @@ def test_every_way_of_joining_keeps_every_edge(
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_eviction_keeps_what_a_later_document_may_meet(reopened: bool, tmp_path: Path) -> None:
-    """Many rows have left their windows when one row is at the end of its own."""
+    """Many rows have left their windows when one row is at the end of its own.
+
+    Two equal values have made the engine load its join state into memory.
+    """
     path = tmp_path / "state.duckdb"
     old = [row(f"old {number}", 0) for number in range(20)]
     with xscl.Engine(path) as engine:
         engine.subscribe("q", "S//a->x JOIN{x = y, 10} S//a->y")
-        engine.push([*old, row("kept", 5)])
+        for pushed_together in (old, [row("kept", 4)], [row("kept", 5)]):
+            engine.push(pushed_together)
         engine.push(row("later", 15))
         assert engine.sql("SELECT count(*) AS n FROM state.times").to_pylist() == [{"n": 2}]
         if not reopened:
