@@ -7,27 +7,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from cep_core import algebra
-from cep_core.algebra.expressions import (
-    FALSE,
-    And,
-    Arithmetic,
-    Call,
-    Column,
-    Compare,
-    Constant,
-    Duration,
-    Every,
-    Expression,
-    Item,
-    Items,
-    Latest,
-    Missing,
-    Negative,
-    Not,
-    Or,
-    Parameter,
-    Time,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Node, streams_of
 from cep_core.events import written
 
@@ -70,69 +50,71 @@ class Words:
         self._paired = paired
         self._items: dict[int, str] = {}  # of tuples, by the names of their `Every`
 
-    def __call__(self, node: Expression) -> str:
+    def __call__(self, node: ex.Expression) -> str:
         """Return an expression in words."""
         match node:
-            case Column(side, index):
+            case ex.Column(side, index):
                 names = self._names[side]
                 name = names[index] if index < len(names) else f"#{index}"
                 return f"${side}.{name}" if self._paired and name[0] != "$" else name
-            case Constant(value):
+            case ex.Constant(value):
                 return _value(value)
-            case Parameter(index):
+            case ex.Parameter(index):
                 known = index < len(self._literals)
                 return _value(self._literals[index]) if known else f"?{index}"
-            case Duration():
+            case ex.Duration():
                 return "DUR"
-            case Time(side, edge):
+            case ex.Time(side, edge):
                 return f"${side}.{'t0' if edge == 'begin' else 't1'}" if self._paired else edge
-            case Missing():
+            case ex.Missing():
                 return "MISSING"
-            case Item(name):
+            case ex.Item(name):
                 return self._items.get(name, f"#{name}")
-            case Items(items):
+            case ex.Items(items):
                 return f"({', '.join(map(self, items))})"
-            case Latest(operand):
+            case ex.Latest(operand):
                 return f"LAST({self(operand)})"
-            case Every(names, over, condition):
+            case ex.Every(names, over, condition):
                 self._items |= {
                     name: f"ALL({self(one)})" for name, one in zip(names, over, strict=True)
                 }
                 return self(condition)
-            case Compare(
-                operator, Arithmetic("-", Time(), _) as left, Constant() | Parameter() as right
+            case ex.Compare(
+                operator,
+                ex.Arithmetic("-", ex.Time(), _) as left,
+                ex.Constant() | ex.Parameter() as right,
             ):
                 return f"{self(left)} {operator} {self.duration(right)}"
-            case Negative(operand):
+            case ex.Negative(operand):
                 return f"-{self._inner(operand)}"
-            case Compare(operator, Duration(), Constant() | Parameter() as right):
+            case ex.Compare(operator, ex.Duration(), ex.Constant() | ex.Parameter() as right):
                 return f"DUR {operator} {self.duration(right)}"
-            case Compare(operator, Constant() | Parameter() as left, Duration()):
+            case ex.Compare(operator, ex.Constant() | ex.Parameter() as left, ex.Duration()):
                 return f"{self.duration(left)} {operator} DUR"
-            case Arithmetic(operator, left, right) | Compare(operator, left, right):
+            case ex.Arithmetic(operator, left, right) | ex.Compare(operator, left, right):
                 return f"{self._inner(left)} {operator} {self._inner(right)}"
-            case Call(function, arguments):
+            case ex.Call(function, arguments):
                 return f"{function}({', '.join(map(self, arguments))})"
-            case And(items):
+            case ex.And(items):
                 return " AND ".join(map(self._inner, items)) or "TRUE"
-            case Or(items):
+            case ex.Or(items):
                 return " OR ".join(map(self._inner, items)) or "FALSE"
-            case Not(item):
+            case ex.Not(item):
                 return f"NOT {self._inner(item)}"
             case _:
                 assert_never(node)
 
-    def duration(self, node: Expression) -> str:
+    def duration(self, node: ex.Expression) -> str:
         """Return a constant number of ticks in words."""
-        value = node.value if isinstance(node, Constant) else None
-        if isinstance(node, Parameter) and node.index < len(self._literals):
+        value = node.value if isinstance(node, ex.Constant) else None
+        if isinstance(node, ex.Parameter) and node.index < len(self._literals):
             value = self._literals[node.index]
         if type(value) is not int or value < 0:
             return self(node)
         return duration_in_words(value, self._ticks_per_second)
 
-    def _inner(self, node: Expression) -> str:
-        compound = isinstance(node, And | Or | Arithmetic)
+    def _inner(self, node: ex.Expression) -> str:
+        compound = isinstance(node, ex.And | ex.Or | ex.Arithmetic)
         return f"({self(node)})" if compound else self(node)
 
 
@@ -166,7 +148,7 @@ def operator_in_words(node: Node, said: Said) -> str:
         case algebra.Absence(left, right, predicate, window, otherwise):
             say = _binary(left, right, said)
             if node.moment:
-                ends = "" if predicate == FALSE else " " + _braced("\\", say(predicate))
+                ends = "" if predicate == ex.FALSE else " " + _braced("\\", say(predicate))
                 return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"

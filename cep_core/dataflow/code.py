@@ -14,40 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
-from cep_core.algebra.expressions import (
-    And,
-    Arithmetic,
-    Call,
-    Column,
-    Compare,
-    Constant,
-    Duration,
-    Every,
-    Expression,
-    Function,
-    Item,
-    Items,
-    Latest,
-    Missing,
-    Negative,
-    Not,
-    Or,
-    Parameter,
-    Time,
-    walk,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.events import VALUES, Row
 
 Condition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
 EntryScan: TypeAlias = Callable[[Sequence[Any], Row | None, Row], list[Any]]
 InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any]]
 RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
-Functions: TypeAlias = Mapping[str, Function]
+Functions: TypeAlias = Mapping[str, ex.Function]
 
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
 
 
-def _of_pair(column: Column) -> str:
+def _of_pair(column: ex.Column) -> str:
     """Return the source of a column of a pair of rows."""
     return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
 
@@ -60,7 +39,7 @@ class Writer:
         functions: Functions,
         binary: bool,
         slots: Callable[[int], str],
-        columns: Callable[[Column], str] = _of_pair,
+        columns: Callable[[ex.Column], str] = _of_pair,
     ) -> None:
         self._slots = slots
         self._columns = columns
@@ -68,60 +47,60 @@ class Writer:
         self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal}
         self._functions = functions
 
-    def write(self, node: Expression) -> str:
+    def write(self, node: ex.Expression) -> str:
         """Return the source of an expression; of a condition, if it is one."""
         match node:
-            case Column():
+            case ex.Column():
                 return self._columns(node)
-            case Constant(value):
+            case ex.Constant(value):
                 return self._constant(value)
-            case Parameter(index):
+            case ex.Parameter(index):
                 return self._slots(index)
-            case Duration():
+            case ex.Duration():
                 return "(b[1] - a[0])" if self._binary else "(b[1] - b[0])"
-            case Time(side, edge):
+            case ex.Time(side, edge):
                 return f"{'a' if side == 1 else 'b'}[{0 if edge == 'begin' else 1}]"
-            case Missing():
+            case ex.Missing():
                 return "None"
-            case Item(name):
+            case ex.Item(name):
                 return f"x{name}"
-            case Items(items):
+            case ex.Items(items):
                 return "(" + "".join(f"{self.write(item)}, " for item in items) + ")"
-            case Latest(operand):
+            case ex.Latest(operand):
                 return f"{self.write(operand)}[-1]"
-            case Every():
+            case ex.Every():
                 return self._every(node)
-            case Negative(operand):
+            case ex.Negative(operand):
                 return f"(-{self.write(operand)})"
-            case Arithmetic(operator, left, right):
+            case ex.Arithmetic(operator, left, right):
                 return f"({self.write(left)} {operator} {self.write(right)})"
-            case Call(name, arguments):
+            case ex.Call(name, arguments):
                 self.names[f"f_{name}"] = self._functions[name].call
                 return f"f_{name}({', '.join(map(self.write, arguments))})"
-            case Compare():
+            case ex.Compare():
                 return self._compare(node)
-            case And(items):
+            case ex.And(items):
                 return "(" + " and ".join(map(self.condition, items)) + ")" if items else "True"
-            case Or(items):
+            case ex.Or(items):
                 return "(" + " or ".join(map(self.condition, items)) + ")" if items else "False"
-            case Not(item):
+            case ex.Not(item):
                 return f"(not {self.condition(item)})"
             case _:
                 assert_never(node)
 
-    def _every(self, node: Every) -> str:
+    def _every(self, node: ex.Every) -> str:
         names = [f"x{name}" for name in node.names]
         over = [self.write(one) for one in node.over]
         items = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
         return f"all({self.condition(node.condition)} for {', '.join(names)} in {items})"
 
-    def condition(self, node: Expression) -> str:
+    def condition(self, node: ex.Expression) -> str:
         """Return the source of a condition: a value that is not a comparison counts if true."""
-        if isinstance(node, And | Or | Not):
+        if isinstance(node, ex.And | ex.Or | ex.Not):
             return self.write(node)
-        if any(isinstance(part, Missing) for part in walk(node)):
+        if any(isinstance(part, ex.Missing) for part in ex.walk(node)):
             return "False"
-        if isinstance(node, Compare | Every):
+        if isinstance(node, ex.Compare | ex.Every):
             return self.write(node)
         return f"({self.write(node)} is True)"
 
@@ -134,18 +113,18 @@ class Writer:
         self.names[name] = value
         return name
 
-    def _compare(self, node: Compare) -> str:
+    def _compare(self, node: ex.Compare) -> str:
         left, right = self.write(node.left), self.write(node.right)
         if node.operator == "!=":
             return f"_ne({left}, {right})"
         if node.operator != "=":
             return f"({left} {node.operator} {right})"
-        if isinstance(node.left, Column) and isinstance(node.right, Column | Parameter):
+        if isinstance(node.left, ex.Column) and isinstance(node.right, ex.Column | ex.Parameter):
             return f"({left} == {right} is not None)"
         return f"_eq({left}, {right})"
 
 
-def condition(node: Expression, functions: Functions, binary: bool) -> Condition:
+def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
     body = writer.condition(node)
@@ -162,7 +141,7 @@ def condition(node: Expression, functions: Functions, binary: bool) -> Condition
 
 
 def entry_scan(
-    literals: Sequence[Expression], functions: Functions, binary: bool, slots: Sequence[int]
+    literals: Sequence[ex.Expression], functions: Functions, binary: bool, slots: Sequence[int]
 ) -> EntryScan:
     """Return a function of (entries, a, b) to the targets whose literals all hold.
 
@@ -186,7 +165,7 @@ def entry_scan(
     return scan
 
 
-def instance_scan(literals: Sequence[Expression], functions: Functions) -> InstanceScan:
+def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> InstanceScan:
     """Return a function of (instances, b, k) to those that end before b begins and hold.
 
     An instance is a pair whose first item is its row.
@@ -211,7 +190,7 @@ def instance_scan(literals: Sequence[Expression], functions: Functions) -> Insta
 
 
 def row_maker(
-    columns: Sequence[Expression], functions: Functions, times: str, binary: bool
+    columns: Sequence[ex.Expression], functions: Functions, times: str, binary: bool
 ) -> RowMaker:
     """Return a function of (a, b, k) to the row of ``times`` and the values of the columns.
 
@@ -237,23 +216,23 @@ def row_maker(
     return make
 
 
-def careful(node: Expression, functions: Functions, binary: bool) -> Condition:
+def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
     return by_atoms(node, lambda: Writer(functions, binary, lambda slot: f"k[{slot}]"), "a, b, k")
 
 
 def by_atoms(
-    node: Expression, writer_of: Callable[[], Writer], arguments: str
+    node: ex.Expression, writer_of: Callable[[], Writer], arguments: str
 ) -> Callable[..., bool]:
     """Return a condition of some arguments, evaluated atom by atom: one that fails is false."""
     match node:
-        case And(items):
+        case ex.And(items):
             parts = [by_atoms(item, writer_of, arguments) for item in items]
             return lambda *given: all(part(*given) for part in parts)
-        case Or(items):
+        case ex.Or(items):
             parts = [by_atoms(item, writer_of, arguments) for item in items]
             return lambda *given: any(part(*given) for part in parts)
-        case Not(item):
+        case ex.Not(item):
             inner = by_atoms(item, writer_of, arguments)
             return lambda *given: not inner(*given)
         case _:
@@ -263,12 +242,14 @@ def by_atoms(
             return lambda *given: _attempt(atom, *given) is True
 
 
-def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Sequence[Any]], Row]:
+def constants(
+    nodes: Sequence[ex.Expression], functions: Functions
+) -> Callable[[Sequence[Any]], Row]:
     """Return a function from a query's literals to the values of constant expressions.
 
     One that fails is null.
     """
-    indexes = [node.index for node in nodes if isinstance(node, Parameter)]
+    indexes = [node.index for node in nodes if isinstance(node, ex.Parameter)]
     if len(indexes) == len(nodes):
         start, stop = (indexes[0], indexes[-1] + 1) if indexes else (0, 0)
         if indexes == list(range(start, stop)):
@@ -282,22 +263,22 @@ def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Se
     return lambda p: tuple([_attempt(value, None, (), p) for value in single])
 
 
-def _value(writer: Writer, node: Expression) -> str:
-    if isinstance(node, Compare | And | Or | Not | Every):
+def _value(writer: Writer, node: ex.Expression) -> str:
+    if isinstance(node, ex.Compare | ex.And | ex.Or | ex.Not | ex.Every):
         return writer.condition(node)
-    if any(isinstance(part, Missing) for part in walk(node)):
+    if any(isinstance(part, ex.Missing) for part in ex.walk(node)):
         return "None"
     return writer.write(node)
 
 
 def _all_careful(
-    literals: Sequence[Expression],
+    literals: Sequence[ex.Expression],
     functions: Functions,
     binary: bool,
     position: Mapping[int, int] | None,
 ) -> Condition:
     """Return the careful conjunction; ``position`` says where an entry has each constant."""
-    whole = careful(And(tuple(literals)), functions, binary)
+    whole = careful(ex.And(tuple(literals)), functions, binary)
     if position is None:
         return whole
     size = max(position, default=-1) + 1

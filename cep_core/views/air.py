@@ -13,29 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from cep_core.algebra.expressions import (
-    COMPARISONS,
-    OPERATORS,
-    TRUE,
-    And,
-    Arithmetic,
-    Call,
-    Column,
-    Compare,
-    Constant,
-    Duration,
-    Every,
-    Expression,
-    Item,
-    Items,
-    Latest,
-    Missing,
-    Negative,
-    Not,
-    Or,
-    Parameter,
-    Time,
-)
+from cep_core.algebra import expressions as ex
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written
 from cep_core.views.automata import Automaton, Forward, Input, State, Unary
@@ -118,47 +96,47 @@ def _unary(parent: Element, unary: Unary, literals: Sequence[Any]) -> None:
             SubElement(columns, "attribute", name=name).append(_expression(column, literals, False))
 
 
-def _expression(node: Expression, literals: Sequence[Any], flag: bool) -> Element:
+def _expression(node: ex.Expression, literals: Sequence[Any], flag: bool) -> Element:
     """Return an expression as an element; ``flag`` marks conjuncts that an index answers."""
     match node:
-        case Column(side, index):
+        case ex.Column(side, index):
             return Element("column", side=str(side), index=str(index))
-        case Parameter(index):
+        case ex.Parameter(index):
             return _constant(literals[index])
-        case Constant(value):
+        case ex.Constant(value):
             return _constant(value)
-        case Duration():
+        case ex.Duration():
             return Element("duration")
-        case Missing():
+        case ex.Missing():
             return Element("missing")
-        case Negative(operand):
+        case ex.Negative(operand):
             return _parent("negative", [operand], literals, False)
-        case Arithmetic(operator, left, right):
+        case ex.Arithmetic(operator, left, right):
             return _parent("arithmetic", [left, right], literals, False, operator=operator)
-        case Call(name, arguments):
+        case ex.Call(name, arguments):
             return _parent("call", arguments, literals, False, function=name)
-        case Compare(operator, left, right):
+        case ex.Compare(operator, left, right):
             element = _parent("compare", [left, right], literals, False, operator=operator)
             if flag and _is_indexed(node):
                 element.set("indexed", "yes")
             return element
-        case And(items):
+        case ex.And(items):
             return _parent("and", items, literals, flag)
-        case Or(items):
+        case ex.Or(items):
             return _parent("or", items, literals, flag)
-        case Not(item):
+        case ex.Not(item):
             return _parent("not", [item], literals, False)
-        case Time() | Items() | Latest() | Item() | Every():
+        case ex.Time() | ex.Items() | ex.Latest() | ex.Item() | ex.Every():
             kind = type(node).__name__
             raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
 
 
-def _is_indexed(node: Compare) -> bool:
+def _is_indexed(node: ex.Compare) -> bool:
     sides = (node.left, node.right)
-    if node.operator == "=" and all(isinstance(side, Column) for side in sides):
-        return len({side.side for side in sides if isinstance(side, Column)}) == 2
-    newer = any(isinstance(side, Column) and side.side == 2 for side in sides)
-    constant = any(isinstance(side, Constant | Parameter) for side in sides)
+    if node.operator == "=" and all(isinstance(side, ex.Column) for side in sides):
+        return len({side.side for side in sides if isinstance(side, ex.Column)}) == 2
+    newer = any(isinstance(side, ex.Column) and side.side == 2 for side in sides)
+    constant = any(isinstance(side, ex.Constant | ex.Parameter) for side in sides)
     return newer and constant and node.operator != "!="
 
 
@@ -179,7 +157,7 @@ def _constant(value: Any) -> Element:
 
 def _parent(
     tag: str,
-    items: Sequence[Expression],
+    items: Sequence[ex.Expression],
     literals: Sequence[Any],
     flag: bool,
     **attributes: str,
@@ -223,46 +201,46 @@ def _read_schema(element: Element) -> Schema:
 def _read_unary(element: Element) -> Unary:
     predicate, columns = element.find("predicate"), element.find("map")
     return Unary(
-        TRUE if predicate is None else _read(predicate[0]),
+        ex.TRUE if predicate is None else _read(predicate[0]),
         None if columns is None else tuple((one.attrib["name"], _read(one[0])) for one in columns),
     )
 
 
-def _read(element: Element) -> Expression:
+def _read(element: Element) -> ex.Expression:
     items = tuple(_read(child) for child in element)
     match element.tag:
         case "column":
             side = int(element.attrib["side"])
             if side not in (1, 2):
                 raise ValueError(f"a column has the side 1 or 2, not {side}")
-            return Column(1 if side == 1 else 2, int(element.attrib["index"]))
+            return ex.Column(1 if side == 1 else 2, int(element.attrib["index"]))
         case "constant":
-            return Constant(_read_constant(element))
+            return ex.Constant(_read_constant(element))
         case "duration":
-            return Duration()
+            return ex.Duration()
         case "missing":
-            return Missing()
+            return ex.Missing()
         case "negative":
-            return Negative(_only(element, items))
+            return ex.Negative(_only(element, items))
         case "arithmetic":
-            operator = _one_of(element, OPERATORS)
-            return Arithmetic(operator, *items)  # type: ignore[arg-type]  # checked above
+            operator = _one_of(element, ex.OPERATORS)
+            return ex.Arithmetic(operator, *items)  # type: ignore[arg-type]  # checked above
         case "call":
-            return Call(element.attrib["function"], items)
+            return ex.Call(element.attrib["function"], items)
         case "compare":
-            comparison = _one_of(element, COMPARISONS)
-            return Compare(comparison, *items)  # type: ignore[arg-type]  # checked above
+            comparison = _one_of(element, ex.COMPARISONS)
+            return ex.Compare(comparison, *items)  # type: ignore[arg-type]  # checked above
         case "and":
-            return And(items)
+            return ex.And(items)
         case "or":
-            return Or(items)
+            return ex.Or(items)
         case "not":
-            return Not(_only(element, items))
+            return ex.Not(_only(element, items))
         case tag:
             raise ValueError(f"<{tag}> is no expression")
 
 
-def _only(element: Element, items: Sequence[Expression]) -> Expression:
+def _only(element: Element, items: Sequence[ex.Expression]) -> ex.Expression:
     """Return the one operand of an expression."""
     if len(items) != 1:
         raise ValueError(f"<{element.tag}> has one operand, not {len(items)}")
