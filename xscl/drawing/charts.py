@@ -63,7 +63,7 @@ def draw_chart(chart: Chart) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where values lie between two ends of a picture."""
+    """A scale from values to positions between two ends of a picture."""
 
     low: float
     high: float
@@ -80,7 +80,7 @@ class _Scale:
         return self.begin + share * (self.end - self.begin)
 
     def ticks(self) -> Iterator[tuple[float, float]]:
-        """Yield some values, and where they lie."""
+        """Yield tick values and their positions."""
         for number in range(TICKS + 1):
             value = self.low + (self.high - self.low) * number / TICKS
             yield value, self.at(value)

@@ -1,6 +1,6 @@
-"""The picture of a plan: streams on the left, what reads them further right.
+"""The picture of a plan: streams on the left, their readers to the right.
 
-The layers, their order and the ways of the edges are graphlay's.
+The layers, their order and the routes of the edges are graphlay's.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _words(node: PlanNode) -> str:
 
 
 def passed(node: PlanNode) -> str:
-    """Return what has passed a node: how many rows a second lately, and how many in all."""
+    """Return the rows of a node: the recent rate a second, and the total."""
     unit = "documents" if node.kind in (STREAM, SCAN) else "rows"
     if not node.rows:
         return f"no {unit} yet"
@@ -86,7 +86,7 @@ def passed(node: PlanNode) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Return a rate with two or three digits that mean something."""
+    """Return a rate with two or three significant digits."""
     if per_second >= 100 or per_second == 0:
         return f"{per_second:,.0f}"
     return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"

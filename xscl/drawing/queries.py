@@ -1,9 +1,9 @@
-"""The picture of a query: for each join the trees of its sides, and what is compared.
+"""The picture of a query: for each join the trees of its sides, and the comparisons.
 
 Each operator is a band, the inner ones above.  A side is a block's tree pattern
 or, right of an inner operator, the values of its results that are compared.
-Stage 2 sees the nodes of the minor, drawn in full (Hong 2009, section 6.4.2);
-what stage 1 has dealt with by itself is dashed.  Filled nodes belong to the match.
+Stage 2 sees the nodes of the minor, drawn with full lines (Hong 2009, section
+6.4.2); nodes that only stage 1 sees are dashed.  Filled nodes belong to the match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDEST = 96
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A node of a tree as it is drawn: its place is of its left edge and its middle."""
+    """A drawn node of a tree, placed by its left edge and its middle."""
 
     words: str
     kind: str
@@ -81,7 +81,7 @@ _Form: TypeAlias = "Following | Folded | Absent"
 
 
 def _bands(part: Part | int) -> Iterator[_Band]:
-    """Yield what is drawn of a part of a query, and its width and height."""
+    """Yield the drawing of a part of a query, with its width and height."""
     match part:
         case int():
             return
@@ -130,7 +130,7 @@ def _join(join: CompiledJoin, before: str) -> _Band:
 
 
 def _conditions(join: CompiledJoin) -> Iterator[str]:
-    """Yield the lines below a join: what no edge of the graph says."""
+    """Yield the lines below a join: the conditions without an edge in the graph."""
     if join.residual is not None:
         yield shortened(f"tested on each candidate: {unparse(join.residual)}", WIDEST)
     if join.never:
@@ -205,7 +205,7 @@ def _comparison(left: _Side, right: _Side, edge: Edge) -> Iterator[etree._Elemen
 
 
 def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
-    """Return an operator over time between two blocks."""
+    """Return a temporal operator between two blocks."""
     one = _side(left, LEFT, MARGIN)
     other = _side(right, LEFT, MARGIN + one.width + GAP)
     middle, height = MARGIN + one.width + GAP / 2, max(one.height, other.height)
@@ -222,7 +222,7 @@ def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
 
 
 def _timed(form: _Form) -> _Band:
-    """Return an operator over time by itself, below what it reads."""
+    """Return a temporal operator alone, below its inputs."""
     name, window, words = _operator(form)
     title = f"{name} {window}"
     width = max(length(title), length(words)) + 24
@@ -235,7 +235,7 @@ def _timed(form: _Form) -> _Band:
 
 
 def _operator(form: _Form) -> tuple[str, str, str]:
-    """Return the name of an operator over time, its window, and what it asks for."""
+    """Return the name of a temporal operator, its window, and its predicates."""
     match form:
         case Following(predicate=predicate):
             return "NEXT", "", _predicate(predicate)

@@ -1,6 +1,6 @@
-"""A picture as SVG: elements with classes, text that is only ever text.
+"""A picture as SVG: elements with classes, and escaped text.
 
-Elements are lxml's, so what they hold is escaped when it is written.  Widths of
+Elements are lxml's, which escapes their content on output.  Widths of
 labels are estimated: they are set in a fixed-width face of 12 units.
 """
 
@@ -43,7 +43,7 @@ svg { background: #12161d } .d-text, .d-strong { fill: #e4e8ee } .d-soft { fill:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: its elements, its size, and what it shows, in words."""
+    """A picture: its elements, its size, and its description."""
 
     title: str
     width: float
@@ -51,7 +51,7 @@ class Picture:
     elements: tuple[etree._Element, ...]
 
     def svg(self, *, alone: bool = False) -> str:
-        """Return the picture's text; one that stands alone has a style of its own."""
+        """Return the picture's text; a stand-alone picture includes a style."""
         size = {"width": f"{self.width:.0f}", "height": f"{self.height:.0f}"}
         root = etree.Element(
             f"{{{NAMESPACE}}}svg",
@@ -79,14 +79,14 @@ def element(name: str, content: str = "", **attributes: object) -> etree._Elemen
 
 
 def printable(text: str) -> str:
-    """Return a text with a sign in place of each character that XML cannot hold."""
+    """Return a text with a replacement for each character that XML does not permit."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def text(
     x: float, y: float, content: str, kind: str = "text", anchor: str = "start"
 ) -> etree._Element:
-    """Return a line of text; x is where it begins, or its middle or end as the anchor says."""
+    """Return a line of text; x is its beginning, middle or end, by the anchor."""
     return element("text", content, x=x, y=y, class_=f"d-{kind}", text_anchor=anchor)
 
 
@@ -120,7 +120,7 @@ def curve(start: tuple[float, float], end: tuple[float, float], kind: str) -> et
 
 
 def shortened(content: str, most: int) -> str:
-    """Return a text of at most so many characters, with a sign where something is left out."""
+    """Return a text of at most so many characters, with an ellipsis if it is cut."""
     flat = " ".join(content.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 

@@ -1,10 +1,9 @@
-"""Priming: a new subscription as if it had been registered some time ago.
+"""Backfill: a new subscription as if it had been registered some time ago.
 
-What it would have matched among the kept documents comes from a trial (`xscl.inspection.replay`).
-What later
-documents may join with are the witnesses of the same documents: they are found again for the
-variables of the new query, and become part of the join state that all queries share.  That adds
-nothing to what others receive, because who sees a result is tested at fan-out.
+Its matches among the kept documents come from a trial (`xscl.inspection.replay`).  For joins with
+later documents, the witnesses of the kept documents are computed again for the variables of the new
+query, and become part of the shared join state.  Other subscriptions receive nothing new, because
+the fan-out tests who sees a result.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ BATCH = 1_000
 
 
 def refuse_unprimed(query: CompiledQuery) -> None:
-    """Raise XsclError for a query whose state cannot be made afterwards."""
+    """Raise XsclError for a query whose state cannot be backfilled."""
     if query.normal.publish is not None:
         raise XsclError(
             "since cannot be combined with PUBLISH: a stream begins when its query is registered",
@@ -58,7 +57,7 @@ def first_after(store: Store, begin: int, following: int) -> int:
 def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Witnesses]:
     """Yield the witnesses of the documents of a trial for pairs of variables, in batches.
 
-    They take the place of those that are kept for the same pairs.
+    They replace the kept ones for the same pairs.
     """
     automaton = Automaton()
     numbers: list[int] = []
@@ -89,10 +88,10 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
 
 
 def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:
-    """Return witnesses with derived nodes numbered behind all that are kept of their documents.
+    """Return witnesses with derived nodes numbered after all kept nodes of their documents.
 
-    Stage 1 numbers them behind those of the document, in the order in which it is asked for them;
-    what other pairs were asked for earlier has these numbers already.
+    Stage 1 numbers them after those of the document, in the order of demand; pairs that were
+    installed earlier have these numbers already.
     """
     bindings = made.bindings
     docs = bindings["doc"].to_pylist()
@@ -115,10 +114,10 @@ def found_before(
     results: Iterable[Result],
     oldest: int,
 ) -> pa.Table:
-    """Return the results of a trial as results of a subscription, without those that it has.
+    """Return the results of a trial as new results of a subscription.
 
-    Those of which all documents came before the `oldest` whose matches are kept are left out: who
-    shares them may have had them.
+    Results whose documents all precede the `oldest` with kept matches are omitted: subscriptions
+    that share them may have received them.
     """
     asked = list(results)
     numbers = _numbers(store, {one.id for result in asked for one in result.present})
@@ -164,7 +163,7 @@ def _numbers(store: Store, ids: Iterable[str]) -> dict[str, int]:
 
 
 def _known(store: Store, qid: int) -> set[tuple[Any, ...]]:
-    """Return what tells the results of a stream apart that are there already."""
+    """Return the keys of the existing results of a stream."""
     if qid > 0:
         rows = store.fetch("SELECT doc1, doc2, nodes FROM state.result WHERE qid = ?", [qid])
         return {(one, other, tuple(nodes)) for one, other, nodes in rows}

@@ -1,12 +1,12 @@
 """The public relations: all state in SQL, under the names of the paper.
 
-They are views over what is stored, so that storage may change and the names
-stay (Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj,
+They are views over the storage, so that storage may change and the names stay
+(Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj,
 R_L, R_R and R_out are those of the last push.
 
-Time: `watermarks` says for each stream what is late on it, and how many
-documents were; `late` has those documents that some subscription may have
-missed, and which (`xscl.subscriptions.lateness`).
+Time: `watermarks` has the lateness of each stream and its number of late
+documents; `late` has the documents that some subscription may have missed, with
+the subscription (`xscl.subscriptions.lateness`).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ Each template has two more: R_T_<number>, its joins, and R_out_<number>, what th
 
 
 class Relations:
-    """Keeps the public views in step with the templates that are in use."""
+    """Keeps the public views consistent with the templates in use."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Relations:
         self._shown: set[int] | None = None
 
     def refresh(self) -> None:
-        """Make the views, and show each template's R_T and what it put out in the last push."""
+        """Create the views, with each template's R_T and R_out of the last push."""
         current = self._registry.members
         self._processor.show_views()
         self._store.lend("reading", self._readings.table())
@@ -198,7 +198,7 @@ class Relations:
         self._shown = set(current)
 
     def _left_over(self) -> set[int]:
-        """Return the templates with views from before, as a failed change leaves them."""
+        """Return the templates with old views, which a failed change leaves behind."""
         rows = self._store.fetch(
             "SELECT view_name[5:] FROM duckdb_views() WHERE view_name ~ '^R_T_[0-9]+$'"
         )
@@ -230,6 +230,6 @@ def r_out_view(number: int, graph: JoinGraph) -> str:
 
 
 def no_output(graph: JoinGraph) -> pa.Table:
-    """Return the rows that a template put out which put out nothing."""
+    """Return the R_out of a template without results."""
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
     return pa.schema([(name, pa.int64()) for name in names]).empty_table()

@@ -1,15 +1,14 @@
-"""The past of an engine: its kept documents, as another engine can take them in again.
+"""Replay: the kept documents of an engine as the input of another one.
 
-A query that is tried sees the documents that have a text, with their recorded places in the order
-of arrival: their clocks M(n), ranks, versions.  So it matches what it would have matched, whatever
-is not kept any more and however the documents are cut into batches.  What a query of the engine has
-published is a document like any other.
+A trial sees the documents that have a text, with their recorded places in the order of arrival:
+clocks M(n), ranks, versions.  So its matches are those that the query would have had, independent
+of evicted state and of batches.  Published documents are documents like any other.
 
-One thing is otherwise where a query is tried: what a feed held already when it was first polled
-(`history`) is taken as if it had come in its own time, as `OWN_TIME` says.  Else a feed of last
-month's items that is followed today had nothing to try a query on: beside the clock of today no two
-of them meet.  What a subscription is given of the past stays what it would have had: it shares that
-with others, who had it.
+One rule differs in a trial: items that a feed held at its first poll (`history`) count as if they
+had arrived in their own time, as `OWN_TIME` defines.  Otherwise a feed of last month's items that
+is followed today would have nothing to try a query on: at today's clock no two of them are within a
+window.  A backfilled subscription keeps the recorded clocks, because it shares its results with
+others.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ Arrived: TypeAlias = tuple[Document, Origin]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A query, and the part of the past that it is tried on.
+    """A trial: a query, and the part of the past that it reads.
 
     The documents of `streams` with `begin` <= timestamp <= `end` and with `first` at least that
     given; new versions if `updates`.  `texts` are those of documents (by number) that are not kept.
-    With `own_time` what a feed held already is taken as if it had come in its own time.
+    With `own_time` history counts as if it had arrived in its own time.
     """
 
     name: str
@@ -64,8 +63,8 @@ class Trial:
 def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
     """Return the subscription of a name, None for the text of a query.
 
-    Raises UnknownSubscription for what looks like a name and is no stream; XsclError for a query
-    in another language: its events are not kept.
+    Raises UnknownSubscription for a text that looks like a name and is no stream; XsclError for a
+    query in another language: its events are not kept.
     """
     found = subscriptions.get(query)
     if found is not None and found.relational:
@@ -79,9 +78,9 @@ def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscr
 
 
 def beginning(since: str | int | None, clock: int) -> int:
-    """Return from when on a trial sees documents: a duration (`"7 d"`) or ticks before the clock.
+    """Return the first time of a trial: a duration (`"7 d"`) or ticks before the clock.
 
-    Raises QueryError for a text that is no duration, XsclError for a time to come.
+    Raises QueryError for an invalid duration, XsclError for a future time.
     """
     back = parse_window(since) if isinstance(since, str) else since
     if back is not None and back < 0:
@@ -92,9 +91,9 @@ def beginning(since: str | int | None, clock: int) -> int:
 def past(
     store: Store, trial: Trial, size: Callable[[], int] = lambda: BATCH
 ) -> Iterator[list[Arrived]]:
-    """Yield the documents that a trial is made on, in order of arrival, in batches of a `size`.
+    """Yield the documents of a trial, in order of arrival, in batches of a `size`.
 
-    The store is read while the batches are: nothing else may use its connection.
+    The store is read together with the batches: nothing else may use its connection.
     """
     clock = OWN_TIME if trial.own_time else "d.clock"
     rows = store.connection.execute(
@@ -120,7 +119,7 @@ def past(
 def _arrived(
     row: Sequence[Any], texts: Mapping[int, bytes], seen: Counter[str]
 ) -> Iterator[Arrived]:
-    """Yield a document; before it what stands for its earlier versions that are not kept."""
+    """Yield a document, preceded by placeholders of its earlier versions that are not kept."""
     name, given, version, streams, ts, clock, rank, first, history, origin, doc, xml = row
     text = texts[doc] if xml is None else bytes(xml)
     place = Origin(clock, rank, first, version)

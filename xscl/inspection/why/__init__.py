@@ -1,14 +1,14 @@
 """Why a query matches some documents, or why not.
 
-The documents are looked at by themselves, by navigation, and all that the query asks of them is
-said, one edge after another; they match iff every edge holds.
+The documents are examined by plain navigation.  The answer lists all conditions of the query on
+them, one edge after another; they match iff every edge holds.
 
-    question      what is asked: a query, documents, when they came
+    question      the question: a query, documents, their arrival
     examination   the edges of the query's parts, the inner ones first
     mismatch      a pattern that fails: the longest prefix of its steps that does not
     comparisons   predicates over `choices` of nodes; `nearest` finds the nearest miss
-    intervals     order and window, and whether one was still kept when the other came
-    taken         what operators over time take, given all kept documents
+    intervals     order and window, and whether the earlier one was still kept
+    taken         the choices of temporal operators, given all kept documents
     answer        the edges, for people and for programs
 """
 

@@ -12,7 +12,7 @@ from xscl.inspection.why.question import Edge, Question
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Whether a query matches some documents, and the edges that decide it."""
+    """The result of `why`: if a query matches some documents, with the edges that decide it."""
 
     query: str
     documents: tuple[str, ...]
@@ -20,7 +20,7 @@ class Why:
     edges: tuple[Edge, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield the answer for people, an edge a line."""
+        """Yield the answer as text, one edge a line."""
         verb = "matches" if self.matched else "does not match"
         yield f"{self.query} {verb} {', '.join(self.documents)}"
         for edge in self.edges:
@@ -29,7 +29,7 @@ class Why:
             yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the answer for programs."""
+        """Return the answer as JSON values."""
         return {
             "query": self.query,
             "documents": list(self.documents),
@@ -42,7 +42,7 @@ class Why:
 
 
 def why(question: Question) -> Why:
-    """Return whether a query matches the documents of its blocks, and why."""
+    """Explain why a query matches the documents of its blocks, or why not."""
     edges = examined(question)
     matched = all(edge.holds for edge in edges)
     return Why(question.label, question.names, matched, edges)

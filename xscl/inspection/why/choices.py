@@ -1,8 +1,8 @@
 """Choices of nodes for variables: one for each, consistent within each document's tree pattern.
 
-What a predicate says of some documents is decided by trying the choices of nodes for the
-variables that it has.  Every node that a pattern can bind at all (`bind`) is part of a binding of
-the whole pattern, so that only the nodes between a variable and the pattern's root are chosen too.
+A predicate over some documents is decided by enumerating the choices of nodes for its variables.
+Every node that a pattern can bind at all (`bind`) is part of a binding of the whole pattern, so
+only the nodes between a variable and the pattern's root are chosen, too.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class Choices:
         }
 
     def matched(self, component: int) -> bool:
-        """Whether the document of a component matches its pattern."""
+        """Return True if the document of a component matches its pattern."""
         return bool(self._bound[component][self._patterns[component].main])
 
     def items(self, variable: str) -> list[Item]:
-        """Return all that a variable can be bound to."""
+        """Return all possible bindings of a variable."""
         component, number = self._places[variable]
         if component not in self._trees:
             return []
         return [self._trees[component].items[n] for n in self._bound[component][number]]
 
     def item(self, choice: Choice, variable: str) -> Item | None:
-        """Return what a variable is bound to by a choice."""
+        """Return the binding of a variable in a choice."""
         place = self._places[variable]
         return None if place not in choice else self._trees[place[0]].items[choice[place]]
 
@@ -78,7 +78,7 @@ class Choices:
     ) -> Iterator[Choice]:
         """Yield the choices for the variables of conjuncts that satisfy all of them.
 
-        What is `chosen` already stays; the variables in `names` are chosen too.
+        Choices in `chosen` stay; the variables in `names` are chosen, too.
         """
         order, tests = self._order(conjuncts, chosen or {}, names)
         yield from self._complete(dict(chosen or {}), order, tests, 0)
@@ -136,7 +136,7 @@ class Choices:
 
 
 def _leads(tree: Tree, step: Step, upper: int, number: int) -> bool:
-    """Whether the axis of a step leads from a node to another."""
+    """Return True if the axis of a step leads from one node to another."""
     above = tree.parents[number]
     while step.descendant and above > upper:
         above = tree.parents[above]

@@ -1,8 +1,8 @@
-"""The predicates of a query over the documents that are asked about.
+"""The predicates of a query over the documents of a question.
 
-A predicate is taken apart into conjuncts, and each is tried by itself, so that it can be said which
-one fails.  What a FOLD has made of earlier rows (`$.x`) is not known here: a conjunct with it is
-left to the trial of the whole query.
+A predicate is split into conjuncts, and each is tested separately, so that the failing ones can be
+named.  Aggregates of FOLD over earlier rows (`$.x`) are unknown here: the trial of the whole query
+decides conjuncts with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xscl.shredding.conditions.residual import texts_of
 
 
 class Comparisons:
-    """What the predicates of a query say of the choices of nodes in some documents."""
+    """The evaluation of a query's predicates over choices of nodes in some documents."""
 
     def __init__(self, query: CompiledQuery, choices: Choices) -> None:
         self._source = query.source
@@ -40,7 +40,7 @@ class Comparisons:
         self._choices = choices
 
     def written(self, form: Joined, expression: Join | FollowedBy) -> Predicate | None:
-        """Return the predicate of a join as it was written: its normal form has it in parts."""
+        """Return the original predicate of a join, which its normal form splits."""
         if expression.predicate is None:
             return None
         scope = Scope(self._source, self._names(form.left), self._names(form.right))
@@ -79,7 +79,7 @@ class Comparisons:
             yield Edge("value", text, False, near)
 
     def hold(self, conjuncts: Sequence[Conjunct]) -> bool:
-        """Whether some choice of nodes satisfies all conjuncts."""
+        """Return True if some choice of nodes satisfies all conjuncts."""
         return next(self._choices.of(conjuncts), None) is not None
 
     def _texts(self, operand: Operand) -> Sequence[str]:

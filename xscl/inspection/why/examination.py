@@ -1,8 +1,8 @@
-"""The edges of a match: what a query asks of the documents of its blocks, one thing after another.
+"""The edges of a match: all conditions of a query on the documents of its blocks.
 
-The parts of the query are gone through from the inside: the pattern of each block, then for each
-operator order and window of its sides, whether one was still kept when the other came, and each
-part of its predicate.
+The parts of the query are examined from the inside.  First come the patterns of the blocks.  Then
+each operator adds the order and window of its sides, the retention of the earlier one, and the
+parts of its predicate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xscl.language.unparse import unparse
 
 
 def examined(question: Question) -> tuple[Edge, ...]:
-    """Return all that a query asks of its documents; they match iff every edge holds."""
+    """Return all conditions of a query on its documents; they match iff every edge holds."""
     return _Examination(question).edges()
 
 
@@ -64,7 +64,7 @@ class _Examination:
         return all(edge.holds for edge in self._edges)
 
     def _registered(self) -> Iterator[Edge]:
-        """Yield whether the subscription, if it is one, sees the documents of the match."""
+        """Yield the edge that a subscription sees the documents of the match."""
         if self._question.subscription is not None:
             parts = self._question.parts
             missed = [why for one in parts if (why := self._question.unseen(one)) is not None]
@@ -75,7 +75,7 @@ class _Examination:
     # -- Parts of the query ----------------------------------------------------------------
 
     def _part(self, form: Form, expression: Expression) -> Side:
-        """Add the edges of a part of the query, and return what it makes of its documents."""
+        """Add the edges of a part of the query, and return its side."""
         while isinstance(expression, Query):
             expression = expression.expression
         if isinstance(form, Scan):
@@ -146,7 +146,7 @@ class _Examination:
     # -- What is not there -----------------------------------------------------------------
 
     def _absent(self, form: Absent, expression: Expression, left: Side) -> Side:
-        """Add that the documents on the right side, if there are any, do not answer the left."""
+        """Add the edge that documents on the right side, if any, do not answer the left."""
         self._edges.extend(belated(self._latest, left))
         if self._given(form.right):
             assert isinstance(expression, FollowedBy)
@@ -159,7 +159,7 @@ class _Examination:
         return settled(left, left.ts + form.window)
 
     def _answering(self, form: Absent, expression: FollowedBy, left: Side) -> Side:
-        """Add what an answer has to be, and return the right side."""
+        """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
             assert known is not None
@@ -178,7 +178,7 @@ class _Examination:
     def _answers(
         self, form: Absent, left: Side, right: Side, predicate: tuple[Conjunct, ...]
     ) -> bool:
-        """Whether the right side answers all that the left side can be bound to."""
+        """Return True if the right side answers all bindings of the left side."""
         mine = components(form.left)
         names = [
             name for one in predicate for name in one.variables if self._normal.places[name] in mine
@@ -190,7 +190,7 @@ class _Examination:
 
 
 def _told(reasons: Iterable[Edge]) -> str:
-    """Return why a document is no answer, or by which values it is one."""
+    """Return the reason why a document is no answer, or the values by which it is one."""
     failing = [one for one in reasons if not one.holds]
     if failing:
         return "; ".join(f"not so: {one.text}: {one.nearest or 'no'}" for one in failing)

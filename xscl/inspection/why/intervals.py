@@ -1,7 +1,7 @@
-"""What lies between the two sides of an operator: order, window, and times of arrival.
+"""The temporal conditions between two sides of an operator: order, window, arrival.
 
-A side is what a part of the query makes of its documents, a composite: an interval [start, ts] of
-event time, and a place among arrivals, that of its newest document.
+A side is the composite of a part of the query: an interval [start, ts] of event time, and the place
+of its newest document in the order of arrival.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def together(left: Side, right: Side, conjuncts: tuple[Conjunct, ...] = ()) -> S
 
 
 def settled(side: Side, ts: int) -> Side:
-    """Return what an operator over time makes: it is in time for whatever lies in its window."""
+    """Return the side of a temporal operator: it is in time for everything in its window."""
     return replace(side, ts=ts, clock=EARLIEST, rank=0)
 
 
 def repeated(left: Side, right: Side) -> Iterator[Edge]:
-    """Yield that a document, or versions of one, occurs on both sides, if it does."""
+    """Yield an edge if a document, or versions of one, occurs on both sides."""
     for one in left.documents:
         for other in right.documents:
             if one.base == other.base:
@@ -63,7 +63,7 @@ def repeated(left: Side, right: Side) -> Iterator[Edge]:
 
 
 def order(left: Side, right: Side) -> Edge:
-    """Return whether a side is before the other."""
+    """Return the edge that a side is before the other."""
     lead = right.start - left.ts
     near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
     near = near if lead else "both are at the same time"
@@ -71,7 +71,7 @@ def order(left: Side, right: Side) -> Edge:
 
 
 def window(width: int, left: Side, right: Side) -> Edge:
-    """Return whether the ends of two sides lie within a window."""
+    """Return the edge that the ends of two sides lie within a window."""
     gap = abs(right.ts - left.ts)
     near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
     if gap > width:
@@ -81,7 +81,7 @@ def window(width: int, left: Side, right: Side) -> Edge:
 
 
 def dropped(width: int, left: Side, right: Side) -> Iterator[Edge]:
-    """Yield that the earlier arrival was not kept any more when the newcomer came, if so."""
+    """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
     keep = width + max(left.lateness, right.lateness)
     pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
     if left.rank == right.rank:
@@ -99,7 +99,7 @@ def dropped(width: int, left: Side, right: Side) -> Iterator[Edge]:
 
 
 def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
-    """Yield which sides came too late for an operator over time, if any."""
+    """Yield an edge for each side that was too late for a temporal operator."""
     for side in sides:
         behind = side.clock - lateness - side.ts
         if behind > 0:
@@ -109,7 +109,7 @@ def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
 
 
 def duration(ticks: int) -> str:
-    """Return a duration in its two largest units, of which a week is none: `30 d`, `1 d 5 h`."""
+    """Return a duration in its two largest units, up to days: `30 d`, `1 d 5 h`."""
     parts: list[str] = []
     for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
         if unit != "w" and ticks >= length and len(parts) < 2:

@@ -1,7 +1,7 @@
-"""Why a document does not match a block: the longest prefix of its steps that does, and what fails.
+"""The mismatch of a document and a block: the longest matching prefix, and the failing step.
 
-The steps of the main path are tried one after the other, each first without its conditions and
-then with each of them; a condition that is a path is followed in its turn.
+The steps of the main path are tested one after the other, each first without its conditions and
+then with each of them; a condition that is a path is followed in the same way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xscl.shredding.nodes.tree import Item, Tree, string_value
 
 
 def mismatch(block: Block, tree: Tree) -> str:
-    """Return what of a block does not match a document, which does not match the block."""
+    """Return the part of a block that a non-matching document fails."""
     return _Reading(block.stream, tree).along((), block.steps)
 
 
@@ -31,7 +31,7 @@ class _Reading:
         self._tree = tree
 
     def along(self, done: tuple[Step, ...], steps: Sequence[Step]) -> str:
-        """Return what fails of some steps below others that match."""
+        """Return the failing part of some steps below matching ones."""
         for step in steps:
             bare = replace(step, conditions=())
             if not self._found((*done, bare)):
@@ -55,7 +55,7 @@ class _Reading:
         return f"there is no {_path((step,))}; the root is {etree.QName(root).localname}"
 
     def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> str:
-        """Return which condition of the last of some steps fails, or that they do together."""
+        """Return the failing condition of the last of some steps, or their combination."""
         *before, last = steps
         for condition in conditions:
             if not self._found((*before, replace(last, conditions=(condition,)))):

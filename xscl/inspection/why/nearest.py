@@ -1,7 +1,7 @@
-"""The nearest miss: of the values on both sides of a comparison, those that come nearest.
+"""The nearest miss: the closest values on both sides of a comparison.
 
-Nearest are two texts that are equal but for case, then but for white space, then those that have
-most in common (Ratcliff and Obershelp, as in difflib); of numbers, those with the least difference.
+Texts that differ only in case are closest, then only in white space, then by similarity (Ratcliff
+and Obershelp, as in difflib); numbers by their difference.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ WIDTH = 60
 
 
 def told(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
-    """Return the values of a predicate's comparisons that come nearest to deciding it.
+    """Return the values of a predicate's comparisons that are closest to deciding it.
 
-    `values` gives those of an operand.
+    `values` returns those of an operand.
     """
     match predicate:
         case And(parts) | Or(parts):
@@ -48,7 +48,7 @@ def told(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> st
 
 
 def nearest_to(texts: Sequence[str], value: str | float) -> str:
-    """Return which of some values comes nearest to a constant."""
+    """Return the value closest to a constant."""
     if not texts:
         return "there is nothing to compare"
     if isinstance(value, str):
@@ -70,7 +70,7 @@ def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def _far(left: str, right: str) -> tuple[int, float]:
-    """Return how far two texts are apart, to be compared."""
+    """Return the distance of two texts, for comparison."""
     if left == right:
         return (0, 0.0)
     for level, change in enumerate((str.lower, _spaced, _plain), 1):
@@ -81,7 +81,7 @@ def _far(left: str, right: str) -> tuple[int, float]:
 
 
 def _but(left: str, right: str) -> str:
-    """Return what two texts that are not equal differ in, where it is little."""
+    """Return the difference of two unequal texts, if it is small."""
     match _far(left, right)[0]:
         case 1:
             return ", equal but for case"
@@ -112,7 +112,7 @@ def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def _gap(left: float, right: float, sign: int) -> float:
-    """Return by how much two numbers miss an order (`sign`), or equality."""
+    """Return the amount by which two numbers miss an order (`sign`), or equality."""
     gap = left - right
     if math.isnan(gap):
         return 0.0 if left == right else math.inf

@@ -1,4 +1,4 @@
-"""The question: a query, a document for each of its blocks, and what the engine knows of them."""
+"""The question: a query, a document for each of its blocks, and their records in the engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A condition of a match, and whether it holds; `nearest` says by what, or what is nearest."""
+    """A condition of a match with its truth value; `nearest` has the deciding or closest values."""
 
     kind: Kind
     text: str
@@ -36,7 +36,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A document that is asked about, with its text and its nodes."""
+    """A document of the question, with its text and its nodes."""
 
     stored: Stored
     streams: tuple[str, ...]
@@ -45,7 +45,7 @@ class Known:
 
 
 class Found(Protocol):
-    """A match of a trial, as far as it is looked at here."""
+    """A match of a trial, reduced to the needed fields."""
 
     @property
     def documents(self) -> tuple[str, ...]: ...
@@ -55,8 +55,8 @@ class Found(Protocol):
 class Question:
     """A query, the subscription that it is (if it is one), and a document for each block.
 
-    `names` are the documents as they were named, `lateness` that of each stream that the query
-    reads; `attempt` gives the matches of a trial.
+    `names` are the given names of the documents, `lateness` that of each stream that the query
+    reads; `attempt` returns the matches of a trial.
     """
 
     query: CompiledQuery
@@ -68,7 +68,7 @@ class Question:
 
     @property
     def label(self) -> str:
-        """What the query is called."""
+        """The label of the query."""
         return "the query" if self.subscription is None else self.subscription.name
 
     @property
@@ -78,12 +78,12 @@ class Question:
 
     @property
     def parts(self) -> tuple[Known, ...]:
-        """The documents that a match has."""
+        """The documents of a match."""
         found = (self.documents[place] for place in self.query.components)
         return tuple(one for one in found if one is not None)
 
     def unseen(self, known: Known) -> str | None:
-        """Return why the subscription does not see a document; None if it does."""
+        """Return the reason why the subscription does not see a document; None if it does."""
         one, subscription = known.stored, self.subscription
         if subscription is None:
             return None
@@ -103,12 +103,12 @@ def asked(
     attempt: Callable[[Trial], Sequence[Found]],
     read: Read | None = None,
 ) -> Question:
-    """Return the question whether a query matches the documents of these names.
+    """Return the question if a query matches the documents of these names.
 
-    Raises DocumentError for a document that is not known, or whose text is not kept and not given
+    Raises DocumentError for an unknown document, or one whose text is neither kept nor given
     by `read`; XsclError for a wrong number of documents.
 
-    A query that is no subscription is asked as one that is tried: see `OWN_TIME`.
+    A query that is no subscription is treated as a trial: see `OWN_TIME`.
     """
     placed = _placed(query, names)
     clock = OWN_TIME if subscription is None else "d.clock"
@@ -165,7 +165,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 
 def _optional(form: Form) -> Iterator[int]:
-    """Yield the components that a match need not have documents of."""
+    """Yield the components without a required document in a match."""
     match form:
         case Scan():
             return
@@ -180,7 +180,7 @@ def _optional(form: Form) -> Iterator[int]:
 
 
 def covered(form: Form) -> tuple[int, ...]:
-    """Return all components of a form, also those that its results have no documents of."""
+    """Return all components of a form, also those without documents in its results."""
     if isinstance(form, Scan):
         return (form.component,)
     return (*covered(form.left), *covered(form.right))

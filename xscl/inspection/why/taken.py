@@ -1,8 +1,8 @@
-"""What operators over time take: whether the whole query, on all kept documents, yields a match.
+"""The choices of temporal operators: a trial of the whole query on all kept documents.
 
-NEXT takes the earliest, FOLD goes on from row to row, and NOT FOLLOWED BY waits for what never
-comes: of that, two documents by themselves say nothing.  So a query with such an operator is tried,
-within the time of the documents that are asked about.
+NEXT chooses the earliest document, FOLD continues from row to row, and NOT FOLLOWED BY waits for an
+absence.  The documents of a question alone do not decide that.  So a query with such an operator is
+tried, within the time of these documents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.language.unparse import unparse
 
 
 def is_over_time(form: Form) -> bool:
-    """Whether an operator over time is in a form."""
+    """Return True if a form contains a temporal operator."""
     match form:
         case Scan():
             return False
@@ -32,7 +32,7 @@ def is_over_time(form: Form) -> bool:
 
 
 def taken(question: Question, expression: Expression) -> Edge:
-    """Return whether the operators over time yield the match, or what they yield instead.
+    """Return the edge that the temporal operators yield the match, or their other result.
 
     `expression` is that of the query.
     """
@@ -44,7 +44,7 @@ def taken(question: Question, expression: Expression) -> Edge:
 
 
 def _found(question: Question, query: str) -> set[tuple[str, ...]]:
-    """Return the documents of the matches that a query finds."""
+    """Return the documents of a query's matches."""
     subscription = question.subscription
     known = [one for one in question.documents if one is not None]
     trial = Trial(
@@ -62,7 +62,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
 
 
 def _deadlines(form: Form) -> int:
-    """Return how long after its documents a match may have to wait."""
+    """Return the longest wait of a match after its documents."""
     if isinstance(form, Scan):
         return 0
     below = _deadlines(form.left) + _deadlines(form.right)
@@ -75,7 +75,7 @@ def _instead(
     wanted: tuple[str, ...],
     found: set[tuple[str, ...]],
 ) -> str | None:
-    """Return what answered the left documents, or took them."""
+    """Return the documents that answered or consumed the left ones."""
     form = question.query.normal.form
     while isinstance(expression, Query):
         expression = expression.expression
@@ -89,7 +89,7 @@ def _instead(
 
 
 def _is_answer(question: Question, form: Absent) -> bool:
-    """Whether the match that is asked about has an answer, as FOLLOWED BY ... ELSE may."""
+    """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
     return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
 
 
