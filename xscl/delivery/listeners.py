@@ -60,11 +60,11 @@ class ListenerReader:
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
         self._mutex = threading.Lock()
-        self._fresh: OrderedDict[_Key, EventPage] = OrderedDict()
+        self._cached: OrderedDict[_Key, EventPage] = OrderedDict()
         self.position = pages.position()
         """The newest known position."""
 
-    def tell(self, position: int) -> None:
+    def advance(self, position: int) -> None:
         """Record that there are results up to a position."""
         self.position = max(self.position, position)
 
@@ -95,25 +95,25 @@ class ListenerReader:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
         key = (*query.key, place, self.position)
-        known = self._known(key)
+        known = self._lookup(key)
         if known is not None:
             return known
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read, query, place, key)
 
-    def _known(self, key: _Key) -> EventPage | None:
+    def _lookup(self, key: _Key) -> EventPage | None:
         with self._mutex:
-            return self._fresh.get(key)
+            return self._cached.get(key)
 
     def _read(self, query: ListenerQuery, place: Place, key: _Key) -> EventPage:
-        known = self._known(key)
+        known = self._lookup(key)
         if known is not None:
             return known
         page = self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
         with self._mutex:
-            self._fresh[key] = page
-            while len(self._fresh) > FRESH:
-                self._fresh.popitem(last=False)
+            self._cached[key] = page
+            while len(self._cached) > FRESH:
+                self._cached.popitem(last=False)
         return page
 
     def _of_one(self, query: ListenerQuery, one: Subscription, place: Place) -> EventPage:

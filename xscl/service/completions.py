@@ -16,26 +16,26 @@ class CompletionBridge:
     """Resolves waiters of one event loop; cancelling a waiter does not cancel its work."""
 
     def __init__(self) -> None:
-        self._ended: deque[tuple[asyncio.Future[None], Future[None]]] = deque()
-        self._woken = False
+        self._finished: deque[tuple[asyncio.Future[None], Future[None]]] = deque()
+        self._is_woken = False
 
     async def of(self, work: Future[None]) -> None:
         """Wait for a future of a thread; re-raises its exception."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        work.add_done_callback(partial(self._take, waiter))
+        work.add_done_callback(partial(self._completed, waiter))
         await waiter
 
-    def _take(self, waiter: asyncio.Future[None], work: Future[None]) -> None:
+    def _completed(self, waiter: asyncio.Future[None], work: Future[None]) -> None:
         loop = waiter.get_loop()
-        self._ended.append((waiter, work))
-        if not self._woken and not loop.is_closed():
-            self._woken = True
-            loop.call_soon_threadsafe(self._tell)
+        self._finished.append((waiter, work))
+        if not self._is_woken and not loop.is_closed():
+            self._is_woken = True
+            loop.call_soon_threadsafe(self._resolve)
 
-    def _tell(self) -> None:
-        self._woken = False  # first: later ones are seen below or wake the loop again
-        while self._ended:
-            waiter, work = self._ended.popleft()
+    def _resolve(self) -> None:
+        self._is_woken = False  # first: later ones are seen below or wake the loop again
+        while self._finished:
+            waiter, work = self._finished.popleft()
             if waiter.done():
                 continue
             error = work.exception()

@@ -170,7 +170,7 @@ def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) 
 def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
     mails = DailyQuota[int](lambda: 80_000.0)
     count, refund = partial(mails.consume, 7, 1), partial(mails.refund, 7)
-    sender = MailSender(server(post), "nobody@example.org", wait=count, give_back=refund)
+    sender = MailSender(server(post), "nobody@example.org", wait=count, refund=refund)
     post.refused.append("nobody@example.org")
     for _ in range(2):
         assert isinstance(asyncio.run(sender.send([message("one")])), Failed)

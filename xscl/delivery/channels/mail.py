@@ -85,14 +85,14 @@ class MailSender:
     """Mails messages to one address.
 
     `wait` counts a mail against the user's daily quota; it returns None, or the seconds until the
-    quota is renewed.  `give_back` refunds a mail that was not sent.
+    quota is renewed.  `refund` refunds a mail that was not sent.
     """
 
     server: MailServer | None
     to: str
     every: float = 0.0
     wait: Callable[[], float | None] = lambda: None
-    give_back: Callable[[], None] = lambda: None
+    refund: Callable[[], None] = lambda: None
 
     @property
     def most(self) -> int:
@@ -112,14 +112,14 @@ class MailSender:
             return Later(seconds, "no more mails today: that is all you may have in a day")
         outcome = await self._sent(self.server, messages)
         if not isinstance(outcome, Delivered):
-            self.give_back()
+            self.refund()
         return outcome
 
     async def _sent(self, server: MailServer, messages: Sequence[Message]) -> Outcome:
         mail = mail_of(messages, server.sender, self.to)
         try:
             async with asyncio.timeout(SECONDS):
-                work = functools.partial(hand_over, server, mail, SECONDS)
+                work = functools.partial(send_mail, server, mail, SECONDS)
                 return await asyncio.wrap_future(_threads().submit(work))
         except TimeoutError:
             return Failed(f"the mail server did not take the mail within {SECONDS:g} s")
@@ -165,7 +165,7 @@ def header_text(text: str) -> str:
     return " ".join(plain(text).split())[:200]
 
 
-def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome:
+def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome:
     """Send a mail through the server; raises TimeoutError after so many seconds in total."""
     until = time.monotonic() + seconds
     context = ssl.create_default_context()
@@ -177,12 +177,12 @@ def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome
         connection = smtplib.SMTP(server.host, server.port, timeout=seconds)
     with connection:
         if server.security == "starttls":
-            _hurry(connection, until)
+            _limit_timeout(connection, until)
             connection.starttls(context=context)
         if server.user:
-            _hurry(connection, until)
+            _limit_timeout(connection, until)
             connection.login(server.user, server.password)
-        _hurry(connection, until)
+        _limit_timeout(connection, until)
         try:
             connection.send_message(mail)
         except smtplib.SMTPRecipientsRefused as error:
@@ -193,7 +193,7 @@ def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome
     return Delivered()
 
 
-def _hurry(connection: smtplib.SMTP, until: float) -> None:
+def _limit_timeout(connection: smtplib.SMTP, until: float) -> None:
     """Set the socket timeout to the time that is left; raises TimeoutError if none is."""
     left = until - time.monotonic()
     if left <= 0:

@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from feeds.formats.times import SECOND
-from xscl.delivery.channels.mail import MailServer, hand_over
+from xscl.delivery.channels.mail import MailServer, send_mail
 from xscl.delivery.endpoint import Failed, Outcome
 
 GOOD = 86_400 * SECOND
@@ -53,6 +53,6 @@ def mail_with(code: str, sender: str, to: str) -> EmailMessage:
 def mail_code(server: MailServer, to: str, code: str) -> Outcome:
     """Send the mail with a code through the server; return the outcome."""
     try:
-        return hand_over(server, mail_with(code, server.sender, to), SECONDS)
+        return send_mail(server, mail_with(code, server.sender, to), SECONDS)
     except (TimeoutError, smtplib.SMTPException, OSError) as error:
         return Failed(f"the mail server cannot be used: {type(error).__name__}")

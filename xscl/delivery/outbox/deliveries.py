@@ -92,7 +92,7 @@ class Deliveries:
         self._ended = asyncio.Event()
         self._stopping = False
 
-    # -- From any thread -------------------------------------------------------------------
+    # -- Interface (any thread) ------------------------------------------------------------
 
     def start(self) -> None:
         """Start the loop; resume endpoints whose cursor is behind their stream."""

@@ -104,7 +104,7 @@ class Endpoints:
         self.save()
         self._store.close()
 
-    # -- Looking ---------------------------------------------------------------------------
+    # -- Queries ---------------------------------------------------------------------------
 
     def all(self) -> list[Endpoint]:
         """Return all endpoints."""
@@ -146,7 +146,7 @@ class Endpoints:
         plain = endpoint.channel.url if endpoint and isinstance(endpoint.channel, Webhook) else ""
         return EndpointSecrets(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
-    # -- Changing --------------------------------------------------------------------------
+    # -- Changes ---------------------------------------------------------------------------
 
     def add(
         self,

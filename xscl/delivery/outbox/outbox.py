@@ -106,12 +106,12 @@ class Outbox:
         self.endpoints.close()
         self.addresses.close()
 
-    # -- What happens ----------------------------------------------------------------------
+    # -- Events ----------------------------------------------------------------------------
 
     def notify(self, matches: Matches) -> None:
         """Notify receivers of the matches of a push; called in its thread, does not block."""
         if matches.last:
-            self.listening.tell(matches.last)
+            self.listening.advance(matches.last)
             self.notifier.notify(matches.streams)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ subscription and to nothing else.  The service stores its hash and logs no secre
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -48,6 +48,24 @@ Etag = Annotated[
     str | None, Header(alias="If-None-Match", description="The ETag of what you have.")
 ]
 Since = Annotated[str | None, Header(alias="If-Modified-Since", description="Its Last-Modified.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """The requested page, and what the client has of it."""
+
+    request: Request
+    before: Before = None
+    etag: Etag = None
+    since: Since = None
+
+    def url(self, before: int | None) -> str:
+        """Return the URL of the page before a position."""
+        plain = str(self.request.url.replace(query=""))
+        return plain if before is None else f"{plain}?before={before}"
+
+
+Conditions = Annotated[_Conditions, Depends()]
 _Answers: TypeAlias = dict[int | str, dict[str, Any]]
 _ATOM: _Answers = {
     200: {"content": {atom_feed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
@@ -86,49 +104,37 @@ class MadeAddress(ShownAddress):
 
 
 @router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)
-def feed_atom(
-    name: Name, here: Here, who: Who, request: Request,
-    before: Before = None, etag: Etag = None, since: Since = None,
-) -> Response:  # fmt: skip
+def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
     known = existing(here, who, name).name
-    return _answer(here, known, "atom", _page_of(request), before, etag, since)
+    return _answer(here, known, "atom", conditions)
 
 
 @router.get("/feed.json", summary="Fetch as JSON Feed", response_class=Response, responses=_JSON)
-def feed_json(
-    name: Name, here: Here, who: Who, request: Request,
-    before: Before = None, etag: Etag = None, since: Since = None,
-) -> Response:  # fmt: skip
+def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
     known = existing(here, who, name).name
-    return _answer(here, known, "json", _page_of(request), before, etag, since)
+    return _answer(here, known, "json", conditions)
 
 
 @secret_router.get(
     "/{secret}.atom", summary="Fetch as Atom by a secret address", response_class=Response,
     responses=_ATOM,
 )  # fmt: skip
-def secret_atom(
-    secret: SecretPart, here: Here, request: Request,
-    before: Before = None, etag: Etag = None, since: Since = None,
-) -> Response:  # fmt: skip
+def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
     """The newest matches of the subscription that the address is for."""
-    known = _led_to(here, secret)
-    return _answer(here, known, "atom", _page_of(request), before, etag, since)
+    known = _subscription_of(here, secret)
+    return _answer(here, known, "atom", conditions)
 
 
 @secret_router.get(
     "/{secret}.json", summary="Fetch as JSON Feed by a secret address", response_class=Response,
     responses=_JSON,
 )  # fmt: skip
-def secret_json(
-    secret: SecretPart, here: Here, request: Request,
-    before: Before = None, etag: Etag = None, since: Since = None,
-) -> Response:  # fmt: skip
+def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
     """The newest matches of the subscription that the address is for."""
-    known = _led_to(here, secret)
-    return _answer(here, known, "json", _page_of(request), before, etag, since)
+    known = _subscription_of(here, secret)
+    return _answer(here, known, "json", conditions)
 
 
 @router.post("/addresses", summary="Make a secret address", status_code=201)
@@ -156,7 +162,7 @@ def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
     here.outbox.addresses.revoke(id)
 
 
-def _led_to(here: Installation, secret: str) -> str:
+def _subscription_of(here: Installation, secret: str) -> str:
     """Return the subscription of a secret address; raises Problem 404, RateExceeded."""
     found = here.outbox.addresses.find(secret)
     if found is None or here.engine.subscription(found.subscription) is None:
@@ -173,24 +179,11 @@ def _led_to(here: Installation, secret: str) -> str:
     return found.subscription
 
 
-def _page_of(request: Request) -> Callable[[int | None], str]:
-    """Return a function from a position to the URL of its page."""
-    plain = str(request.url.replace(query=""))
-    return lambda before: plain if before is None else f"{plain}?before={before}"
-
-
-def _answer(
-    here: Installation,
-    known: str,
-    form: Format,
-    page: Callable[[int | None], str],
-    before: int | None,
-    if_none_match: str | None,
-    if_modified_since: str | None,
-) -> Response:
+def _answer(here: Installation, known: str, form: Format, conditions: _Conditions) -> Response:
     """Return a feed page, or 304 if the client has it."""
+    before = conditions.before
     found = latest(here.engine.host.log.pages(), known, PAGE, before=before)
-    feed = feed_of(known, owner_name(known), found, before, page)
+    feed = feed_of(known, owner_name(known), found, before, conditions.url)
     tag = etag(feed)
     changed = here.outbox.changes.since(f"{form} {known} {before}", tag, int(time.time()))
     headers = {
@@ -199,7 +192,7 @@ def _answer(
         "Cache-Control": "private, no-cache",
         "X-Robots-Tag": "noindex",
     }
-    if is_unchanged(tag, changed, if_none_match, if_modified_since):
+    if is_unchanged(tag, changed, conditions.etag, conditions.since):
         return Response(status_code=304, headers=headers)
     body, kind = _written(feed, form)
     return Response(body, headers=headers, media_type=f"{kind}; charset=utf-8")

@@ -104,12 +104,12 @@ def _answered(
     used = check(question, tree, _public(tables))
     if len(duckdb.extract_statements(question)) != 1:
         raise NotSelect("only one SELECT statement can be run here")
-    _show(connection, tables, used)
+    _create_relations(connection, tables, used)
     connection.execute("SET lock_configuration = true")
     try:
         return _run(connection, question, form, int(request["rows"]), limits)
     except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
-        raise _told(question, error) from None
+        raise _user_error(question, error) from None
 
 
 def _table(part: memoryview) -> pa.Table:
@@ -146,7 +146,7 @@ def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     return found
 
 
-def _show(
+def _create_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
 ) -> None:
     """Create the relations that a query reads."""
@@ -174,7 +174,7 @@ def _show(
     for name in views:
         connection.execute(_STATEMENTS[name])
     for number, text in templates.items():
-        _show_template(connection, tables, number, text)
+        _create_template_relations(connection, tables, number, text)
     if "relations" in used:
         connection.execute(_RELATIONS)
 
@@ -224,7 +224,7 @@ CREATE TEMP VIEW relations AS
 """
 
 
-def _show_template(
+def _create_template_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], number: int, text: str
 ) -> None:
     graph = graph_of(text)
@@ -260,7 +260,7 @@ def _run(
     return head, written.body(reader.schema)
 
 
-def _told(question: str, error: duckdb.Error | OSError) -> QueryRefused:
+def _user_error(question: str, error: duckdb.Error | OSError) -> QueryRefused:
     """Map an error of DuckDB to one for the user."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]

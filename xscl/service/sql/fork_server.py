@@ -26,7 +26,7 @@ def run(control: socket.socket) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     control.sendall(READY)
-    child = _born(control)
+    child = _fork_child(control)
     while True:
         command, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not command:
@@ -35,15 +35,15 @@ def run(control: socket.socket) -> None:
             socket.send_fds(child, [command], descriptors)
         except OSError:  # it was killed while idle
             child.close()
-            child = _born(control)
+            child = _fork_child(control)
             socket.send_fds(child, [command], descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         child.close()
-        child = _born(control)
+        child = _fork_child(control)
 
 
-def _born(control: socket.socket) -> socket.socket:
+def _fork_child(control: socket.socket) -> socket.socket:
     """Fork a child; return the socket to it."""
     ours, theirs = socket.socketpair()
     if not os.fork():
@@ -51,7 +51,7 @@ def _born(control: socket.socket) -> socket.socket:
         try:
             ours.close()
             control.close()
-            _live(theirs)
+            _run_child(theirs)
             code = 0
         finally:
             os._exit(code)
@@ -59,7 +59,7 @@ def _born(control: socket.socket) -> socket.socket:
     return ours
 
 
-def _live(command: socket.socket) -> None:
+def _run_child(command: socket.socket) -> None:
     """Run a child: open a database, wait for a command, run its query."""
     connection = connect()
     asked, descriptors, _, _ = socket.recv_fds(command, 1, 2)

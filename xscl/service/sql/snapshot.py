@@ -80,7 +80,7 @@ def publish(
     return Snapshot(readable, as_of, pushed, size, time.monotonic() - began)
 
 
-# -- What is in it -------------------------------------------------------------------------
+# -- Contents ------------------------------------------------------------------------------
 
 
 def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:

@@ -116,7 +116,7 @@ class UserSql:
         rows = limits.rows if rows is None else rows
         if not 1 <= rows <= limits.most_rows:
             raise QueryRefused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
-        with self._turn(viewer):
+        with self._slot(viewer):
             request = {"question": question, "form": form, "rows": rows}
             with self._published(viewer) as (descriptor, as_of):
                 head, body = self._answered(descriptor, request)
@@ -145,10 +145,10 @@ class UserSql:
                 return found
         raise Unavailable("no question can be answered now", hint="ask again soon")
 
-    # -- Turns -----------------------------------------------------------------------------
+    # -- Slots -----------------------------------------------------------------------------
 
     @contextmanager
-    def _turn(self, viewer: Viewer) -> Iterator[None]:
+    def _slot(self, viewer: Viewer) -> Iterator[None]:
         """Hold a slot of the limiter; raises Busy."""
         with ExitStack() as held:
             try:
@@ -164,7 +164,7 @@ class UserSql:
         """Yield the descriptor of a snapshot for a user who holds a slot, and its date."""
         snapshot = self._snapshots.get(viewer.number)
         if snapshot is None or self._is_stale(snapshot):
-            snapshot = self._renewed(viewer, snapshot)
+            snapshot = self._republish(viewer, snapshot)
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
@@ -185,7 +185,7 @@ class UserSql:
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
-    def _renewed(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
+    def _republish(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
         """Publish a new snapshot of a user; keep the old one if the disk is full."""
         try:
             with self._mutex:

@@ -27,7 +27,7 @@ class Viewer:
         """Return the owner prefix of the viewer's names."""
         return f"_{int(self.number)}."
 
-    # -- In SQL ----------------------------------------------------------------------------
+    # -- SQL -------------------------------------------------------------------------------
 
     def visible(self, stream: str) -> str:
         """Return the SQL condition that a stream is visible, for an expression of its name."""
