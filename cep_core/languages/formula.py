@@ -5,7 +5,7 @@ Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias, cast
 
 from cep_core.algebra.expressions import (
@@ -110,6 +110,17 @@ class TokenReader:
         if not self.is_sign(sign):
             raise self.expected(f"{sign!r}{why}")
         return self.next()
+
+    def expect_name(self, what: str, keywords: Collection[str]) -> Token:
+        """Consume a name that is no keyword; raise QueryError if another token is next."""
+        if self.token.kind != "name" or self.token.word in keywords:
+            raise self.expected(what)
+        return self.next()
+
+    def expect_end(self, what: str) -> None:
+        """Raise QueryError unless the tokens are at their end."""
+        if self.token.kind != "end":
+            raise self.expected(what)
 
     def expected(self, what: str, hint: str | None = None) -> QueryError:
         """Return the error for something else than expected."""

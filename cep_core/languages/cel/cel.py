@@ -129,7 +129,7 @@ class _Parser:
         node = self._selected(source, items, groups, start)
         publishes = None
         if reader.take_word("PUBLISH"):
-            token = self._name("the name of a stream")
+            token = self.reader.expect_name("the name of a stream", KEYWORDS)
             self.published.append(token)
             publishes = token.text
         return node, publishes
@@ -140,10 +140,10 @@ class _Parser:
             return None
         if not self.reader.take_word("BY"):
             raise self.reader.expected("BY")
-        names = [self._name("an attribute")]
+        names = [self.reader.expect_name("an attribute", KEYWORDS)]
         while self.reader.take_sign(","):
             self.reader.require_few(len(names) + 1)
-            names.append(self._name("an attribute"))
+            names.append(self.reader.expect_name("an attribute", KEYWORDS))
         return names
 
     def _selected(
@@ -178,7 +178,7 @@ class _Parser:
             start = item.token.span
             if item.take_sign("*"):
                 columns += [(n, Column(2, place)) for place, n in enumerate(source.schema.names)]
-                self._ended(item, "a comma or FROM")
+                item.expect_end("a comma or FROM")
             else:
                 columns.append(self._item(item, scope))
             places += [Span(start.start, item.token.span.start)] * (len(columns) - len(places))
@@ -199,12 +199,12 @@ class _Parser:
         expression = formula(item, scope, Refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
         if item.take_word("AS"):
-            name = self._name("a name", item).text
+            name = item.expect_name("a name", KEYWORDS).text
         elif plain:
             name = first.text
         else:
             raise item.expected("AS name (an expression needs one)")
-        self._ended(item, "a comma or FROM")
+        item.expect_end("a comma or FROM")
         return name, expression
 
     def _aggregated(
@@ -258,13 +258,13 @@ class _Parser:
             raise item.expected("an aggregate or an attribute of GROUP BY")
         expression = formula(item, grouped, calls)
         if item.take_word("AS"):
-            name = self._name("a name", item).text
+            name = item.expect_name("a name", KEYWORDS).text
         elif first.kind == "name" and isinstance(expression, Column):
             inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
             name = "_".join([first.word, *inside]) if item.at > 1 else first.text
         else:
             raise item.expected("AS name (an expression needs one)")
-        self._ended(item, "a comma or FROM")
+        item.expect_end("a comma or FROM")
         return name, expression
 
     # -- streams ---------------------------------------------------------------------------
@@ -338,7 +338,7 @@ class _Parser:
         if token.kind != "literal" or not isinstance(token.value, int):
             raise window.expected("a window, such as 5 s,")
         window.next()
-        self._ended(window, "'}'")
+        window.expect_end("'}'")
         span = Parameter(token.literal, int, span=token.span)
         return algebra.window_join(left, right, predicate, span, self.functions, operator.span)
 
@@ -398,8 +398,8 @@ class _Parser:
         expression = formula(part, scope, Refused(self.functions, _NOT_HERE))
         if not part.take_word("AS"):
             raise part.expected("AS name")
-        self._name("a name", part)
-        self._ended(part, "a comma or '}'")
+        part.expect_name("a name", KEYWORDS)
+        part.expect_end("a comma or '}'")
         return expression
 
     # -- pieces ----------------------------------------------------------------------------
@@ -408,7 +408,7 @@ class _Parser:
         if part.token.kind == "end":
             return TRUE
         predicate = formula(part, scope, Refused(self.functions, _NOT_HERE))
-        self._ended(part, "AND, OR, a comma or '}'")
+        part.expect_end("AND, OR, a comma or '}'")
         return predicate
 
     def _braces(self) -> list[TokenReader]:
@@ -455,16 +455,6 @@ class _Parser:
                 f"{form} has {count} part{'s' * (count != 1)}, not {len(parts)}", token.span
             )
         return parts
-
-    def _ended(self, part: TokenReader, what: str) -> None:
-        if part.token.kind != "end":
-            raise part.expected(what)
-
-    def _name(self, what: str, reader: TokenReader | None = None) -> Token:
-        reader = reader or self.reader
-        if reader.token.kind != "name" or reader.token.word in KEYWORDS:
-            raise reader.expected(what)
-        return reader.next()
 
 
 def _repeated(columns: Iterable[tuple[str, Expression]], places: Iterable[Span]) -> Span | None:

@@ -99,7 +99,7 @@ class Parser:
             self._qualifications(pattern, filters, tests)
         publishes = None
         if reader.take_word("PUBLISH"):
-            token = self._name("the name of a stream")
+            token = self.reader.expect_name("the name of a stream", KEYWORDS)
             publishes = token.text
             if publishes in self.reads:
                 message = f"the query publishes {publishes} and reads it"
@@ -136,7 +136,7 @@ class Parser:
 
     def _selection(self, items: list[TokenReader], pattern: Pattern) -> tuple[Selected, ...] | None:
         if len(items) == 1 and items[0].take_sign("*"):
-            self._ended(items[0], "FROM")
+            items[0].expect_end("FROM")
             return None
         known = aliases_of(pattern)
         return tuple(self._item(item, known) for item in items)
@@ -159,14 +159,14 @@ class Parser:
                     span=start.span,
                 )
         if item.take_word("AS"):
-            name = self._name("a name", item).text
+            name = item.expect_name("a name", KEYWORDS).text
         elif isinstance(expression, Column):
             ref = self._ref(expression)
             name = f"{ref.alias}_{ref.attribute}" if len(self.streams) > 1 else ref.attribute
         else:
             raise item.expected("AS name (an expression needs one)")
         span = Span(start.start, item.token.start)
-        self._ended(item, "a comma or FROM")
+        item.expect_end("a comma or FROM")
         type_of(expression, self._types(), self.functions)
         return Selected(name, Condition(expression, tuple(self.refs)), span)
 
@@ -426,16 +426,6 @@ class Parser:
 
     def _types(self) -> dict[int, tuple[type, ...]]:
         return {2: tuple(ref.of for ref in self.refs)}
-
-    def _ended(self, part: TokenReader, what: str) -> None:
-        if part.token.kind != "end":
-            raise part.expected(what)
-
-    def _name(self, what: str, reader: TokenReader | None = None) -> Token:
-        reader = reader or self.reader
-        if reader.token.kind != "name" or reader.token.word in KEYWORDS:
-            raise reader.expected(what)
-        return reader.next()
 
 
 def _alias_hint(reader: TokenReader) -> str | None:

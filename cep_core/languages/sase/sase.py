@@ -319,7 +319,7 @@ class _Parser:
         variable, index = self._indexed(token)
         if not reader.take_sign("."):
             raise reader.expected(f"'.' and an attribute of {token.text}")
-        name_token = self._name("an attribute")
+        name_token = self.reader.expect_name("an attribute", KEYWORDS)
         span = Span(token.start, name_token.end)
         return self.variables.attribute(variable, index, name_token.text, span)
 
@@ -348,7 +348,11 @@ class _Parser:
             raise reader.expected("a run, such as b[],")
         reader.next()
         variable, index = self._indexed(token)
-        name = self._name("an attribute").text if reader.take_sign(".") else None
+        name = (
+            self.reader.expect_name("an attribute", KEYWORDS).text
+            if reader.take_sign(".")
+            else None
+        )
         end = reader.expect_sign(")")
         span = Span(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index or "", name, span)
@@ -359,7 +363,7 @@ class _Parser:
         opened = reader.expect_sign("[")
         found: list[Expression] = []
         while True:
-            token = self._name("an attribute")
+            token = self.reader.expect_name("an attribute", KEYWORDS)
             value = None
             if reader.take_sign("="):
                 value = formula(reader, self.variables, None, self._own)
@@ -434,7 +438,7 @@ class _Parser:
             if isinstance(part, Column):
                 _require_one(self.variables.references[part.index], part.span)
         if reader.take_word("AS"):
-            return self._name("a name").text, expression, span
+            return self.reader.expect_name("a name", KEYWORDS).text, expression, span
         last = reader.tokens[reader.at - 1]
         plain = isinstance(expression, Column) and last.kind == "name" and reader.at > begin
         if not plain:
@@ -444,15 +448,10 @@ class _Parser:
     def _publish(self) -> str | None:
         if not self.reader.take_word("PUBLISH"):
             return None
-        token = self._name("the name of a stream")
+        token = self.reader.expect_name("the name of a stream", KEYWORDS)
         if token.text in self.reads:
             raise AlgebraError(f"the query publishes {token.text} and reads it", span=token.span)
         return token.text
-
-    def _name(self, what: str) -> Token:
-        if self.reader.token.kind != "name" or self.reader.token.word in KEYWORDS:
-            raise self.reader.expected(what)
-        return self.reader.next()
 
 
 def _require_one(reference: Reference, span: Span | None) -> None:
