@@ -154,10 +154,10 @@ class BatchJoin:
         self, views: str, bindings: Columns, usable: Column, first: int, *, older: bool = False
     ) -> None:
         back = views is BACKWARD
-        asked = self._registry.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
+        asked = self._registry.retention.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
         batch = chosen(bindings, np.flatnonzero(usable & asked))
         memory, times = self.documents.state.memory, columns_of(self.documents.times)
-        half = Pass(memory, self._registry.bounds(), times, back, first, self, older)
+        half = Pass(memory, self._registry.retention.horizon(), times, back, first, self, older)
         shown = self.made.setdefault(views, [])
         size = sum(len(one["docs"]) for one in shown)
         for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):

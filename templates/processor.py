@@ -154,7 +154,7 @@ class Processor:
 
     def _looks_back(self, times: pa.Table) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
-        if self._registry.looks_back:
+        if self._registry.retention.looks_back:
             return True
         earliest = pc.min(times["ts"]).as_py()
         return self._latest is None or bool(earliest < self._latest)

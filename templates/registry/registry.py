@@ -15,20 +15,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, grown, pack
-from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
-from templates.model.relations import INFINITE, OPERATORS, Horizon, Pair
+from templates.columns.columns import pack
+from templates.model.join_graph import Edge, JoinGraph, Node
+from templates.model.relations import INFINITE, OPERATORS, Pair
 from templates.model.template import Template, Templates, embedding
-from templates.registry.members import Firing, Members, Row, Rows, add
+from templates.registry.members import Firing, Members, Row, Rows
+from templates.registry.variable_pairs import VariablePairs
+from templates.registry.witness_retention import WitnessRetention
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""
@@ -44,9 +43,6 @@ CREATE TABLE state.times(
     doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT);
 """
 
-Variable: TypeAlias = tuple[int, str]
-"""The number and the definition of a variable."""
-
 
 class Placed(NamedTuple):
     """Where a join was put: its row in R_T, and which of its nodes takes each position."""
@@ -54,17 +50,6 @@ class Placed(NamedTuple):
     template: int
     qid: int
     order: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class _PairUse:
-    """A pair of variables: how many rows of R_T have it, and how long they keep its bindings."""
-
-    first: int
-    second: int
-    rows: int = 0
-    valued: int = 0
-    keeps: dict[int, int] = field(default_factory=dict)
 
 
 class Registry:
@@ -75,22 +60,13 @@ class Registry:
         self.templates = Templates()
         self.members: dict[int, Members] = {}
         self.firing = Firing()
-        self._variables: dict[str, int] = {}
-        self._definitions: dict[int, str] = {}
-        self._pairs: dict[int, _PairUse] = {}
-        self._pair_numbers: dict[tuple[int, int], int] = {}
-        self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
-        self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
-        self._keep_of = np.full(64, -1, dtype=np.int64)
-        self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
-        self._keeps_changed = False
-        self._symmetric = 0  # rows with the operator JOIN
+        self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+        self.pairs = VariablePairs(connection, self._new)
+        self.retention = WitnessRetention()
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
-        self._next_variable = self._next_pair = self._next_qid = 1
-        self._changed: set[int] = set()
-        self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+        self._next_qid = 1
         self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
 
     # -- Adding and removing ---------------------------------------------------------------
@@ -115,13 +91,12 @@ class Registry:
         `apart` is a promise of the caller's, see `Row`.  `qid` is the number that its row
         has if it is new: that of before a restart.
         """
-        variable, pair = self._variables.get, self._pair_numbers.get
-        numbers = [variable(one) or self._new_variable(one) for one in variables]
+        numbers = [self.pairs.variable(one) for one in variables]
         template = self._template(reduced)
         order = embedding(template.graph, reduced, numbers)
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
-        numbered = tuple([pair(one) or self._new_pair(*one) for one in ends])
+        numbered = tuple([self.pairs.pair(one) for one in ends])
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
         row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
@@ -148,7 +123,7 @@ class Registry:
         self._count(members, self._columns(members, [qid], [row]), -1)
         if not any(members.columns):
             self._drop_template(row.template)
-        return self._drop_pairs(row)
+        return self.pairs.drop_unused(row.pairs)
 
     def save(self) -> None:
         """Write what was added since the last time."""
@@ -185,9 +160,7 @@ class Registry:
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
         self._settle()
-        changed = [self.describe(number) for number in sorted(self._changed)]
-        self._changed.clear()
-        return changed
+        return self.pairs.take_changed()
 
     def row(self, qid: int) -> Row:
         """Return a row of R_T."""
@@ -197,83 +170,10 @@ class Registry:
         """Return all rows of R_T as they are now, in whatever thread that is asked."""
         return self._rows.copy()
 
-    def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
-        """Return pairs with their variables, without those that have gone, in whatever thread."""
-        found = []
-        for number in pairs:
-            use = self._pairs.get(number)
-            if use is not None:
-                first, second = map(self._definitions.get, (use.first, use.second))
-                if first is not None and second is not None:
-                    found.append((number, (use.first, first), (use.second, second)))
-        return found
-
     def __contains__(self, qid: int) -> bool:
         return qid in self._rows
 
-    def is_kept(self, pair: int) -> bool:
-        """Whether some join of two sides needs the witnesses of a pair."""
-        use = self._pairs.get(pair)
-        return use is not None and bool(use.keeps)
-
-    def bounds(self) -> Horizon:
-        """Return what no registered join of two sides exceeds."""
-        keep = max(self._keeps, default=0)
-        return Horizon(keep, keep, not self._symmetric)
-
-    @property
-    def looks_back(self) -> bool:
-        """Whether some join has results in both orders of its documents."""
-        return self._symmetric > 0
-
-    def take_keeps_changed(self) -> bool:
-        """Return whether some pair is kept longer or shorter than the last time that was asked."""
-        changed, self._keeps_changed = self._keeps_changed, False
-        return bool(changed)
-
-    def kept(self, pairs: Column) -> Column:
-        """Return which of some pairs have witnesses that are kept: those of joins of two sides."""
-        needed: Column = self._keep_of[pairs] >= 0
-        return needed
-
-    @property
-    def keeps(self) -> Column:
-        """How long the witnesses of each pair are kept, in ticks, by its number; -1: not at all."""
-        return self._keep_of
-
-    def joined(self, side: int) -> Column:
-        """How many value joins have each pair of variables on a side, by the pair's number."""
-        return self._joined[side]
-
-    def describe(self, number: int) -> Pair:
-        """Return a pair of variables by its number."""
-        use = self._pairs[number]
-        first, second = self._definitions[use.first], self._definitions[use.second]
-        return Pair(number, first, second, use.valued > 0)
-
     # -- Parts -----------------------------------------------------------------------------
-
-    def _new_variable(self, definition: str) -> int:
-        number, self._next_variable = self._next_variable, self._next_variable + 1
-        self._know_variable(number, definition)
-        self._new["state.variable"].append((number, definition))
-        return number
-
-    def _know_variable(self, number: int, definition: str) -> None:
-        self._variables[definition] = number
-        self._definitions[number] = definition
-
-    def _new_pair(self, first: int, second: int) -> int:
-        number, self._next_pair = self._next_pair, self._next_pair + 1
-        self._know_pair(number, first, second)
-        self._new["state.pair"].append((number, first, second))
-        return number
-
-    def _know_pair(self, number: int, first: int, second: int) -> None:
-        self._pair_numbers[first, second] = number
-        self._pairs[number] = _PairUse(first, second)
-        for variable in {first, second}:
-            self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
     def _template(self, reduced: JoinGraph) -> Template:
         template = self.templates.of(reduced)
@@ -334,71 +234,21 @@ class Registry:
     def _count(self, members: Members, rows: Rows, by: int) -> None:
         """Count rows in their pairs."""
         graph = members.template.graph
-        self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
-        self._keep_of = grown(self._keep_of, self._next_pair, -1)
-        self._joined = [grown(counts, self._next_pair, 0) for counts in self._joined]
         columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
         counted = [Counter(pairs) for pairs in columns]
         for counts, (_, child) in zip(counted, graph.pairs, strict=True):
-            self._count_uses(counts, by, child in graph.compared)
+            self.pairs.count(counts, by, child in graph.compared)
         members.count(counted, by)
-        if graph.two_sided:
-            self._count_keeps(columns, rows["keep"], by)
-        if graph.value_joins:
-            for joined, places in zip(
-                self._joined, zip(*graph.value_joins, strict=True), strict=True
-            ):
-                np.add.at(joined, [pair for place in places for pair in columns[place]], by)
+        self.retention.count(graph, columns, rows, by)
         if by > 0:
             self.firing.add(members, [pair for counts in counted for pair in counts])
         else:
             self.firing.remove(members, [pair for counts in counted for pair in counts])
 
-    def _count_uses(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
-        for number, rows in counts.items():
-            use = self._pairs[number]
-            if by > 0 and (not use.rows or (compared and not use.valued)):
-                self._changed.add(number)
-            use.rows += by * rows
-            use.valued += by * rows * compared
-
-    def _count_keeps(self, columns: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
-        """Count how long rows keep the bindings of their pairs."""
-        for keep, rows in Counter(keeps).items():
-            add(self._keeps, keep, by * rows)
-        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in columns))
-        for (number, keep), rows in counts.items():
-            add(self._pairs[number].keeps, keep, by * rows)
-        numbers = [number for number, _ in counts]
-        longest = [max(self._pairs[number].keeps, default=-1) for number in numbers]
-        before = self._keep_of[numbers]
-        self._keeps_changed |= bool(((before >= 0) & (before != longest)).any())
-        self._keep_of[numbers] = longest
-
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
         self._connection.execute(f"DROP TABLE {r_t(number)}")
         self._connection.execute("DELETE FROM state.template WHERE id = ?", [number])
-
-    def _drop_pairs(self, row: Row) -> tuple[int, ...]:
-        dropped = []
-        for number in dict.fromkeys(row.pairs):
-            use = self._pairs[number]
-            if not use.rows:
-                del self._pairs[number], self._pair_numbers[use.first, use.second]
-                self._changed.discard(number)
-                self._connection.execute("DELETE FROM state.pair WHERE id = ?", [number])
-                for variable in {use.first, use.second}:
-                    self._drop_variable(variable)
-                dropped.append(number)
-        return tuple(dropped)
-
-    def _drop_variable(self, number: int) -> None:
-        """Forget a variable if it is in no pair any more."""
-        add(self._pairs_of, number, -1)
-        if number not in self._pairs_of:
-            del self._variables[self._definitions.pop(number)]
-            self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
 
     # -- Restart ---------------------------------------------------------------------------
 
@@ -407,14 +257,9 @@ class Registry:
 
         Those of rows that were not written are left out: they have to be added again.
         """
-        fetch = self._fetch
-        for number, definition in fetch("SELECT id, definition FROM state.variable"):
-            self._know_variable(number, definition)
-        for number, first, second in fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id"):
-            self._know_pair(number, first, second)
-        self._next_variable = max(self._definitions, default=0) + 1
-        self._next_pair = max(self._pairs, default=0) + 1
-        for number, graph in fetch("SELECT id, graph FROM state.template ORDER BY id"):
+        self.pairs.load()
+        graphs = self._connection.execute("SELECT id, graph FROM state.template ORDER BY id")
+        for number, graph in graphs.fetchall():
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
@@ -433,9 +278,6 @@ class Registry:
         self._rows.update(zip(columns["qid"], rows, strict=True))
         self._qids.update(zip(rows, columns["qid"], strict=True))
         self._know_rows(self.members[template.number], columns)
-
-    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query).fetchall()
 
 
 def r_t(template: int) -> str:

@@ -82,7 +82,7 @@ class StoredState:
 
     def add(self, bindings: pa.Table, times: pa.Table) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
-        kept = self._registry.kept(bindings["pair"].to_numpy())
+        kept = self._registry.retention.kept(bindings["pair"].to_numpy())
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
@@ -97,7 +97,7 @@ class StoredState:
             self._lender.insert("state.times", times.filter(new))
             self._newest = max(self._newest, pc.max(times["doc"]).as_py())
             if self._leaving is not None:
-                keeps = self._registry.keeps[bindings["pair"].to_numpy()]
+                keeps = self._registry.retention.keeps[bindings["pair"].to_numpy()]
                 self._leaving.note(keeps, pc.max(times["ts"]).as_py())
 
     def replace(self, witnesses: Witnesses) -> None:
@@ -132,8 +132,8 @@ class StoredState:
 
         Nothing happens until an eighth of what is kept is expected to be such.
         """
-        keeps = self._registry.keeps
-        if self._registry.take_keeps_changed() or self._leaving is None:
+        keeps = self._registry.retention.keeps
+        if self._registry.retention.take_changed() or self._leaving is None:
             self._leaving = self._leaving_of(keeps)
         if not self._leaving.due(clock):
             return False
@@ -166,7 +166,7 @@ class StoredState:
             listed = ", ".join(str(int(pair)) for pair in pairs)
             self.connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
             if self._loaded is not None:
-                self._loaded.forget(self._registry.keeps, -INFINITE)
+                self._loaded.forget(self._registry.retention.keeps, -INFINITE)
             self._leaving = None
             self._sweep()
 

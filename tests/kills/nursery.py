@@ -4,8 +4,6 @@ Imported by the process that they are forked from, and by nobody else.  It must 
 which would not be there after a fork: hence it opens no database.
 """
 
-import sqlglot.dialects.duckdb  # noqa: F401  # otherwise each victim loads it for its first query
-
 import tests.kills.processes  # noqa: F401
 from feeds.http.connection import _trusted
 from tests.kills.workload import SUBSCRIPTIONS

@@ -58,16 +58,16 @@ def built(
 
 def known(registry: Registry) -> dict[str, object]:
     """The description of a registry's content."""
-    pairs = range(1, registry._next_pair)
+    pairs = range(1, registry.pairs._next_pair)
     return {
         "rows": registry.rows(),
-        "named": registry.named(pairs),
-        "described": [registry.describe(pair) for pair, _, _ in registry.named(pairs)],
-        "kept": [registry.is_kept(pair) for pair in pairs],
-        "keeps": registry.keeps.tolist(),
-        "joined": [registry.joined(side).tolist() for side in (LEFT, RIGHT)],
-        "bounds": registry.bounds(),
-        "back": registry.looks_back,
+        "named": registry.pairs.named(pairs),
+        "described": [registry.pairs.describe(pair) for pair, _, _ in registry.pairs.named(pairs)],
+        "kept": [bool(registry.retention.keeps[pair] >= 0) for pair in pairs],
+        "keeps": registry.retention.keeps.tolist(),
+        "joined": [registry.retention.joined(side).tolist() for side in (LEFT, RIGHT)],
+        "bounds": registry.retention.horizon(),
+        "back": registry.retention.looks_back,
         "firing": {
             (pair, sided): [m.template for m in registry.firing.reached([pair], two_sided=sided)]
             for pair in pairs
@@ -95,7 +95,7 @@ def of(members: Members) -> dict[str, object]:
 
 def recounted(registry: Registry) -> dict[str, object]:
     """The counts of a registry, computed from its rows alone."""
-    pairs = range(1, registry._next_pair)
+    pairs = range(1, registry.pairs._next_pair)
     rows = registry.rows().values()
     graphs = {number: one.template.graph for number, one in registry.members.items()}
     joined = [
@@ -124,11 +124,11 @@ def recounted(registry: Registry) -> dict[str, object]:
 
 def counted(registry: Registry) -> dict[str, object]:
     """The counts of a registry."""
-    pairs = slice(1, registry._next_pair)
+    pairs = slice(1, registry.pairs._next_pair)
     return {
         "columns": {number: one.columns for number, one in registry.members.items()},
-        "joined": [registry.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],
-        "keeps": registry.keeps[pairs].tolist(),
+        "joined": [registry.retention.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],
+        "keeps": registry.retention.keeps[pairs].tolist(),
         "joins": sum(one.joins for one in registry.members.values()),
     }
 

@@ -153,7 +153,7 @@ class Queries:
         The counts are witnesses of joins, instances of temporal operators, and additions to both in
         the last day of the clock.  `store` is a connection of its own.
         """
-        keeps, since = self._state.registry.keeps, self._state.documents.clock - DAY
+        keeps, since = self._state.registry.retention.keeps, self._state.documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()
         for pair, count, late in store.fetch(
             "SELECT pair, count(*), count(*) FILTER (ts > ?)"

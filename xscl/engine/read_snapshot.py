@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from templates.batch_join import Pushed
 from templates.registry.members import Row
-from templates.registry.registry import Variable
+from templates.registry.variable_pairs import Variable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
 from xscl.store.store import Store
@@ -96,5 +96,7 @@ def _snapshot(
 
     with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
         registry, readings = state.registry, state.readings.table()
-        return ReadSnapshot(store, pushed, readings, streams, registry.rows(), registry.named, qids)
+        return ReadSnapshot(
+            store, pushed, readings, streams, registry.rows(), registry.pairs.named, qids
+        )
     return None

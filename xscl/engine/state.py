@@ -83,7 +83,7 @@ class EngineState:
 
     def keep_image(self, close_by: float = math.inf) -> None:
         """Write the image of the automaton, which a restart reads; give up at a time."""
-        self.image.keep(self.dataflow.automaton, self.registry.describe, close_by)
+        self.image.keep(self.dataflow.automaton, self.registry.pairs.describe, close_by)
 
 
 def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQuery]) -> EngineState:

@@ -218,7 +218,8 @@ class Catalog:
 def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:
     """Backfill a new subscription: its results, and the join state of its variables."""
     pairs = [
-        state.registry.describe(pair) for pair in state.dataflow.subscribed.pairs(subscription)
+        state.registry.pairs.describe(pair)
+        for pair in state.dataflow.subscribed.pairs(subscription)
     ]
     for one in list(witnesses(state.store, trial, pairs)):
         state.processor.keep(one)

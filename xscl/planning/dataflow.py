@@ -97,7 +97,7 @@ class Dataflow:
 
         def reads_results(qid: int) -> bool:
             """Test if a row of R_T joins results of other joins, or published documents."""
-            pairs = map(registry.describe, registry.row(qid).pairs)
+            pairs = map(registry.pairs.describe, registry.row(qid).pairs)
             published = sinks.streams
             return any(
                 is_leaf(pair) or parse_block(pair.first, short=True).stream in published
@@ -110,7 +110,7 @@ class Dataflow:
             leaves,
             plan.batch,
             self.core.clock,
-            registry.kept,
+            registry.retention.kept,
             self._collector.collect,
             cuts.note,
             reads_results,

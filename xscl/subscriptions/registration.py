@@ -179,7 +179,7 @@ class Registration:
         if publish is not None:
             self._streams.keep_lateness(publish, before)
         self._planned.detach(subscription)
-        self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
+        self._processor.forget_pairs([p for p in pairs if self._registry.retention.keeps[p] < 0])
 
     def save_plan_state(self) -> None:
         """Write the changes of the state of temporal operators."""

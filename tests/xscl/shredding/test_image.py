@@ -106,7 +106,7 @@ def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: l
     with Engine(path) as engine:
         pairs = len(engine.host.state.dataflow.automaton)
         assert 0 < sum(asked) < pairs
-        assert set(engine.host.state.dataflow.automaton) == set(engine.host.state.registry._pairs)
+        assert set(engine.host.state.dataflow.automaton) == set(engine.host.state.registry.pairs)
         got = found([*engine.push(documents(0)), *engine.push(documents(10))])
         assert got == expected(QUERIES[16:])
         for name, _ in QUERIES[16:]:
