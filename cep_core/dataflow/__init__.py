@@ -1,1 +1,1 @@
-"""What m-ops are made of: channels, the clock, predicates and their index, the journal."""
+"""The parts of m-ops: channels, the clock, predicates and their index, the journal."""
