@@ -48,7 +48,7 @@ FOUND = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What the last batch brought to stage 2; nothing of it changes any more.
+    """The input and output of stage 2 for the last batch; immutable.
 
     `bindings` and `times` are the witnesses, `out` are templates' rows of R_out.
     """

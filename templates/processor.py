@@ -68,12 +68,12 @@ class Processor:
 
     @property
     def bytes_in_memory(self) -> int:
-        """How many bytes of the join state are in memory; any thread may ask."""
+        """The bytes of the join state in memory; thread-safe."""
         return self._state.nbytes
 
     @property
     def result_rows(self) -> dict[str, int]:
-        """How many rows of R_out each evaluator has made since the start."""
+        """The number of rows of R_out by evaluator since the start."""
         return {"duckdb": self._queries.made, "smallbatch": self._small_batch.made}
 
     @property
@@ -83,7 +83,7 @@ class Processor:
 
     @property
     def pushed(self) -> Pushed:
-        """What the last batch has brought: to be asked for between two pushes."""
+        """The input and output of the last batch; to be read between two pushes."""
         batch = self._batch
         return Pushed(batch.bindings, batch.documents.times, batch.out, batch.made)
 
@@ -153,7 +153,7 @@ class Processor:
             self._latest = max(pc.max(times["ts"]).as_py(), self._latest or -INFINITE)
 
     def _looks_back(self, times: pa.Table) -> bool:
-        """Whether a document of the batch can be the earlier side of something kept before."""
+        """Return True if a batch document can be the earlier side of a kept one."""
         if self._registry.retention.looks_back:
             return True
         earliest = pc.min(times["ts"]).as_py()
@@ -164,7 +164,7 @@ class Processor:
         return self._batch.documents.ranks(docs)
 
     def show_views(self) -> None:
-        """Let readers have R_vj of the last push, of both passes."""
+        """Publish R_vj of the last push, of both passes."""
         pushed = self.pushed
         for name in (FORWARD, BACKWARD):
             self.lender.lend(name, pushed.joins(name))
@@ -172,12 +172,12 @@ class Processor:
     # -- Forgetting ------------------------------------------------------------------------
 
     def evict(self, clock: int) -> bool:
-        """Forget what no document that arrives from `clock` on can meet; whether anything was.
+        """Evict rows that no document from `clock` on can be joined with; return True if any.
 
-        Nothing happens until an eighth of what is kept is expected to be such.
+        Nothing happens until an eighth of the rows is expected to have expired.
         """
         return self._state.evict(clock)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
-        """Delete the witnesses of pairs that no join uses any more."""
+        """Delete the witnesses of unused pairs."""
         self._state.forget_pairs(pairs)

@@ -1,1 +1,1 @@
-"""The bound of results: what is evaluated of joins that have very many answers."""
+"""The bound of results: evaluation of joins with very many answers."""

@@ -1,12 +1,12 @@
 """Answers of templates where some join may exceed the bound of results.
 
-How many answers a row of R_T has with two documents is at most the product of how many bindings
-each place has.  Where the sum over a newcomer's partners stays within the bound, templates are
-evaluated as ever.  Elsewhere (a *hot* group: one row of R_T, one newcomer) partners are taken from
-the newest to the oldest, until the group has as many answers as stay; two documents whose product
-alone is too large go to `templates.bound.first_rows`.
+The number of answers of a row of R_T with two documents is at most the product of the numbers of
+bindings of each place.  Where the sum over a newcomer's partners stays within the bound, templates
+are evaluated as usual.  Elsewhere (a *hot* group: one row of R_T, one newcomer) partners are joined
+from the newest to the oldest, until the group has as many answers as stay.  Two documents whose
+product alone is too large go to `templates.bound.first_rows`.
 
-The evaluator is a parameter: what is bounded, and in which order, is the same for both.
+The evaluator is a parameter: the bound and its order are the same for both.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ LAST = (1 << 62, 0)
 
 
 class Newest:
-    """Which partners the joins of a push have had enough of, by newcomer.
+    """The oldest wanted partner of each join of a push, by newcomer.
 
-    A join that has `most` answers with a newcomer wants no partner older than that of the last one.
+    A join with `most` answers for a newcomer needs no partner older than that of the last one.
     """
 
     def __init__(self) -> None:
         self._oldest: dict[tuple[int, int], tuple[int, int]] = {}
 
     def note(self, qid: int, rank: int, partner: tuple[int, int]) -> None:
-        """Record the oldest partner (rank, number) that a join still wants of a newcomer."""
+        """Record the oldest partner (rank, number) that a join still needs for a newcomer."""
         key = qid, rank
         self._oldest[key] = max(partner, self._oldest.get(key, partner))
 
     def oldest(self, qid: int, rank: int) -> tuple[int, int]:
-        """Return the rank and the number of the oldest partner that is wanted."""
+        """Return the rank and the number of the oldest needed partner."""
         return self._oldest.get((qid, rank), _ANY)
 
     def __bool__(self) -> bool:
@@ -77,7 +77,7 @@ class Newest:
 
 @dataclass(slots=True)
 class BoundedAnswers:
-    """The answers of a push that stay, and more only where that is cheaper.
+    """The answers of a push that stay, and more only where that is cheaper to compute.
 
     `most` answers of a group stay.  `cuts` are the groups that were given up for the bound of work.
     """
@@ -90,7 +90,7 @@ class BoundedAnswers:
 
     @property
     def enough(self) -> int:
-        """The number of answers made of a group: one more than stay shows that something is cut."""
+        """The number of answers computed for a group: one more than stay, to detect a cut."""
         return self.most + 1
 
     # -- Two sides -------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class BoundedAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many rows a relation has of each document (or two) and pair of variables (or two)."""
+    """The numbers of rows of a relation by document (or two) and pair of variables (or two)."""
 
     docs: Column
     pairs: Column
@@ -253,7 +253,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """How many answers rows of R_T have at most with documents (or two)."""
+    """Upper bounds of the answers of rows of R_T with documents (or two)."""
 
     row: Column
     docs: Column
@@ -261,19 +261,19 @@ class _Expected:
 
     @classmethod
     def first(cls, counts: _Counts, wanted: Column) -> _Expected:
-        """Return what one place of the template says: `wanted` is its column of R_T."""
+        """Return the counts of one place of the template: `wanted` is its column of R_T."""
         row, at = Index(counts.pairs).rows(wanted, most=UNBOUNDED)
         return cls(row, counts.docs[at], counts.counts[at])
 
     def times(self, counts: _Counts, docs: Column, wanted: Column) -> _Expected:
-        """Return it multiplied by what a further place says; `docs` are the documents there."""
+        """Return the counts multiplied by those of a further place, with its documents `docs`."""
         kept, at = equal_rows((docs, wanted[self.row]), (counts.docs, counts.pairs), len(self.row))
         return _Expected(self.row[kept], self.docs[kept], self.expected[kept] * counts.counts[at])
 
 
 @dataclass(frozen=True, eq=False)
 class _MostAnswers:
-    """Upper bounds of the numbers of answers that views have."""
+    """Upper bounds of the numbers of answers over views."""
 
     views: Views
     documents: BatchDocuments
@@ -307,14 +307,14 @@ class _MostAnswers:
         return {name: self.views.joins[name][first] for name in ("gap", "lead", "age")}
 
     def may_exceed(self, graph: JoinGraph, most: int) -> bool:
-        """Return whether a newcomer may have too many answers with a row of R_T, cheaply."""
+        """Return True if a newcomer may have too many answers with a row of R_T; a cheap test."""
         bound = self._of_documents[1] ** len(graph.equalities)
         if self._others is not None:
             bound = bound * self._others.largest ** (len(graph.pairs) - len(graph.equal))
         return bool(bound.sum() > most and np.bincount(self._newcomers, bound).max() > most)
 
     def expected(self, graph: JoinGraph, rows: Columns, some: Column) -> Columns:
-        """Return for some rows of R_T and pairs of documents how many answers there are at most.
+        """Return the upper bounds of answers for some rows of R_T and pairs of documents.
 
         Columns: row, docs, expected, and the newcomer and the partner with their ranks.
         """
@@ -339,7 +339,7 @@ class _MostAnswers:
 
 
 def _in_parts(rows: Columns, joins: Columns) -> Iterator[Column]:
-    """Yield rows of R_T in parts, so that not too many combinations are looked at together."""
+    """Yield rows of R_T in parts, to bound the combinations that are evaluated together."""
     each = Index(joins["pairs"]).counts(rows["e0"])
     before = np.cumsum(each) - each
     cuts = np.flatnonzero(np.diff(before // COMBINED)) + 1
@@ -347,7 +347,7 @@ def _in_parts(rows: Columns, joins: Columns) -> Iterator[Column]:
 
 
 def _sums_above(found: Columns, most: int) -> Column:
-    """Return which rows are in groups of which more than the bound is expected."""
+    """Return a mask of the rows in groups with more expected answers than the bound."""
     if not len(found["row"]):
         return np.zeros(0, np.bool_)
     keys = np.stack((found["row"], found["rank"], found["own"]))
@@ -358,13 +358,13 @@ def _sums_above(found: Columns, most: int) -> Column:
 
 
 def _distinct(graph: JoinGraph, made: Columns) -> Columns:
-    """Return answers that differ in their documents or output nodes, one of each."""
+    """Return the distinct answers by documents and output nodes."""
     outputs = (f"node{at + 1}" for at, node in enumerate(graph.nodes) if node.output)
     return grouped_counts(made, "doc1", "doc2", *outputs)[0]
 
 
 def _of_outputs(graph: JoinGraph, one: Columns, docs: tuple[int, int], nodes: Column) -> Columns:
-    """Return answers as rows of R_out; nodes that are no output are not known: -1."""
+    """Return answers as rows of R_out; nodes that are no output are unknown: -1."""
     size = len(nodes)
     made = {f"node{at + 1}": np.full(size, -1, np.int32) for at, _ in enumerate(graph.nodes)}
     outputs = [at for at, node in enumerate(graph.nodes) if node.output]

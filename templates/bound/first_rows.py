@@ -1,14 +1,14 @@
 """The first answers of a conjunctive query in lexicographic order, in bounded memory and work.
 
 Two documents of 40 equal nodes each, joined by four value joins, have 40^4 answers.  Only the
-first N are ever used (`templates.model.result_bound`), so those are enumerated without the others:
+first N are used (`templates.model.result_bound`), so only those are enumerated:
 
 1. Remove the rows that no answer uses (semi-joins, to a fixpoint).
 2. Join the relations, giving up as soon as an intermediate result exceeds `CHUNK` rows.
 3. On giving up, split the domain of the first output variable that has several values, and answer
    each range in ascending order until N answers are known.
 
-The result depends on the relations alone, so every evaluator and every replay finds the same.
+The result depends on the relations alone, so every evaluator and every replay agree.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class FirstRows:
     """A conjunctive query over some relations.
 
     `outputs` are its head, in the order that answers are sorted by; `unequal` are pairs of
-    variables that have to differ.  `work` is how many rows may be joined; what is left of it stays
-    there.  `gave_up` says that this was too little: answers may be missing then.
+    variables that have to differ.  `work` is the remaining number of rows that may be joined.
+    `gave_up` is True if it was too small: answers may be missing then.
     """
 
     outputs: Sequence[str]
@@ -130,14 +130,14 @@ class FirstRows:
         return np.unique(rows, axis=0)
 
     def _is_done(self, name: str, left: Sequence[Relation]) -> bool:
-        """Return whether nothing reads a variable any more."""
+        """Return True if no relation reads a variable any more."""
         return not self._reads(name) and all(name not in one for one in left)
 
     def _reads(self, name: str) -> bool:
         return name in self.outputs or any(name in pair for pair in self.unequal)
 
     def _projected(self, answer: Relation, left: Sequence[Relation]) -> dict[str, Column]:
-        """Return an intermediate result without what nothing reads any more, rows distinct."""
+        """Return an intermediate result projected to the needed variables, without duplicates."""
         names = [name for name in answer if not self._is_done(name, left)]
         if not names:  # that there is a row is all that matters
             return {name: column[:1] for name, column in answer.items()}
@@ -173,9 +173,9 @@ def _widest(relations: Sequence[Relation]) -> str:
 
 
 def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
-    """Return the relations without the rows that agree with none of another; None: one is empty.
+    """Return the relations reduced by semi-joins; None if one becomes empty.
 
-    Of an acyclic query what is left is all used by some answer.
+    Every remaining row of an acyclic query is used by some answer.
     """
     relations = list(relations)
     changed = True

@@ -1,11 +1,11 @@
-"""Relations that are lent to DuckDB: Arrow tables under fixed names, others for every batch.
+"""Arrow tables lent to DuckDB under fixed names, replaced for every batch.
 
-A lent relation is also how rows come into the database (`Lender.insert`).
+Rows are also inserted through a lent relation (`Lender.insert`).
 
 Registering a table changes DuckDB's catalog, which costs as much as a small
-query.  So a name is registered once, for a holder that hands out the table that
-is there by now.  DuckDB reads a holder with one thread and does not know its
-size, so a table of more than `FEW` rows is registered itself.
+query.  So a name is registered once, for a holder that returns the current table.
+DuckDB reads a holder with one thread and does not know its size, so a table of more
+than `FEW` rows is registered itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 class _Holder:
-    """Hands out whatever table it has when it is read."""
+    """A holder that returns its current table when it is read."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -51,7 +51,7 @@ class _Holder:
 
 
 class Lender:
-    """The relations that are lent on a connection; it has one lender, as it has each name once.
+    """The relations lent on a connection; a connection has one lender, as it has each name once.
 
     Tables of more than `few` rows are registered themselves.
     """
@@ -64,7 +64,7 @@ class Lender:
         self._parsed: dict[str, duckdb.Statement] = {}  # what executes it
 
     def lend(self, name: str, table: pa.Table) -> None:
-        """Let a name stand for the rows of a table from now on."""
+        """Register a table under a name, in place of the former one."""
         if table.num_rows > self._few:
             self._holders.pop(name, None)
             self._connection.register(name, table)
@@ -80,7 +80,7 @@ class Lender:
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*` of the database, column by column in its order.
 
-        Few rows are inserted by a plan that is kept, since planning takes longer than they do.
+        Few rows are inserted by a cached plan, since planning takes longer than the insertion.
         """
         if not rows.num_rows:
             return
@@ -93,10 +93,10 @@ class Lender:
             self._connection.execute(insert)
 
     def execute_planned(self, name: str, statement: str) -> duckdb.DuckDBPyConnection:
-        """Execute a statement by the plan that is kept under a name.
+        """Execute a statement by the plan cached under a name.
 
-        After a change of the catalog DuckDB makes another plan each time, and does not keep it.
-        So a new one is kept now and then.
+        After a change of the catalog DuckDB plans anew at each execution, without caching.  So the
+        statement is prepared again now and then.
         """
         executed = self._executed.get(name, 0)
         if not executed % PLANNED_FOR:
@@ -107,7 +107,7 @@ class Lender:
         return self._connection.execute(self._parsed[name])
 
     def among(self, numbers: npt.NDArray[Any]) -> str:
-        """Return SQL for some numbers, to be put in brackets after IN."""
+        """Return SQL for some numbers, for the brackets after IN."""
         if len(numbers) <= FEW_NUMBERS:
             return ", ".join(str(number) for number in numbers.tolist()) or "NULL"
         name = f"asked_{numbers.dtype}"
@@ -115,6 +115,6 @@ class Lender:
         return f"SELECT number FROM {name}"
 
     def forget(self) -> None:
-        """Register every name anew: a transaction that is rolled back takes them along."""
+        """Register every name anew: a rolled-back transaction drops them."""
         self._holders.clear()
         self._executed.clear()

@@ -89,13 +89,13 @@ class Index:
         self._sorted = values[self._order]
 
     def counts(self, wanted: Column) -> Column:
-        """Return how many rows have each of some values."""
+        """Return the number of rows with each of some values."""
         first, last = self._bounds(wanted)
         counted: Column = last - first
         return counted
 
     def rows(self, wanted: Column, *, most: float | None = None) -> tuple[Column, Column]:
-        """Return all pairs of a place in `wanted` and a row that has the value there.
+        """Return all pairs of a place in `wanted` and a row with the value there.
 
         Raises:
             TooManyRows: there are more than `most` of them, which is `MOST` if not said.
@@ -182,7 +182,7 @@ def distinct(values: Column) -> Column:
 
 
 def among(values: Column, present: Column) -> Column:
-    """Return for each value whether it is among some that are sorted."""
+    """Return a mask of the values that are among some sorted ones."""
     if not len(present):
         return np.zeros(len(values), dtype=np.bool_)
     place = np.searchsorted(present, values)
@@ -238,7 +238,7 @@ class Growing:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the rows take."""
+        """The bytes of the rows."""
         return sum(self[name].nbytes for name in self._columns)
 
     def extend(self, rows: Mapping[str, Column | Sequence[int]]) -> None:
@@ -270,7 +270,7 @@ class Runs:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the entries take."""
+        """The bytes of the entries."""
         return sum(values.nbytes + rows.nbytes for values, rows in self._runs)
 
     def add(self, values: Column, rows: Column) -> None:
@@ -285,7 +285,7 @@ class Runs:
         self._runs.append((values[order], rows[order]))
 
     def cut(self, row: int) -> None:
-        """Take out the rows from some number on."""
+        """Remove the rows from some number on."""
         stays = [rows < row for _, rows in self._runs]
         self._runs = [
             run if these.all() else (run[0][these], run[1][these])
@@ -294,7 +294,7 @@ class Runs:
         ]
 
     def counts(self, low: Column, high: Column) -> Column:
-        """Return how many rows have a value within each of some bounds, both included."""
+        """Return the number of rows with a value within each of some bounds, both inclusive."""
         found = np.zeros(len(low), dtype=np.int64)
         for values, _ in self._runs:
             found += np.searchsorted(values, high, "right")
@@ -319,7 +319,7 @@ Keys = npt.NDArray[np.uint64]
 class Seen:
     """A set of 64-bit numbers that only grows, 8 bytes each.
 
-    It saves questions to the database: what is not in it was never stored.
+    It saves queries: a number that is not in it was never stored.
     """
 
     def __init__(self, numbers: Keys) -> None:
@@ -335,7 +335,7 @@ class Seen:
         self._runs.append(run)
 
     def among(self, numbers: Keys) -> npt.NDArray[np.bool_]:
-        """Return for each of some numbers whether it was seen."""
+        """Return a mask of the numbers that were seen."""
         found = np.zeros(len(numbers), dtype=np.bool_)
         for run in self._runs:
             if len(run):

@@ -1,10 +1,10 @@
-"""String values and their keys: fixed-width stand-ins that join as exactly as the text.
+"""String values and their keys: fixed-width numbers that join as exactly as the texts.
 
 A key is a 64-bit hash of the text.  Keys are *verified when they are stored*:
 a text whose key belongs to another text takes the hash of the next salt, and
 so on.  Within one state equal keys therefore mean equal texts, and no join has
-to compare texts again.  A text that comes back walks the same salts and
-arrives at the same key.
+to compare texts again.  A repeated text tries the same salts and gets the same
+key.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def keys_of(texts: Sequence[str], salt: int = 0) -> Keys:
 
 @dataclass(frozen=True, slots=True)
 class Interned:
-    """The keys of a batch's distinct texts, and which of the texts were there before."""
+    """The keys of a batch's distinct texts, with a mask of the known ones."""
 
     keys: Keys
     known: npt.NDArray[np.bool_]
 
 
 class Values:
-    """The texts that are kept, with their keys."""
+    """The stored texts, with their keys."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, lender: Lender, hashed: Hash = keys_of
@@ -65,7 +65,7 @@ class Values:
         self._recent: OrderedDict[int, str] = OrderedDict()
 
     def intern(self, texts: Sequence[str]) -> Interned:
-        """Return the keys of distinct texts, and store in `state.value` those that are new."""
+        """Return the keys of distinct texts, and store the new ones in `state.value`."""
         keys = self._hashed(texts, 0)
         known = np.zeros(len(texts), dtype=np.bool_)
         salt = 0
@@ -77,7 +77,7 @@ class Values:
         return Interned(keys, known)
 
     def sweep(self) -> None:
-        """Delete the texts that no kept binding has."""
+        """Delete the texts without a binding."""
         self._connection.execute(
             "DELETE FROM state.value WHERE key NOT IN"
             " (SELECT DISTINCT key FROM state.binding WHERE key IS NOT NULL)"
@@ -92,7 +92,7 @@ class Values:
         known: npt.NDArray[np.bool_],
         rows: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
-        """Store the texts of `rows`, mark those already there, return those whose key is taken."""
+        """Store the texts of `rows`, mark the known ones, and return those whose key is taken."""
         ours = keys[rows]
         taken, there = self._texts_of(ours)
         for row, key in zip(rows[there].tolist(), ours[there].tolist(), strict=True):
@@ -104,7 +104,7 @@ class Values:
         return np.concatenate((rows[there & ~known[rows]], np.delete(new, first)))
 
     def _texts_of(self, keys: Keys) -> tuple[dict[int, str], npt.NDArray[np.bool_]]:
-        """Return the texts that are kept under some keys, and for each key whether it is."""
+        """Return the stored texts of some keys, with a mask of the known keys."""
         if self._seen is None:
             stored = self._connection.execute("SELECT key FROM state.value").fetchnumpy()
             self._seen = Seen(np.asarray(stored["key"], dtype=np.uint64))
@@ -123,7 +123,7 @@ class Values:
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
 
     def _note(self, found: dict[int, str]) -> None:
-        """Have texts at hand that were asked for, as some come again and again."""
+        """Cache texts that were read, since many are repeated."""
         if len(found) > RECENT:
             return
         for key, text in found.items():

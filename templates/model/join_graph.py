@@ -56,7 +56,7 @@ class JoinGraph:
 
     @cached_property
     def two_sided(self) -> bool:
-        """Whether there is a right side; a graph without one is a plain filter."""
+        """True if there is a right side; a graph without one is a plain filter."""
         return any(node.side == RIGHT for node in self.nodes)
 
     @cached_property

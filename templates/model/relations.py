@@ -50,7 +50,7 @@ VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """What stage 1 found in one batch of documents, as Arrow tables of the schemas above.
+    """The witnesses of stage 1 for one batch of documents, as Arrow tables of the schemas above.
 
     `doc` numbers documents in the order of arrival, and composites, which are
     joined like documents.  In `times`, [`start`, `ts`] is the interval of event

@@ -64,7 +64,7 @@ def own_group(partner: Column, rank: Column) -> Column:
 
 
 def counted(found: pa.Table, ranks: Ranks) -> dict[Group, int]:
-    """Return how many results each join has with each newcomer."""
+    """Return the number of results of each join with each newcomer."""
     keys, _, sizes = _grouped(found, ranks)
     return dict(zip(zip(*keys.tolist(), strict=True), sizes.tolist(), strict=True))
 
@@ -72,7 +72,7 @@ def counted(found: pa.Table, ranks: Ranks) -> dict[Group, int]:
 def bounded(
     found: pa.Table, ranks: Ranks, most: int = RESULTS, spent: Mapping[Group, int] | None = None
 ) -> tuple[pa.Table, list[Cut]]:
-    """Return what stays of results (`processor.FOUND`), in their order, and what was cut.
+    """Return the results that stay (`processor.FOUND`), in their order, and the cut ones.
 
     `ranks` gives the places of documents in the order of arrival; `spent` are results that groups
     have already.

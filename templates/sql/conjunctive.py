@@ -39,7 +39,7 @@ def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = 
 def _in_time(gap: str, lead: str, age: str) -> str:
     """Return the order, window and arrival condition between two documents.
 
-    FOLLOWED BY asks the right one to begin after the left one has ended.  The
+    FOLLOWED BY requires the right one to begin after the left one has ended.  The
     last part says what is "still kept": the newcomer of the two meets the
     earlier arrival iff no more than window plus lateness had passed on the
     stream clock when it came.

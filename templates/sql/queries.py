@@ -142,6 +142,6 @@ def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
 
 
 def _bindings(columns: Columns) -> pa.Table:
-    """Return bindings as queries read them: what has no value has no key."""
+    """Return bindings in the form of queries: without a value there is no key."""
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
     return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})

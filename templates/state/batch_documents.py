@@ -1,4 +1,4 @@
-"""The documents of a batch and those that are kept: when they came, and what binds in them."""
+"""The documents of a batch and the kept ones: their times and their bindings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchDocuments:
     def ranks(self, docs: Column) -> Column:
         """Return the places of documents in the order of arrival.
 
-        Of documents that are neither of the batch nor kept it is -1.
+        It is -1 for documents that are neither in the batch nor kept.
         """
         numbers, place = np.unique(docs, return_inverse=True)
         times = columns_of(self.times)

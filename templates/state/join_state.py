@@ -1,17 +1,16 @@
 """The join state in memory: slices R_L,s and R_R,s of all values (Hong 2009, section 6.5).
 
-A slice is what the state has of one string value.  The rows are columns, an
-index finds those of a value, another those of a document, so a batch costs
-what it meets, not what is kept.  The database has the same rows, and is the
+A slice has the rows of one string value.  The rows are columns; one index finds
+those of a value, another those of a document.  So a batch costs the rows that it
+reads, not the size of the state.  The database has the same rows and is the source of
 truth: after a restart or a failure they are read from there.
 
 Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
 differ in a constant has a pair for the item and its title.  So the rows of two nodes and a value
-are a *link*, which has the value once.  It is links that are found by value, and their rows with
-them.  (In stores of earlier releases derived nodes of one number may differ in value.)
+are a *link*, which has the value once.  The index by value finds links, and rows through them.
 
-A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  If that is too much
-a part of it may be dropped (`templates.state.view_cache`).
+A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  Beyond a
+budget a part of it is evicted (`templates.state.view_cache`).
 """
 
 from __future__ import annotations
@@ -71,14 +70,14 @@ LINKED = ("place", "node1", "node2", "valued", "key")
 
 
 class Kept:
-    """The bindings that later documents may meet, found by value and by document."""
+    """The bindings that later documents may be joined with, indexed by value and by document."""
 
     def __init__(self) -> None:
         self.turn = 0
         self.clear()
 
     def clear(self) -> None:
-        """Have nothing."""
+        """Drop all rows."""
         self._rows = Growing(ROW)
         self._links = Growing(LINK)
         self._documents = Growing(DOCUMENT)
@@ -90,7 +89,7 @@ class Kept:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes all of it takes."""
+        """The bytes of all of it."""
         parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
         return sum(part.nbytes for part in parts)
 
@@ -131,7 +130,7 @@ class Kept:
     def _take_from(
         self, slot: int, columns: tuple[str, ...], documents: tuple[str, ...]
     ) -> tuple[Columns, Columns]:
-        """Take out the documents from some slot on; return columns of their rows and of them."""
+        """Remove the documents from some slot on; return columns of their rows and of them."""
         link = int(np.searchsorted(self._links["slot"], slot))
         row = int(self._documents["end"][slot - 1]) if slot else 0
         rows = self.rows(np.arange(row, self._rows.size), columns)
@@ -144,7 +143,7 @@ class Kept:
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return how many links there are of each of some values."""
+        """Return the number of links of each of some values."""
         return self._by_value.counts(keys, keys)
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
@@ -172,7 +171,7 @@ class Kept:
         return _within(self._documents["end"], slots)[1]
 
     def ranks(self, docs: Column) -> Column:
-        """Return the place in the order of arrival of some documents that have rows; else -1."""
+        """Return the place in the order of arrival of documents with rows; -1 for others."""
         found = np.full(len(docs), -1, np.int64)
         which, slots = self._by_doc.rows(docs, docs)
         found[which] = self._documents["rank"][slots]
@@ -198,21 +197,21 @@ class Kept:
         return self._rows["pair"], times[self._rows["link"]]
 
     def has_documents(self, docs: Column) -> Column:
-        """Return for each of some documents whether it has rows."""
+        """Return a mask of the documents with rows."""
         found: Column = self._by_doc.counts(docs, docs) > 0
         return found
 
     def _touch(self, rows: Column) -> None:
-        """Note that the documents of some rows were met."""
+        """Record the use of the documents of some rows."""
         slots = self._links["slot"][self._rows["link"][rows]]
         self._documents["touched"][slots] = self.turn
 
     # -- Forgetting ------------------------------------------------------------------------
 
     def drop_oldest(self, fitting: Callable[[Column], int]) -> Column:
-        """Drop the documents that were met longest ago; return the values of their links.
+        """Evict the least recently used documents; return the values of their links.
 
-        `fitting` says how many may stay, given how many bytes each takes, the latest one first.
+        `fitting` returns how many may stay, given the bytes of each, the latest first.
         """
         latest = np.lexsort((self._documents["doc"], self._documents["touched"]))[::-1]
         sizes = ROW_BYTES * np.diff(self._documents["end"], prepend=0) + DOCUMENT_BYTES
@@ -225,9 +224,9 @@ class Kept:
         return gone
 
     def forget(self, keeps: Column, clock: int) -> None:
-        """Forget rows older than their pair of variables is kept, by its number, before a clock.
+        """Evict rows that are older than the retention of their pair of variables, at a clock.
 
-        A negative number says that nobody needs the pair's rows any more.
+        A negative retention means that no join needs the pair's rows any more.
         """
         pairs, ts = self.ages()
         keep = keeps[pairs]
@@ -251,7 +250,7 @@ class Kept:
         self._index(0, 0)
 
     def _index(self, link: int, slot: int) -> None:
-        """Have the links and documents from some on found."""
+        """Index the links and documents from some number on."""
         valued = link + np.flatnonzero(self._links["valued"][link:])
         self._by_value.add(self._links["key"][valued], valued.astype(np.int32))
         slots = np.arange(slot, self._documents.size)
@@ -288,9 +287,9 @@ PARTS = 256
 class Leaving:
     """Counts the kept rows and the expired ones, to decide when a deletion pays.
 
-    A deletion reads all that is kept, so it waits until an eighth of that is expected to go: the
-    cost of a row's deletion does not depend on how many stay.  Windows count as up to an eighth
-    longer than they are, so there are few distinct times of expiry.
+    A deletion reads the whole state, so it waits until an eighth of it is expected to have expired:
+    the amortised cost of a deleted row does not depend on how many stay.  Windows count as up to an
+    eighth longer than they are, so there are few distinct times of expiry.
     """
 
     def __init__(self) -> None:
@@ -300,7 +299,7 @@ class Leaving:
 
     @classmethod
     def of(cls, keeps: Column, times: Column) -> Leaving:
-        """Return what is to be told of rows: how long each is kept, and since when."""
+        """Return the retention and the time of rows, for `note`."""
         made = cls()
         made._kept = len(keeps)
         finite = keeps < INFINITE
@@ -315,7 +314,7 @@ class Leaving:
         return made
 
     def note(self, keeps: Column, ts: int) -> None:
-        """Note rows that were added: how long each is kept, and the latest time of all."""
+        """Count added rows, by their retention and the latest time of all."""
         self._kept += len(keeps)
         lengths, counts = np.unique(keeps[keeps < INFINITE], return_counts=True)
         classes: Counter[int] = Counter()
@@ -325,7 +324,7 @@ class Leaving:
             heappush(self._leave, (ts + length, count))
 
     def due(self, clock: int) -> bool:
-        """Whether enough rows have left by a time for them to be looked for."""
+        """Return True if enough rows have expired by a time for a deletion."""
         while self._leave and self._leave[0][0] < clock:
             self._left += heappop(self._leave)[1]
         return bool(self._left) and SHARE * self._left >= self._kept

@@ -1,6 +1,6 @@
 """The join state: `state.binding` and `state.times`, and as much of them in memory as fits.
 
-The database is the truth; the view cache is read from it when it is first needed, and after a
+The database is the source of truth; the view cache is read from it on first use, and after a
 rollback.  The caller owns the connection and the transaction.
 """
 
@@ -25,7 +25,7 @@ from templates.state.view_cache import ViewCache
 class StoredState:
     """The join state of one connection.
 
-    `budget` is how many bytes of it may be in memory; None: all of it.
+    `budget` bounds the bytes in memory; None: no bound.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class StoredState:
 
     @property
     def memory(self) -> ViewCache:
-        """The state in memory, read from the database when it is first needed."""
+        """The state in memory, read from the database on first use."""
         if self._loaded is None:
             self._loaded = ViewCache(self.connection, self._lender, self._budget)
         return self._loaded
 
     @property
     def nbytes(self) -> int:
-        """How many bytes are in memory; any thread may ask."""
+        """The bytes in memory; thread-safe."""
         loaded = self._loaded  # another thread may let it go meanwhile
         return 0 if loaded is None else loaded.nbytes
 
     def reload(self) -> None:
-        """Read the state again when it is next needed, after a rollback."""
+        """Drop the state in memory after a rollback; the next use reads it again."""
         self._loaded = None
 
     # -- Adding ----------------------------------------------------------------------------
 
     def intern(self, witnesses: Witnesses) -> tuple[pa.Table, Column]:
-        """Begin a batch; return its bindings with keys, and which have a value met before.
+        """Begin a batch; return its bindings with keys, and a mask of those with a known value.
 
         Bindings without a value have none.
         """
@@ -115,9 +115,9 @@ class StoredState:
         self.add(bindings, witnesses.times)
 
     def _known(self, times: pa.Table) -> pa.ChunkedArray:
-        """Return those of some documents that are kept already.
+        """Return the documents that are kept already.
 
-        So is a composite that comes in one round of a push and, by another stream, in a later one.
+        These include a composite of an earlier round of the push, on another stream.
         """
         if pc.min(times["doc"]).as_py() > self._newest:
             return times["doc"].slice(0, 0)
@@ -128,9 +128,9 @@ class StoredState:
     # -- Forgetting ------------------------------------------------------------------------
 
     def evict(self, clock: int) -> bool:
-        """Forget what no document that arrives from `clock` on can meet; whether anything was.
+        """Evict rows that no document from `clock` on can be joined with; return True if any.
 
-        Nothing happens until an eighth of what is kept is expected to be such.
+        Nothing happens until an eighth of the rows is expected to have expired.
         """
         keeps = self._registry.retention.keeps
         if self._registry.retention.take_changed() or self._leaving is None:
@@ -150,7 +150,7 @@ class StoredState:
         return bool(deleted)
 
     def _leaving_of(self, keeps: Column) -> Leaving:
-        """Return when what is kept leaves."""
+        """Return the counts of expiry of the kept rows."""
         if self._loaded is not None and self._loaded.whole:
             pairs, times = self._loaded.ages()
         else:
@@ -161,7 +161,7 @@ class StoredState:
         return Leaving.of(keeps[pairs], times)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
-        """Delete the witnesses of pairs that no join uses any more."""
+        """Delete the witnesses of unused pairs."""
         if pairs:
             listed = ", ".join(str(int(pair)) for pair in pairs)
             self.connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
@@ -171,7 +171,7 @@ class StoredState:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Delete the times and the texts that no binding needs any more."""
+        """Delete the times and the texts without a binding."""
         self.connection.execute(
             "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
         )

@@ -1,19 +1,19 @@
 """R_vj: the value joins of a batch, once for all templates (Hong 2009, section 6.5).
 
 A row is a value join that holds between two documents, with the bindings of
-both nodes and of the nodes above them, and with how the documents lie in time.
-It is found by its value: for each of the batch's, the slice that is kept.
+both nodes and of the nodes above them, and with the documents' distance in time.
+It is found by value: the kept slice of each value of the batch.
 
 A value that very many documents share (the address of a channel) would join
-all of them with one another, and hardly a query asks for that alone.  So of
-each row of R_T only the *driving* value join is made from the slices, that
-whose slices are smallest; the others are made between the documents that some
-driving one has brought together.
+all of them with one another, and hardly a query needs that alone.  So for
+each row of R_T only the *driving* value join is made from the slices, the one
+with the smallest slices.  The others are made between the documents that some
+driving one has joined.
 
 A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`),
-with its partners from the newest to the oldest, a part at a time, so that what is bounded to the
-newest ones (`Stops`) never makes the others.  Two documents that alone have more than `PART` are
-*dense*: their R_vj is not made.
+with its partners from the newest to the oldest, a part at a time, so that a join that needs only
+the newest ones (`Stops`) never makes the others.  Two documents that alone have more than `PART`
+are *dense*: their R_vj is not made.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ROW = ("doc", "pair", "node1", "node2", "key")
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Two documents with too many value joins to make, and which pairs of variables have some."""
+    """Two documents with too many value joins to make, and the pairs of variables with some."""
 
     left: int
     right: int
@@ -68,15 +68,15 @@ class HeavyBatch(Exception):
 
 
 class Stops(Protocol):
-    """Tells which partners of a newcomer are still wanted."""
+    """The interface that reports which partners of a newcomer are still needed."""
 
     def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return a mask: value joins of which no row of R_T wants a partner or an older one."""
+        """Return a mask of value joins of which no row of R_T needs the partner or an older one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass of a batch over what is kept; `times` are those of the batch's documents.
+    """One pass of a batch over the join state; `times` are those of the batch's documents.
 
     `back`: the batch is the left side, and the right one what was kept before
     the document `first`; else the batch is the right side, and the left one
@@ -96,8 +96,8 @@ class Pass:
     ) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts: all rows between two documents are in one.
 
-        `driving` says which value joins drive, given what the pairs of variables of the batch
-        weigh: how many links are kept with their values.
+        `driving` selects the value joins that drive, given the weights of the batch's pairs of
+        variables: the numbers of kept links with their values.
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
@@ -148,7 +148,7 @@ class Pass:
     def _newest_first(
         self, ours: Columns, slices: Column, rows: Column, driven: Driving
     ) -> Iterator[Columns | Dense]:
-        """Yield R_vj of one heavy document, its newest partners first, as long as they are wanted.
+        """Yield R_vj of one heavy document, its newest partners first, while they are needed.
 
         Rows of the document with the same slice are counted, not repeated, until a part is made.
         """
@@ -192,7 +192,7 @@ class Pass:
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
         """Return all places of `keys` and `near`, each with a kept row that these drive to.
 
-        Of a long slice that leads to few pairs of variables these are looked up.
+        In a long slice with few relevant pairs of variables, these are looked up.
         """
         nears, fars = self._sides(driven)
         order = np.argsort(nears, kind="stable")
@@ -245,7 +245,7 @@ class Pass:
         return together(made)
 
     def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
-        """Return what is asked for beside some joins: documents and pairs, near and far."""
+        """Return the further requests of some joins: documents and pairs, near and far."""
         present, place = np.unique(joins["pairs"], return_inverse=True)
         lead, others = driven.others(present)
         others = others[np.argsort(lead, kind="stable")]
@@ -299,7 +299,7 @@ def times_of(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
     """Return a number for each two values, from their places among all, which are sorted.
 
-    They have to be among them: another would have the number of its neighbour.
+    They must be among them: another value would get the number of its neighbour.
     """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
 
@@ -314,13 +314,13 @@ def _heavy(docs: Column, expected: Column) -> Column:
 
 
 def _cut(expected: Column) -> list[Column]:
-    """Return places in parts, so that not too much is expected of any."""
+    """Return places in parts of bounded expected size."""
     before = np.cumsum(expected) - expected
     return np.split(np.arange(len(expected)), np.flatnonzero(np.diff(before // PART)) + 1)
 
 
 def _parts(docs: Column, expected: Column) -> Iterator[Column]:
-    """Yield the rows of a batch in parts, so that not too much is expected of any.
+    """Yield the rows of a batch in parts of bounded expected size.
 
     The rows of a document stay together.
     """

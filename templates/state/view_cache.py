@@ -1,14 +1,14 @@
 """A part of the join state in memory, within a budget of bytes (Hong 2009, section 6.5).
 
-The paper drops slices, of single values.  Differs from section 6.5: what is
-dropped here are documents, those that no batch has met for longest.  A row is
-found by its value and, once its document is met, with all the other rows of
-that document; if values left one by one, most documents would be there in part.
+Differs from section 6.5: the paper evicts slices of single values; here documents
+are evicted, the least recently used first.  A row is found by its value and, once
+its document is read, with all other rows of that document.  If values were evicted
+one by one, most documents would be incomplete.
 
-A document in memory is complete.  Of those that are not, each value is noted
-with how many links it has there: `counts` is told from that, and only a value
-whose slice is read has its documents fetched.  So a value that very many
-documents share (the address of a channel) fetches them only if it drives a join.
+A document in memory is complete.  For evicted documents the number of links of
+each value stays in memory, which `counts` uses.  Only reading a value's slice loads
+its documents.  So a value that very many documents share (the address of a channel)
+loads them only if it drives a join.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINKS = "SELECT DISTINCT doc, node1, node2, key FROM state.binding WHERE key IS
 
 
 class Dropped:
-    """The values of links that are not in memory, with how many links each has."""
+    """The values of evicted links, with the number of links of each."""
 
     def __init__(self) -> None:
         self._keys = np.empty(0, np.uint64)
@@ -40,18 +40,18 @@ class Dropped:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they take."""
+        """Their bytes."""
         return self._keys.nbytes + self._counts.nbytes
 
     def counts(self, keys: Column) -> Column:
-        """Return how many links each of some values has."""
+        """Return the number of links of each of some values."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._counts[place], 0)
 
     def change(self, keys: Column, counts: Column) -> None:
-        """Add links of values, or take away as many."""
+        """Add links of values, or remove as many."""
         every = np.concatenate((self._keys, keys))
         united, place = np.unique(every, return_inverse=True)
         total = np.zeros(len(united), np.int64)
@@ -60,9 +60,9 @@ class Dropped:
 
 
 class ViewCache(Kept):
-    """The join state, as much of it in memory as a budget of bytes allows.
+    """The join state, in memory within a budget of bytes.
 
-    The budget may be exceeded by what one batch meets, until the next one begins.
+    The rows that one batch reads may exceed the budget until the next one begins.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class ViewCache(Kept):
 
     @property
     def whole(self) -> bool:
-        """Whether all of the state is in memory."""
+        """True if all of the state is in memory."""
         return not len(self._dropped)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes all of it takes."""
+        """The bytes of all of it."""
         return super().nbytes + self._dropped.nbytes
 
     def _read(self) -> None:
-        """Read what fits, the newest documents first."""
+        """Read the documents that fit, the newest first."""
         first = self._first_that_fits()
         if first is None:
             self._load("true")
@@ -104,14 +104,14 @@ class ViewCache(Kept):
         self.add(bindings, times)
 
     def _counted(self, which: str) -> tuple[Column, Column]:
-        """Return the values of some documents, and how many links each has."""
+        """Return the values of some documents, with the number of links of each."""
         counted = self._connection.sql(
             f"SELECT key, count(*) AS links FROM ({_LINKS} AND {which}) GROUP BY key"
         ).to_arrow_table()
         return counted["key"].to_numpy(), counted["links"].to_numpy()
 
     def _first_that_fits(self) -> int | None:
-        """Return the document from which on all fit; None if nothing has to be left out."""
+        """Return the first document of the newest that fit; None if all fit."""
         if self._budget is None:
             return None
         counted = self._connection.sql(
@@ -128,7 +128,7 @@ class ViewCache(Kept):
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return how many links there are of each of some values."""
+        """Return the number of links of each of some values."""
         found: Column = super().counts(keys) + self._dropped.counts(keys)
         return found
 
@@ -147,7 +147,7 @@ class ViewCache(Kept):
         return which, rows
 
     def _fetch(self, keys: Column) -> None:
-        """Have all documents in memory that have one of some values."""
+        """Load all documents that have one of some values."""
         if self.whole:
             return
         asked = distinct(keys)
@@ -161,7 +161,7 @@ class ViewCache(Kept):
         self.bring(having["doc"].to_numpy())
 
     def bring(self, docs: Column) -> None:
-        """Have some documents in memory."""
+        """Load some documents."""
         docs = docs[~self.has_documents(docs)]
         if self.whole or not len(docs):
             return
@@ -173,7 +173,7 @@ class ViewCache(Kept):
     # -- Forgetting ------------------------------------------------------------------------
 
     def trim(self) -> None:
-        """Begin a batch: drop the documents not met for longest, if there are too many bytes."""
+        """Begin a batch: evict the least recently used documents beyond the budget."""
         self.turn += 1
         if self._budget is None or self.nbytes <= self._budget:
             return
@@ -182,9 +182,9 @@ class ViewCache(Kept):
         self._dropped.change(gone, np.ones(len(gone), np.int64))
 
     def forget(self, keeps: Column, clock: int) -> None:
-        """Forget rows older than their pair of variables is kept, by its number, before a clock.
+        """Evict rows that are older than the retention of their pair of variables, at a clock.
 
-        The database has forgotten them already.
+        They are deleted in the database already.
         """
         had = not self.whole
         super().forget(keeps, clock)
@@ -200,7 +200,7 @@ class ViewCache(Kept):
 
 
 def _fitting(sizes: Column, budget: int) -> int:
-    """Return how many documents fit into a part of a budget, given how many bytes each takes."""
+    """Return the number of documents that fit into a part of a budget, given their bytes."""
     return int(np.searchsorted(np.cumsum(sizes), FILLED * budget, "right"))
 
 
