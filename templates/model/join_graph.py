@@ -41,7 +41,7 @@ class Edge:
 class JoinGraph:
     """Nodes of both sides, parents before children, left side first; and the comparisons.
 
-    There are few, and all subscriptions of a shape ask one the same: it remembers its answers.
+    There are few, and all subscriptions of a shape share one, so it caches its results.
     """
 
     nodes: tuple[Node, ...]
@@ -111,7 +111,7 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
     are the wanted nodes and those where paths to wanted nodes fork: dropping
     the other leaves, everything above the least common ancestor of all wanted
     nodes, and contracting inner nodes with one child come to the same.  A
-    side in which nothing is wanted keeps its top node.
+    side without a wanted node keeps its top node.
     """
     wanted = _wanted(graph)
     forks = _forks(graph, wanted)
@@ -136,7 +136,7 @@ def _wanted(graph: JoinGraph) -> set[int]:
 
 
 def _forks(graph: JoinGraph, wanted: set[int]) -> set[int]:
-    """Return the nodes below at least two of whose children something is wanted."""
+    """Return the nodes with wanted nodes below at least two of their children."""
     branches = [0] * len(graph.nodes)
     for number in reversed(range(len(graph.nodes))):
         parent = graph.nodes[number].parent

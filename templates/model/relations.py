@@ -1,8 +1,8 @@
 """The relations between stage 1 and stage 2 (Hong 2009, sections 6.3.1 and 6.4.3).
 
-Stage 1 fills `Witnesses`, one batch at a time; stage 2 keeps what may still
-be joined.  Variables and string values are interned: a *pair* number stands
-for two adjacent variables, a *key* for a string value.  The public views
+Stage 1 fills `Witnesses`, one batch at a time; stage 2 keeps the rows that may still
+be joined.  Variables and string values are interned: a *pair* number identifies two
+adjacent variables, a *key* a string value.  The public views
 (`R_bin`, `R_doc`, ...) show the texts again.
 
 R_doc has no table: a node's string value is that of the pairs which it is the second

@@ -2,13 +2,13 @@
 
 An answer pairs the document that arrived last, the *newcomer*, with an earlier *partner*.  Answers
 of one join and one newcomer are in canonical order: the newest partner first, then by the bindings
-of the output nodes.  What is beyond `RESULTS` in that order is cut.  So the bound is a function of
+of the output nodes.  Answers beyond `RESULTS` in that order are cut.  So the bound is a function of
 the newcomer and the join alone, whatever the batch, the evaluator or a restart, and a query that
 was registered later sees a prefix of the same order.  (That is so for documents.  A composite
 arrives with its newest part, and its parts may be older.)
 
-What an operator over time puts out counts as earlier than all documents (rank 0), and comes when
-the clock says so: of two pushes it may be in either.  So each such partner is a group of its own.
+The output of a temporal operator counts as earlier than all documents (rank 0).  The clock decides
+in which of two pushes it appears.  So each such partner is a group of its own.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def bounded(
 ) -> tuple[pa.Table, list[Cut]]:
     """Return the results that stay (`processor.FOUND`), in their order, and the cut ones.
 
-    `ranks` gives the places of documents in the order of arrival; `spent` are results that groups
-    have already.
+    `ranks` returns the places of documents in the order of arrival; `spent` are the numbers of
+    results that groups have already.
     """
     if (not spent and found.num_rows <= most) or not found.num_rows:
         return found, []

@@ -60,7 +60,7 @@ class Templates:
         return self._by_minor[minor]
 
     def drop(self, template: Template) -> None:
-        """Forget a template that no query uses; its number may come again after a restart."""
+        """Drop an unused template; its number may be assigned again after a restart."""
         self._classes[_signature(template.graph)].remove(template)
         self._by_minor = {m: t for m, t in self._by_minor.items() if t is not template}
 
@@ -73,7 +73,7 @@ def embedding(
     Of several ways (automorphisms) the one with the lexicographically
     smallest tuple of variables is taken, so that equal queries become equal
     rows whatever order they were written in.  Only the order of the variables
-    matters, so what was found for one order is remembered.
+    matters, so the result for one order is cached.
     """
     places = {variable: place for place, variable in enumerate(sorted(set(variables)))}
     return _embedding(template, minor, tuple(map(places.__getitem__, variables)), ties)

@@ -1,11 +1,11 @@
-"""The rows of R_T by template, and which templates a batch can make fire.
+"""The rows of R_T by template, and the templates that a batch can fire.
 
-A template can fire only if for each of its places some pair of variables that
-a row has there has bindings.  So templates are found by the pairs that have
-come, and cost nothing while those do not come, however many there are.
+A template can fire only if for each of its places some pair of variables of a row
+has bindings.  So templates are found by the pairs that have arrived, and cost
+nothing otherwise, however many there are.
 
-A batch touches few rows of R_T: those all of whose value joins are among the batch's.  Only they
-take part in the template's query, so it costs the same with ten rows and with a million.
+A batch touches few rows of R_T: those whose value joins are all among the batch's.  Only these
+enter the template's query, so it costs the same with ten rows and with a million.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from templates.model.template import Template
 class Registered:
     """The rows of R_T of one template, indexed by value joins; see `registry` for the columns.
 
-    What is added is indexed when it is asked for.  Rows that are removed stay
-    until half of them are such.
+    Added rows are indexed on first use.  Removed rows stay until they are half of
+    all.
     """
 
     def __init__(self, graph: JoinGraph) -> None:
@@ -50,7 +50,7 @@ class Registered:
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
     def remove(self, qid: int) -> None:
-        """Take a row away."""
+        """Remove a row."""
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:
@@ -59,7 +59,7 @@ class Registered:
             self._indexes = [Runs() for _ in self._asked]
 
     def touched(self, present: Column) -> Columns:
-        """Return the rows whose value joins are all among some, which are sorted and distinct.
+        """Return the rows whose value joins are all among some sorted, distinct ones.
 
         A value join is a number for two pairs of variables (`columns.pack`); of
         a template with one side it is the pairs of variables themselves.
@@ -71,7 +71,7 @@ class Registered:
         return {name: self._rows[name][rows] for name in self.names}
 
     def any_of(self, present: Column) -> Columns:
-        """Return the rows some value join of which is among some, sorted and distinct."""
+        """Return the rows with a value join among some sorted, distinct ones."""
         rows = distinct(np.concatenate([self.having(at, present)[1] for at in self._places]))
         return {name: self._rows[name][rows] for name in self.names}
 
@@ -91,7 +91,7 @@ class Registered:
         return self._rows[name][rows]
 
     def _settle(self) -> None:
-        """Index what was added since the last time."""
+        """Index the rows added since the last call."""
         size = self._rows.size
         if self._found == size:
             return
@@ -122,7 +122,7 @@ class Row(NamedTuple):
 
 @dataclass(eq=False)
 class Members:
-    """The rows of one template, as sets for each column, to see quickly whether it can fire."""
+    """The rows of one template, as sets for each column, for a quick test whether it can fire."""
 
     template: Template
     columns: list[dict[int, int]]
@@ -142,17 +142,17 @@ class Members:
 
     @cached_property
     def others(self) -> bool:
-        """Whether some pair ends in a node without an equality."""
+        """True if some pair ends in a node without an equality."""
         return len(self.equal) < len(self.columns)
 
     @cached_property
     def two_sided(self) -> bool:
-        """Whether it joins; one that does not is a filter."""
+        """True if the template joins; otherwise it is a filter."""
         return self.template.graph.two_sided
 
     @property
     def several(self) -> bool:
-        """Whether the template's query looks only at documents with several value joins."""
+        """True if the template's query reads only documents with several value joins."""
         return len(self.template.graph.equalities) > 1 and not self.together
 
     @cached_property
@@ -162,11 +162,11 @@ class Members:
         return tuple(graph.nodes[child].side for _, child in graph.pairs)
 
     def can_join(self, left: Pairs, right: Pairs) -> bool:
-        """Whether for each place with an equality some pair that is used there has arrived."""
+        """Return True if for each place with an equality some pair used there has arrived."""
         return all(self._has(place, left, right) for place in self.equal)
 
     def can_fire(self, left: Pairs, right: Pairs) -> bool:
-        """Whether for each place of the template some pair that is used there has arrived."""
+        """Return True if for each place of the template some pair used there has arrived."""
         return all(self._has(place, left, right) for place in range(len(self.columns)))
 
     def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
@@ -184,7 +184,7 @@ class Members:
             self.sides[True].add([rows[f"p{left}"] for left, _ in joins], edges)
 
     def remove(self, qid: int, row: Row) -> None:
-        """Take a row away."""
+        """Remove a row."""
         self.joins -= row.operator == OPERATORS["JOIN"]
         self.together -= not row.apart
         ends = [
@@ -203,15 +203,15 @@ class Members:
                 add(column, pair, by * rows)
 
     def uses(self, pair: int) -> bool:
-        """Whether some row has a pair."""
+        """Return True if some row has a pair."""
         return any(pair in column for column in self.columns)
 
 
 class Drives:
-    """Which value join of each row drives, told from the pairs of one side of its value joins.
+    """The driving value join of each row, determined from the pairs of one side of its value joins.
 
-    Rows with the same pairs there are looked at together.  What is added is counted when it is
-    asked for: of the side from which kept documents drive, that may be never.
+    Rows with the same pairs there are evaluated together.  Added rows are counted on first use,
+    which may never occur for the side of kept documents.
     """
 
     def __init__(self) -> None:
@@ -226,12 +226,12 @@ class Drives:
         self._new.append((pairs, edges))
 
     def remove(self, pairs: tuple[int, ...], edges: Sequence[int]) -> None:
-        """Take a row away."""
+        """Remove a row."""
         self._settle()
         self._count(pairs, edges, -1)
 
     def _settle(self) -> None:
-        """Count what was added since the last time."""
+        """Count the rows added since the last call."""
         for added in self._new:
             pairs, edges = (zip(*columns, strict=True) for columns in added)
             for row in zip(pairs, edges, strict=True):
@@ -320,7 +320,7 @@ HEAVIEST = 1 << 62
 
 
 def add(counts: dict[int, int], key: int, by: int) -> None:
-    """Count; what is not there any more has no entry."""
+    """Add to the counts; a count of 0 has no entry."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count
@@ -332,13 +332,13 @@ _ByPair: TypeAlias = "dict[int, tuple[Members, ...]]"
 
 
 class Firing:
-    """All templates, found by the pairs of variables that their rows have."""
+    """All templates, indexed by the pairs of variables of their rows."""
 
     def __init__(self) -> None:
         self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
 
     def add(self, members: Members, pairs: Iterable[int]) -> None:
-        """Have a template found by the pairs of a row that it has now."""
+        """Index a template by the pairs of a new row."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())
@@ -346,7 +346,7 @@ class Firing:
                 templates[pair] = (*known, members)
 
     def remove(self, members: Members, pairs: Iterable[int]) -> None:
-        """Have a template no more found by the pairs that it had in a row only."""
+        """Remove a template from the index of pairs that only a removed row had."""
         templates = self._templates[members.two_sided]
         for pair in pairs:
             known = templates.get(pair, ())
@@ -358,7 +358,7 @@ class Firing:
                     del templates[pair]
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
-        """Return the templates some row of which has one of some pairs, in their order."""
+        """Return the templates with a row with one of some pairs, in their order."""
         templates = self._templates[two_sided]
         if not templates:
             return []
@@ -372,7 +372,7 @@ class Firing:
         return [found[number] for number in sorted(found)]
 
     def driving(self, weights: Mapping[int, int], back: bool) -> Driving:
-        """Return the value joins that drive, by what pairs of variables of a side weigh."""
+        """Return the value joins that drive, by the weights of the pairs of a side."""
         reached = self.reached(weights, two_sided=True)
         found = [edges for members in reached for edges in members.sides[back].driving(weights)]
         edges = distinct(np.concatenate([np.empty(0, np.int64), *found]))

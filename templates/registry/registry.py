@@ -1,14 +1,14 @@
-"""What is registered: variables, pairs, templates, and R_T (Hong 2009, section 6.4.3).
+"""The registry of joins: variables, pairs, templates, and R_T (Hong 2009, section 6.4.3).
 
-Every distinct join is one row of its template's R_T, whoever asked for it;
-uses are counted, and what nothing uses any more is dropped.  Memory is the
-index, the database the truth: `load` rebuilds the one from the other.
+Every distinct join is one row of its template's R_T, for all its subscribers;
+uses are counted, and unused rows are dropped.  Memory is the index, the database
+the source of truth: `load` rebuilds the one from the other.
 
-What was added may wait to be written: a caller that keeps what a join was made
-from adds it again after `load`, in the same order and under its number.
+Added rows may wait to be written: a caller that keeps the query of a join adds it
+again after `load`, in the same order and under its number.
 
-The rows that are added are counted and indexed as columns, all of a batch together,
-when they are first asked for: by the same code that reads R_T again.
+Added rows are counted and indexed as columns on first use, all of a batch together,
+by the same code that reads R_T after a restart.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CREATE TABLE state.times(
 
 
 class Placed(NamedTuple):
-    """Where a join was put: its row in R_T, and which of its nodes takes each position."""
+    """The place of a join: its row in R_T, and the node at each position of the template."""
 
     template: int
     qid: int
@@ -82,14 +82,14 @@ class Registry:
         apart: bool = False,
         qid: int | None = None,
     ) -> Placed:
-        """Register a join and return where it was put; `save` makes it durable.
+        """Register a join and return its place; `save` makes it durable.
 
-        What is asked of pairs and rows may leave it out until `take_changed` or `save`.
+        Reads of pairs and rows may omit it until `take_changed` or `save`.
 
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
-        `apart` is a promise of the caller's, see `Row`.  `qid` is the number that its row
-        has if it is new: that of before a restart.
+        `apart` is guaranteed by the caller, see `Row`.  `qid` is the number of a new row: the
+        one from before a restart.
         """
         numbers = [self.pairs.variable(one) for one in variables]
         template = self._template(reduced)
@@ -105,9 +105,9 @@ class Registry:
         return Placed(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
-        """Take one use of a join away and return the pairs that nothing uses any more.
+        """Remove one use of a join and return the pairs that are unused now.
 
-        What was added has been written.
+        Added rows must have been written before.
         """
         self._settle()
         assert not self._new, "what waits is written before something is removed"
@@ -126,16 +126,16 @@ class Registry:
         return self.pairs.drop_unused(row.pairs)
 
     def save(self) -> None:
-        """Write what was added since the last time."""
+        """Write the rows added since the last time."""
         self.write()
         self.written()
 
     def written(self) -> None:
-        """Let what `write` wrote wait no more: it has been committed."""
+        """Mark the rows of `write` as stored, after the commit."""
         self._new.clear()
 
     def write(self) -> None:
-        """Write what was added since the last time, and let it go on waiting: it may be undone."""
+        """Write the rows added since the last time; they count as waiting until the commit."""
         self._settle()
         for table, rows in self._new.items():
             if len(rows) > FEW:
@@ -154,11 +154,11 @@ class Registry:
 
     @property
     def waiting(self) -> int:
-        """How many rows wait to be written."""
+        """The number of rows that wait to be written."""
         return sum(map(len, self._new.values())) + sum(map(len, self._fresh.values()))
 
     def take_changed(self) -> list[Pair]:
-        """Return the pairs that were added, or became valued, since the last time."""
+        """Return the pairs that were added, or became valued, since the last call."""
         self._settle()
         return self.pairs.take_changed()
 
@@ -167,7 +167,7 @@ class Registry:
         return self._rows[qid]
 
     def rows(self) -> dict[int, Row]:
-        """Return all rows of R_T as they are now, in whatever thread that is asked."""
+        """Return all current rows of R_T; thread-safe."""
         return self._rows.copy()
 
     def __contains__(self, qid: int) -> bool:
@@ -203,7 +203,7 @@ class Registry:
         return qid
 
     def _settle(self) -> None:
-        """Count what was added since the last time, have it found, and let it wait."""
+        """Count and index the rows added since the last call; they wait to be written."""
         for number, qids in self._fresh.items():
             members = self.members[number]
             columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
@@ -227,7 +227,7 @@ class Registry:
         }
 
     def _know_rows(self, members: Members, rows: Rows) -> None:
-        """Have rows of R_T counted and found."""
+        """Count and index rows of R_T."""
         members.add(rows)
         self._count(members, rows, 1)
 
@@ -255,7 +255,7 @@ class Registry:
     def load(self, uses: Iterable[tuple[int, int]]) -> None:
         """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
 
-        Those of rows that were not written are left out: they have to be added again.
+        Uses of unwritten rows are omitted: these rows have to be added again.
         """
         self.pairs.load()
         graphs = self._connection.execute("SELECT id, graph FROM state.template ORDER BY id")
@@ -291,6 +291,6 @@ def _to_json(graph: JoinGraph) -> str:
 
 
 def graph_of(text: str) -> JoinGraph:
-    """Return the join graph that `state.template` has as text."""
+    """Return the join graph of a text in `state.template`."""
     nodes, edges = json.loads(text)
     return JoinGraph(tuple(Node(*node) for node in nodes), tuple(Edge(*edge) for edge in edges))

@@ -1,7 +1,7 @@
 """Variables and pairs of adjacent ones, numbered by their definitions.
 
-A pair is what stage 1 binds; a row of R_T has one in each place of its template.  Memory is the
-index, `state.variable` and `state.pair` are the truth.
+Stage 1 binds pairs; a row of R_T has one in each place of its template.  Memory is the index,
+`state.variable` and `state.pair` are the source of truth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Variable: TypeAlias = tuple[int, str]
 
 @dataclass(slots=True)
 class _PairUse:
-    """A pair of variables: how many rows of R_T have it, and how many join its second value."""
+    """A pair of variables, with the numbers of rows of R_T that have it or join its value."""
 
     first: int
     second: int
@@ -60,7 +60,7 @@ class VariablePairs:
         self._next_pair = max(self._uses, default=0) + 1
 
     def variable(self, definition: str) -> int:
-        """Return the number of a variable, a new one if it is not there."""
+        """Return the number of a variable, a new one if it is unknown."""
         number = self._variables.get(definition)
         if number is None:
             number, self._next_variable = self._next_variable, self._next_variable + 1
@@ -69,7 +69,7 @@ class VariablePairs:
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
-        """Return the number of a pair of variables, a new one if it is not there."""
+        """Return the number of a pair of variables, a new one if it is unknown."""
         number = self._numbers.get(ends)
         if number is None:
             number, self._next_pair = self._next_pair, self._next_pair + 1
@@ -84,7 +84,7 @@ class VariablePairs:
         return Pair(number, first, second, use.valued > 0)
 
     def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
-        """Return pairs with their variables, without dropped ones; any thread may call it."""
+        """Return pairs with their variables, without dropped ones; thread-safe."""
         found = []
         for number in pairs:
             use = self._uses.get(number)
@@ -110,7 +110,7 @@ class VariablePairs:
             use.valued += by * rows * compared
 
     def drop_unused(self, pairs: Iterable[int]) -> tuple[int, ...]:
-        """Drop those of some pairs that no row has, and their variables; return the pairs."""
+        """Drop the unused ones of some pairs, and their variables; return these pairs."""
         dropped = []
         for number in dict.fromkeys(pairs):
             use = self._uses[number]

@@ -1,4 +1,4 @@
-"""Retention of witnesses: how long registered joins need those of each pair of variables."""
+"""Retention of witnesses: the time for which joins need those of each pair of variables."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class WitnessRetention:
         self._changed = False
 
     def horizon(self) -> Horizon:
-        """Return what no registered join of two sides exceeds."""
+        """Return the horizon that no registered join of two sides exceeds."""
         keep = max(self._rows, default=0)
         return Horizon(keep, keep, not self._symmetric)
 
     @property
     def looks_back(self) -> bool:
-        """Whether some join has results in both orders of its documents."""
+        """True if some join has results in both orders of its documents."""
         return self._symmetric > 0
 
     def take_changed(self) -> bool:
-        """Return whether some pair is kept longer or shorter than at the last call."""
+        """Return True if the retention of some pair has changed since the last call."""
         changed, self._changed = self._changed, False
         return changed
 
@@ -47,7 +47,7 @@ class WitnessRetention:
         return needed
 
     def joined(self, side: int) -> Column:
-        """Return how many value joins have each pair on a side."""
+        """Return the number of value joins with each pair on a side."""
         return self._joined[side]
 
     def count(self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: Rows, by: int) -> None:

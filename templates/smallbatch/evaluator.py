@@ -1,6 +1,6 @@
 """Conjunctive queries over NumPy columns, for small batches.
 
-A push of a few documents meets a handful of kept rows, for which DuckDB takes ten times as long
+A push of a few documents joins a handful of kept rows, for which DuckDB takes ten times as long
 (decision 052).
 """
 
@@ -28,7 +28,7 @@ FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
 
 
 def in_time(rows: Columns, times: Columns) -> Column:
-    """Return whether order, window and arrival hold: see `conjunctive._in_time`.
+    """Return a mask: order, window and arrival hold (see `conjunctive._in_time`).
 
     `rows` are of R_T, `times` have the gap, the lead and the age of two documents for each.
     """

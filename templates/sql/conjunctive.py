@@ -1,7 +1,7 @@
 """Conjunctive queries as SQL (Hong 2009, section 6.4.4).
 
 The order and window of section 6.4.4's Algorithm 3 are part of the query, so
-that no row leaves the database only to be thrown away.
+that the database discards rows that do not satisfy them.
 """
 
 from __future__ import annotations

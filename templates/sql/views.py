@@ -8,8 +8,8 @@ query joins R_L and R_R again.  Sharing that join leaves a template's query one
 relation for each value join instead of two, which is most of its cost.
 
 A batch is joined in two passes.  In the first the right side is the batch and
-the left side everything, the batch included; in the second the left side is
-the batch and the right side what was there before.  For input in order of
+the left side the whole state, the batch included; in the second the left side is
+the batch and the right side the state before it.  For input in order of
 time only JOIN has results in the second.
 """
 
