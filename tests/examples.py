@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
+T = TypeVar("T")
 MORE = int(os.environ.get("XSCL_EXAMPLES", "1"))
 USUAL = 50
 """Cases of a property that says nothing itself."""
@@ -57,3 +59,23 @@ def until(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
         if enough():
             return
         seed(number)(agrees)()
+
+
+def cases_of(strategy: st.SearchStrategy[T], size: int) -> list[T]:
+    """Return so many cases of a strategy, the same in every run."""
+    collected = list[T]()
+
+    @settings(
+        max_examples=size,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(case: T) -> None:
+        collected.append(case)
+
+    collect()
+    return collected

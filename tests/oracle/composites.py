@@ -89,7 +89,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What an evaluation reads: visible documents, lateness, and when epochs close."""
+    """The input of an evaluation: visible documents, lateness, and when epochs close."""
 
     documents: Sequence[Arrived]
     lateness: Mapping[str, int]
@@ -209,7 +209,7 @@ def in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
 
 
 def kept(a: Composite, b: Composite, window: int | None, late: int) -> bool:
-    """Return whether the earlier arrival of two is still kept when the newcomer comes."""
+    """Return true if the earlier arrival of two is still kept when the later one comes."""
     if window is None:
         return True
     return all(n.clock <= o.t1 + window + late for o, n in ((a, b), (b, a)) if o.rank <= n.rank)
@@ -221,7 +221,7 @@ def _different(a: Composite, b: Composite) -> bool:
 
 
 def _meet(a: Composite, b: Composite, predicate: Formula | None) -> bool:
-    """Return whether two composites have different documents and satisfy a predicate."""
+    """Return true if two composites have different documents and satisfy a predicate."""
     return _different(a, b) and holds(predicate, _scope(a, b))
 
 
@@ -235,7 +235,7 @@ def _scope(a: Composite, b: Composite) -> Scope:
 
 
 def _timely(rows: Iterable[Composite], world: World) -> list[Composite]:
-    """Return what ordered operators do not miss."""
+    """Return the rows that are not late for ordered operators."""
     return [row for row in rows if row.t1 >= row.clock - world.late]
 
 
@@ -270,7 +270,7 @@ class _Instance:
     row: Composite
 
     def scope(self, new: Composite, names: Iterable[str]) -> Scope:
-        """Return what names mean when a new row comes."""
+        """Return the meaning of names when a new row comes."""
         last = {f"$.{name}": node for name, node in self._last(new.nodes)}
         own = {name: self.row.aggregates.get(name, 0.0) for name in names}
         decorated = {f"$.{name}": value for name, value in own.items()}

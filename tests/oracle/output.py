@@ -20,7 +20,7 @@ K = TypeVar("K", int, str)
 def nodes_of(
     query: Query, rows: Sequence[Composite]
 ) -> tuple[Mapping[int, list[Node]], Mapping[str, list[Node]]]:
-    """Return what the main path of each component selects, and the nodes of each variable."""
+    """Return the nodes of the main path of each component, and the nodes of each variable."""
     mains: dict[int, dict[int, Node]] = defaultdict(dict)
     found: dict[str, dict[int, Node]] = defaultdict(dict)
     parts = blocks(query.expression)

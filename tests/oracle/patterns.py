@@ -87,7 +87,7 @@ def ways(node: Node, condition: Condition) -> Iterator[Binding]:
 
 
 def holds(node: Node, condition: Condition) -> bool:
-    """Return whether a node meets a condition, as XPath 1.0 defines it."""
+    """Return the truth value of a condition at a node, as XPath 1.0 defines it."""
     match condition:
         case Compare(path, operator, constant):
             return any(_compares(value, operator, constant) for value in values(node, path))

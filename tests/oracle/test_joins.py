@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tests.examples import examples
+from tests.examples import cases_of, examples
 from tests.oracle.evaluation import Match, evaluate, matches, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.patterns import embeddings, number
@@ -368,30 +368,11 @@ def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -
 # -- The cases that the engine is tried with -------------------------------------------------
 
 
-def _collected(strategy: st.SearchStrategy[Case], size: int) -> list[Case]:
-    collected = list[Case]()
-
-    @settings(
-        max_examples=size,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(case: Case) -> None:
-        collected.append(case)
-
-    collect()
-    return collected
-
-
 @pytest.mark.parametrize("strategy", [cases(), histories()], ids=["cases", "histories"])
 def test_well_over_a_third_of_the_subscriptions_have_matches(
     strategy: st.SearchStrategy[Case],
 ) -> None:
-    collected = _collected(strategy, 40)
+    collected = cases_of(strategy, 40)
     fired = sum(len({match[0] for match in matches(c.events, c.lateness)}) for c in collected)
     subscribed = sum(len({s.name for s in case.subscriptions}) for case in collected)
     assert fired / subscribed > 0.36

@@ -10,9 +10,8 @@ from types import ModuleType
 from typing import TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
+from tests.examples import cases_of
 from tests.oracle import composites as rows
 from tests.oracle import evaluation, formulas
 from tests.oracle.composites import Composite
@@ -494,33 +493,14 @@ STRATEGIES = {
     "published": published(),
     "waiting": published(waiting=True),
 }
-SIZES = {name: 100 if name == "mixes" else 25 for name in STRATEGIES}
+SIZES = {name: {"mixes": 100, "residuals": 50}.get(name, 25) for name in STRATEGIES}
 """How many cases have all that is asked for; to draw one takes some 50 ms."""
-
-
-def _collected(strategy: st.SearchStrategy[Case], size: int) -> list[Case]:
-    collected = list[Case]()
-
-    @settings(
-        max_examples=size,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(case: Case) -> None:
-        collected.append(case)
-
-    collect()
-    return collected
 
 
 @cache
 def collected(name: str) -> list[tuple[Case, Counter[Match]]]:
     """Return some cases of a strategy, the same in every run, and the matches of each."""
-    cases = _collected(STRATEGIES[name], SIZES[name])
+    cases = cases_of(STRATEGIES[name], SIZES[name])
     return [(case, matches(case.events, case.lateness)) for case in cases]
 
 

@@ -196,7 +196,7 @@ Operands: TypeAlias = Sequence[Operand]
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """What a predicate may compare: the operands of the left and right side, and their values."""
+    """The operands of the left and right side of a predicate, and their values."""
 
     left: Operands
     right: Operands
@@ -350,7 +350,7 @@ def _all(parts: Sequence[Formula]) -> Formula:
 
 
 def _joins(formula: Formula, sides: _Sides) -> bool:
-    """Whether a predicate surely has an equality of one variable on each side."""
+    """Return true if a predicate is sure to equate one variable of each side."""
     match formula:
         case And(parts):
             return any(_joins(part, sides) for part in parts)
@@ -375,7 +375,7 @@ def _single(operand: Operand, sides: _Sides) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """What predicates are made of, how long a tick is written, which operators there are."""
+    """The atoms of predicates, the unit of windows, and the operators of a query."""
 
     kinds: tuple[str, ...] = ("equal",)
     logic: bool = False

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from feeds.spool import Spool
+from tests.xscl.delivery.receiver import Receiver, receiving
+from tests.xscl.polling.scripted import Server, serving
 from xscl.service.sql import sql_service
 from xscl.service.sql.limits import Limits
 
@@ -20,3 +24,24 @@ def patient_questions() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sql_service, "Limits", partial(Limits, seconds=PATIENT))
         yield
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of feeds whose answers a test writes."""
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    """A receiver of webhooks and mails."""
+    with receiving() as running:
+        yield running
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    """An empty spool."""
+    with Spool(tmp_path / "spool") as opened:
+        yield opened

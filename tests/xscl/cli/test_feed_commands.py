@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.commandline import called
-from tests.xscl.polling.scripted import Server, moved, reply, rss, serving
+from tests.xscl.polling.scripted import Server, moved, reply, rss
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import BATCH
 from xscl.store.data_directory import Home
@@ -38,12 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XSCL_DATA", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def xscl(*arguments: str, given: str | None = None) -> Result:

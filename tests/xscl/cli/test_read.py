@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from tests.xscl.commandline import called
-from tests.xscl.polling.scripted import Server, reply, rss, serving
+from tests.xscl.polling.scripted import Server, reply, rss
 from xscl.documents.document_log import LEVELS
 from xscl.engine.facade import Engine
 
@@ -23,12 +22,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XSCL_DATA", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def answered(*arguments: str) -> str:

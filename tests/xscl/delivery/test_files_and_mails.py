@@ -22,7 +22,6 @@ from tests.xscl.delivery.receiver import (
     Receiver,
     eventually,
     item,
-    receiving,
     sending,
 )
 from xscl.delivery.channels.file import append, is_name
@@ -39,13 +38,6 @@ from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
 from xscl.delivery.message import DocumentSource, Message
 from xscl.errors import XsclError
 from xscl.polling.credentials import Secrets
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
 
 # -- Files ---------------------------------------------------------------------------------
 

@@ -43,12 +43,6 @@ from xscl.polling.feed_repository import ticks
 
 
 @pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture(scope="module")
 def at_work(receiver: Receiver) -> Iterator[Sending]:
     with sending(receiver, Secrets()) as sender:
         yield sender

@@ -61,7 +61,7 @@ class Player:
             engine.stream(stream, lateness=lateness)
 
     def play(self, engine: xscl.Engine, events: Sequence[Event], cuts: Sequence[bool]) -> None:
-        """Have an engine take events, with documents in batches."""
+        """Push documents in batches, register and remove subscriptions."""
         for number, item in enumerate(_batches(events, cuts)):
             match item:
                 case Subscribe(Subscription(name, query, updates)):

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import examples
+from tests.examples import MORE, cases_of, examples
 from tests.oracle.evaluation import Match, matches, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.queries import And as AllOf
@@ -579,6 +579,7 @@ def _sensitive() -> Case:
         (5, without_branch),
         (6, deeper),
         (7, other_value),
+        (8, whole),
     )
     documents = [Doc(("S",), f"d{n}", t, xml) for n, (t, xml) in enumerate(arrived, start=1)]
     return Case(subscribed_first([Subscription("Q", query)], documents))
@@ -587,14 +588,7 @@ def _sensitive() -> Case:
 @pytest.fixture(scope="module")
 def fixed() -> list[tuple[Case, Counter[Match]]]:
     """Return the same few cases on every run, each with what the engine delivers."""
-    made = [_sensitive()]
-
-    @settings(examples(10), derandomize=True, database=None, phases=[Phase.generate])
-    @given(cases())
-    def collect(case: Case) -> None:
-        made.append(case)
-
-    collect()
+    made = [_sensitive(), *cases_of(cases(), 10 * MORE)]
     found = [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
     assert all(matches(case.events, case.lateness) == delivered for case, delivered in found)
     return found
@@ -614,13 +608,8 @@ def test_planted_fault_is_found(
 def many() -> Counts:
     """Count many cases of the same strategies, by the oracle alone: rare features need them."""
     counts = Counts()
-
-    @settings(examples(120), derandomize=True, database=None, phases=[Phase.generate])
-    @given(cases() | histories())
-    def count(case: Case) -> None:
+    for case in cases_of(cases() | histories(), 120 * MORE):
         counts.add(case)
-
-    count()
     return counts
 
 

@@ -99,12 +99,6 @@ def document(number: int) -> Document:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    with Spool(tmp_path / "spool") as opened:
-        yield opened
-
-
-@pytest.fixture
 def store() -> Store:
     return Store()
 

@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ from pyspark.sql.types import StructType
 
 from xscl.engine.batch_size import leave
 from xscl.ingestion.spark.spark_source import Row, Slice, SpoolReader, SpoolSource, shares
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    with Spool(tmp_path / "spool") as opened:
-        yield opened
 
 
 def fill(spool: Spool, count: int) -> None:

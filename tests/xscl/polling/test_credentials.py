@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.xscl.commandline import called
-from tests.xscl.polling.scripted import Server, placed, reply, rss, serving
+from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import Secrets, secrets_in
 from xscl.polling.feed import Feed, FeedsError
@@ -20,12 +19,6 @@ from xscl.polling.feed_repository import Feeds
 URL = "https://ann:pw4711@a.example/f?token=t0ken4711&page=1"
 ADDRESS = "https://a.example/f?token=t0ken4711&page=1"
 SECRET = ("X-Key", "s3cret4711")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def opened(directory: Path) -> list[Feed]:

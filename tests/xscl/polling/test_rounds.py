@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -27,7 +27,6 @@ from tests.xscl.polling.scripted import (
     Talk,
     placed,
     reply,
-    serving,
 )
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
@@ -120,12 +119,6 @@ def slowly(seconds: float, answer: bytes) -> Talk:
         await writer.drain()
 
     return talk
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def follow_all(place: Place, given: Case) -> None:

@@ -33,12 +33,6 @@ from xscl.polling.lifecycle import MOVES
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture
 def place(tmp_path: Path, server: Server) -> Iterator[Place]:
     with placed(tmp_path, server) as made:
         yield made

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.waiting import PATIENCE
-from tests.xscl.delivery.receiver import Receiver, receiving, status, verify
+from tests.xscl.delivery.receiver import Receiver, status, verify
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
@@ -20,12 +20,6 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed_poller import Fetching
 from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import Home
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture(scope="module")
