@@ -1,9 +1,8 @@
 """The spool: the durable queue through which every document enters.
 
-A spool is a directory of numbered *segments*.  A segment is one immutable
-Arrow IPC file with one record batch; its columns are `SCHEMA`: both times are
-`timestamp('us', 'UTC')`, which are the engine's ticks bit for bit and which
-every Arrow tool shows as times.
+A spool is a directory of numbered *segments*.  A segment is one immutable Arrow IPC file with one
+record batch and the columns `SCHEMA`.  Both times are `timestamp('us', 'UTC')`: they equal the
+engine's ticks bit for bit, and every Arrow tool shows them as times.
 
 A segment is written beside its place, synchronised, renamed, and then the
 directory is synchronised.  Only after that does the file `latest` name its

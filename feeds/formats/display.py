@@ -1,9 +1,9 @@
 """The HTML of feeds, made safe to show.
 
-Queries read what the publisher wrote; whoever shows it to a person passes it
-through `safe_html` first.  What is left has a short list of elements, links to
-http, https and mailto only, and neither scripts, styles, frames, forms nor
-identifiers, so it can neither run nor dress up as the page around it.
+Queries read what the publisher wrote; whoever shows it to a person passes it through `safe_html`
+first.  The result has a short list of elements, and links to http, https and mailto only.  It has
+no scripts, styles, frames, forms or identifiers, so it can neither run code nor imitate the page
+around it.
 """
 
 from __future__ import annotations

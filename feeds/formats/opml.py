@@ -1,10 +1,9 @@
 """Lists of feeds: OPML 2.0 (http://opml.org/spec2.opml) in and out, and plain lists of addresses.
 
-Folders are outlines without an address; a feed belongs to all the folders around
-it, and to the categories that it names (`category="/news/local,/daily"`).  What
-is written has each feed once, in the folder of its first tag, with all its tags
-in `category`: reading it back gives the same feeds with the same tags, and
-writing those the same bytes.
+Folders are outlines without an address; a feed belongs to all the folders around it, and to the
+categories that it names (`category="/news/local,/daily"`).  The output has each feed once, in the
+folder of its first tag, with all its tags in `category`.  Reading it yields the same feeds with the
+same tags, and writing those the same bytes.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
     bytes ─ ladder ─▶ tree ─ rss | atom ─▶ entries ─ items ─▶ items
           └ jsonfeed | loose (feedparser) ──▶ ┘
 
-`quality` says how much help the feed needed: a rung of `ladder`, or
-`feedparser`.  An item's `channel_url` is the feed's own address as the feed
-states it, else the address of its site, else `url`; so a secret address that
-the service polls is seen in an item only if the publisher writes it there or
-the caller passes it as `url`.
+`quality` says how much help the feed needed: a rung of `ladder`, or `feedparser`.  An item's
+`channel_url` is the feed's own address as the feed states it, else the address of its site, else
+`url`.  So an item shows a secret address that the service polls only if the publisher writes it
+there or the caller passes it as `url`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Times as publishers write them, to microseconds since the epoch (UTC).
 
 RSS asks for RFC 822 dates (`Tue, 19 Mar 2013 10:00:00 GMT`), Atom for RFC 3339
-(`2013-03-19T10:00:00Z`), Dublin Core for W3CDTF (that, or only its beginning).
-What is read besides: full or foreign-order names of days, full names of
-months, years of two digits, hyphens for blanks, missing seconds and zones, the
-time before the year (asctime), `24:00`, leap seconds (they become the next
-second), 12-hour clocks.  A missing or unknown zone means UTC.
+(`2013-03-19T10:00:00Z`), Dublin Core for W3CDTF (that, or only its beginning).  Other accepted
+forms: full or foreign-order names of days, full names of months, years of two digits, hyphens for
+blanks, missing seconds and zones, the time before the year (asctime), `24:00`, leap seconds (they
+become the next second), 12-hour clocks.  A missing or unknown zone means UTC.
 
 A time that cannot be read is None.  So is one before 1900: that is not a date
 but a program's zero.  Far futures are read; whoever orders by time clips them.

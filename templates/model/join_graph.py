@@ -107,11 +107,10 @@ def _ends(edges: Iterable[Edge]) -> frozenset[int]:
 def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
     """Return the graph's minor and, for each of its nodes, the number that it had before.
 
-    A node is *wanted* if it is compared or belongs to the match.  What stays
-    are the wanted nodes and those where paths to wanted nodes fork: dropping
-    the other leaves, everything above the least common ancestor of all wanted
-    nodes, and contracting inner nodes with one child come to the same.  A
-    side without a wanted node keeps its top node.
+    A node is *wanted* if it is compared or belongs to the match.  The minor keeps the wanted nodes
+    and those where paths to wanted nodes fork.  This equals dropping the other leaves and all nodes
+    above the least common ancestor of the wanted ones, and contracting inner nodes with one child.
+    A side without a wanted node keeps its top node.
     """
     wanted = _wanted(graph)
     forks = _forks(graph, wanted)

@@ -52,12 +52,11 @@ VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
 class Witnesses:
     """The witnesses of stage 1 for one batch of documents, as Arrow tables of the schemas above.
 
-    `doc` numbers documents in the order of arrival, and composites, which are
-    joined like documents.  In `times`, [`start`, `ts`] is the interval of event
-    time (of a document a point), `clock` the largest event time that arrived earlier, `rank`
-    orders arrivals (a derived document comes after its newest part), `base`
-    is shared by the versions of a document, and `first` is the smallest
-    arrival number among a document's parts.
+    `doc` numbers documents in the order of arrival, and composites, which are joined like
+    documents.  In `times`, [`start`, `ts`] is the interval of event time (of a document a point),
+    and `clock` the largest event time that arrived earlier.  `rank` orders arrivals; a derived
+    document follows its newest part.  The versions of a document share `base`, and `first` is the
+    smallest arrival number among a document's parts.
     """
 
     bindings: pa.Table

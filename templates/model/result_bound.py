@@ -3,8 +3,8 @@
 An answer pairs the document that arrived last, the *newcomer*, with an earlier *partner*.  Answers
 of one join and one newcomer are in canonical order: the newest partner first, then by the bindings
 of the output nodes.  Answers beyond `RESULTS` in that order are cut.  So the bound is a function of
-the newcomer and the join alone, whatever the batch, the evaluator or a restart, and a query that
-was registered later sees a prefix of the same order.  (That is so for documents.  A composite
+the newcomer and the join alone, independent of the batch, the evaluator or a restart.  A query that
+was registered later sees a prefix of the same order. (This holds for documents.  A composite
 arrives with its newest part, and its parts may be older.)
 
 The output of a temporal operator counts as earlier than all documents (rank 0).  The clock decides

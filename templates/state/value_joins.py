@@ -78,9 +78,9 @@ class Stops(Protocol):
 class Pass:
     """One pass of a batch over the join state; `times` are those of the batch's documents.
 
-    `back`: the batch is the left side, and the right one what was kept before
-    the document `first`; else the batch is the right side, and the left one
-    all that is kept, the batch included.  `older`: only what was kept before `first`, there too.
+    With `back` the batch is the left side, and the right side is the state before the document
+    `first`.  Otherwise the batch is the right side, and the left side is the whole state, the batch
+    included; with `older` only the state before `first`.
     """
 
     kept: Kept

@@ -32,9 +32,9 @@ class ReadSnapshot:
     """A store within a transaction, and the state in memory of the same commit.
 
     `readings` and `streams` are the tables of `xscl.subscriptions.lateness` and
-    `xscl.subscriptions.streams`; `rows` are those
-    of R_T by qid, `named` returns their pairs of variables by their numbers (what was registered
-    last may not be written yet), and `qids` the rows that subscriptions use, by their names.
+    `xscl.subscriptions.streams`; `rows` are those of R_T by qid.  `named` returns their pairs of
+    variables by number, also unwritten ones.  `qids` returns the rows that subscriptions use, by
+    their names.
     """
 
     store: Store

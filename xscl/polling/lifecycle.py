@@ -6,12 +6,11 @@
     gone        410: it is not polled again, unless revived
     put_off     a server to which it is redirected is blocked now: no back-off
 
-A permanent redirect (301, 308) becomes the feed's address after `MOVES` good
-answers at the same target in a row: one mistake of a server must not move a
-feed for ever.  A 404 may pass, so it is a failure like others; after a week of
-nothing but failures the feed counts as lost.  A web page in the place of a feed
-that never was one is searched for the feed that it announces, which is asked
-next; of a feed that was well before (a login page, say) it is a failure.
+A permanent redirect (301, 308) becomes the feed's address after `MOVES` good answers at the same
+target in a row: one mistake of a server must not move a feed for ever.  A 404 may pass, so it is a
+failure like others; after a week of nothing but failures the feed counts as lost.  If a web page is
+in the place of a feed without a good answer so far, it is searched for the feed that it announces,
+which is requested next.  For a feed that worked before (a login page, say) it is a failure.
 
 All functions are pure; the next poll is computed here too (`feeds.http.schedule`).
 With `quick` it follows `every` alone.

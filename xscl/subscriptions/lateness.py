@@ -1,9 +1,9 @@
 """Subscriptions that may have missed a late document: a rule that reads no join state.
 
-A join of window T and lateness L (the larger one of its streams) lets a newcomer n meet an earlier
-arrival o iff the operator holds and M(n) <= o.ts + T + L; M(n) is the latest time that arrived
-before n.  So n may have missed an o iff there is a time for o at which the operator holds and M(n)
-is larger.  The earliest time that the operator allows decides:
+A join has a window T and a lateness L, the larger one of its streams.  It joins a newcomer n with
+an earlier arrival o iff the operator holds and M(n) <= o.ts + T + L.  M(n) is the latest time that
+arrived before n.  So n may have missed an o iff there is a time for o at which the operator holds
+and M(n) is larger.  The earliest time that the operator allows decides:
 
     JOIN, and the later side of FOLLOWED BY   o.ts = n.ts - T     M(n) - n.ts > L
     the earlier side of FOLLOWED BY           o.ts = n.ts + 1     M(n) - n.ts > T + L + 1

@@ -1,10 +1,9 @@
 """Tree patterns of blocks and their canonical variables.
 
-A block is a tree of pattern nodes: the steps of its main path and of every
-branch that binds a variable.  All other branches are conditions.  A variable
-is identified by its *definition*: the stream and the chain of steps from the
-document root to the node, each step with the conditions and with the branches
-that stage 2 does not see.  So equal patterns share their witnesses, whatever the
+A block is a tree of pattern nodes: the steps of its main path and of every branch that binds a
+variable.  All other branches are conditions.  A variable is identified by its *definition*: the
+stream and the chain of steps from the document root to the node.  Each step includes the conditions
+and the branches that stage 2 does not see.  So equal patterns share their witnesses, whatever the
 names of their variables.
 """
 

@@ -1,11 +1,10 @@
 """Shapes: the common results of all documents of one structure.
 
-The items of a feed have few structures.  A *shape* is a structure with the results of
-the automaton on it, assembled from the lineages of its nodes
-(`xscl.shredding.automaton.lineage`): the witnesses of patterns without conditions on
-values, as columns, and the spots where others may match, whose index is probed for each
-document.  A shape is cached when it occurs again, within a budget.  `Alike` are
-documents of one shape.
+The items of a feed have few structures.  A *shape* is a structure with the results of the automaton
+on it, assembled from the lineages of its nodes (`xscl.shredding.automaton.lineage`).  It has the
+witnesses of patterns without conditions on values, as columns, and the spots where others may
+match.  The index of a spot is probed for each document.  A shape is cached when it occurs again,
+within a budget.  `Alike` are documents of one shape.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Stage 1: from documents to witnesses (Hong 2009, section 6.3.1).
 
-The witnesses are exact: a place matches a node (`xscl.shredding.batch.shape_batch`) only if its
-conditions hold at that node and the place before matches the node above, and a
-pair of bindings is a witness only if the steps between the two hold between
-these very nodes.
+The witnesses are exact.  A place matches a node (`xscl.shredding.batch.shape_batch`) only if its
+conditions hold at that node and the place before matches the node above.  A pair of bindings is a
+witness only if the steps between the two hold between these very nodes.
 
 Common rows of many documents are not written one by one: rows of a structure are
 repeated as columns, rows of a matching place are bytes that are concatenated.

@@ -1,10 +1,10 @@
 """An index of sets of conditions: those that hold at a node, without testing each.
 
-The index is a tree.  A node asks some questions, and the constants that satisfy the
-answers lead to its children: a set of conditions is found by its most selective atom,
-and where many share that one by the next (`xscl.shredding.conditions.atoms`).  Up to
-`FEW` sets are a list, since a question would cost more.  Conditions that the atoms on
-the path have not proved are returned with a set, and have to be tested.
+The index is a tree.  A node asks some questions, and the constants that satisfy the answers lead to
+its children.  A set of conditions is found by its most selective atom, and where many share that
+one by the next (`xscl.shredding.conditions.atoms`).  Up to `FEW` sets are a list, since a question
+would cost more.  Conditions that the atoms on the path have not proved are returned with a set, and
+have to be tested.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 `compiled` converts a predicate to a function of the nodes bound to its variables.  A
 predicate is analysed once; a chain of closures runs for each candidate.
 
-An operand is a sequence of values: one for a variable, one for each node that
-a path selects (none where it selects nothing), and the results of functions and
-arithmetic for every choice of their arguments.  A comparison holds if it
-holds for some choice (XPath 1.0, section 3.4), so for an operand without nodes
-it is false; NOT is the complement of the truth value.  contains() and
+An operand is a sequence of values.  A variable has one, a path one for each selected node (perhaps
+none), and functions and arithmetic have the results for every choice of their arguments.  A
+comparison holds if it holds for some choice (XPath 1.0, section 3.4), so for an operand without
+nodes it is false.  NOT is the complement of the truth value.  The functions contains() and
 starts-with() take the first value, "" if there is none, as in conditions.
 
 A function without a value gives None, which compares like NaN: = < <= > >= are
