@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from xscl.engine.catalog import Catalog
 from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
 from xscl.engine.queries import Queries
 from xscl.engine.state import EngineState, Settings
-from xscl.engine.subscribe import Catalog
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.store.store import Store

@@ -92,8 +92,7 @@ class Queries:
                 known is not None and known.updates,
                 begin=beginning(since, self._state.documents.clock),
             )
-        found, _ = self._trials.run(trial, until)
-        return found
+        return self._trials.run(trial, until).matches
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`."""
@@ -102,7 +101,7 @@ class Queries:
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
 
             def tried(trial: Trial) -> Matches:
-                return self._trials.run(trial)[0]
+                return self._trials.run(trial).matches
 
             store = self._transactions.store
             question = asked(store, compiled, known, documents, lateness, tried, read)

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from typing import NamedTuple
 
 from xscl.engine.batch_size import FEWEST, Sizing
 from xscl.engine.ingest import Ingest
@@ -24,6 +25,13 @@ SLICE = 0.5
 """Seconds that a trial works on a batch: it can be ended between two of them."""
 
 
+class TrialResult(NamedTuple):
+    """The matches of a trial, and the ids of documents at which the bound of results cut it."""
+
+    matches: Matches
+    cut: set[str]
+
+
 class Trials:
     """Runs trials on the past of one engine; thread-safe."""
 
@@ -35,8 +43,8 @@ class Trials:
         """Stop all trials, also later ones: they raise Stopping."""
         self._ending.set()
 
-    def run(self, trial: Trial, until: float | None = None) -> tuple[Matches, set[str]]:
-        """Return the matches of a trial, and the ids of documents at which it was cut.
+    def run(self, trial: Trial, until: float | None = None) -> TrialResult:
+        """Evaluate a trial.
 
         `until` is a time of `time.monotonic`.  Raises TooLong after it, Stopping after `end`.
         """
@@ -66,7 +74,7 @@ class Trials:
         ingest.flush()
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        return log.since(), dataflow.cuts.ids_of(qids)
+        return TrialResult(log.since(), dataflow.cuts.ids_of(qids))
 
 
 def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:

@@ -19,6 +19,7 @@ from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import refuse_excess
+from xscl.language.paths import Paths
 from xscl.language.queries import Queries
 from xscl.language.shortest import shortest
 from xscl.language.syntax import (
@@ -95,7 +96,7 @@ def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block, short: b
 
 def _block(text: str, short: bool) -> Block:
     block, *derived = _read(text, text, "block_start").children
-    read = Queries(text).block(block)
+    read = Paths(text).block(block)
     if derived:
         step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
         read = replace(read, steps=(*read.steps, step))

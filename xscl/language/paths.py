@@ -107,7 +107,7 @@ class Paths:
         declared: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.source = source
-        self._prefixes = {**PREDECLARED, **declared}
+        self.prefixes = {**PREDECLARED, **declared}
 
     # -- Blocks and paths ------------------------------------------------------------------
 
@@ -206,13 +206,13 @@ class Paths:
 
     def _uri(self, tree: Tree[Token]) -> str:
         prefix = cast(Token, tree.children[0])
-        uri = self._prefixes.get(str(prefix))
+        uri = self.prefixes.get(str(prefix))
         if uri is None:
             raise fault(
                 self.source,
                 span_of(prefix),
                 f"the prefix {str(prefix)!r} is not declared",
-                near_miss(str(prefix), self._prefixes)
+                near_miss(str(prefix), self.prefixes)
                 or f'declare it: NAMESPACE {prefix} = "..." before the query',
             )
         return uri
@@ -266,11 +266,11 @@ class Paths:
         path = self.path(sides[0])
         if binds(path):
             raise fault(self.source, path.span, "a path in a comparison cannot bind a variable")
-        return Compare(path, comparison, self._literal(sides[1]))
+        return Compare(path, comparison, self.literal(sides[1]))
 
-    def _literal(self, tree: Tree[Token]) -> str | float:
+    def literal(self, tree: Tree[Token]) -> str | float:
         if tree.data == "minus":
-            value = self._literal(tree_of(tree.children[1]))
+            value = self.literal(tree_of(tree.children[1]))
             if isinstance(value, str):
                 raise fault(self.source, span_of(tree), "a string has no negative")
             return 0.0 - value
@@ -315,7 +315,7 @@ class Paths:
         if binds(path):
             raise fault(self.source, path.span, f"a path in {name}() cannot bind a variable")
         function = cast(Literal["contains", "starts-with"], name)
-        return TextMatch(function, path, str(self._literal(arguments[1])))
+        return TextMatch(function, path, str(self.literal(arguments[1])))
 
     def _unbound(self, condition: Condition, node: Node) -> Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""

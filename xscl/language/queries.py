@@ -53,7 +53,7 @@ MAX_WINDOW = 1 << 62
 _TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}
 
 
-class Queries(Paths):
+class Queries:
     """Makes whole queries from lark's tree of one text."""
 
     def __init__(
@@ -64,7 +64,8 @@ class Queries(Paths):
         *,
         here: bool = False,
     ) -> None:
-        super().__init__(source, declared)
+        self.source = source
+        self._paths = Paths(source, declared)
         self._here = here  # operands start at a node that is called `.`
         self._constructors = iter(constructors)
 
@@ -97,12 +98,12 @@ class Queries(Paths):
             raise fault(self.source, span_of(prefix), "the prefix 'xml' cannot be declared anew")
         if "{" in str(uri) or "}" in str(uri):
             raise fault(self.source, span_of(uri), "the name of a namespace holds no braces")
-        self._prefixes[str(prefix)] = str(uri)[1:-1]
+        self._paths.prefixes[str(prefix)] = str(uri)[1:-1]
 
     def expression(self, node: Node) -> Expression:
         tree = tree_of(node)
         if tree.data == "block":
-            return self.block(tree)
+            return self._paths.block(tree)
         if tree.data == "query":
             inner = self.query(tree)
             clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}
@@ -249,9 +250,9 @@ class Queries(Paths):
         span = span_of(tree)
         match tree.data:
             case "number" | "string":
-                return Constant(self._literal(tree), span)
+                return Constant(self._paths.literal(tree), span)
             case "minus" if tree_of(tree.children[1]).data == "number":
-                return Constant(self._literal(tree), span)
+                return Constant(self._paths.literal(tree), span)
             case "minus":
                 return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
             case "decorated":
@@ -293,8 +294,8 @@ class Queries(Paths):
 
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:
         if self._here:
-            return VariablePath("", self.path(tree))
-        path = self.path(tree, variable=True)
+            return VariablePath("", self._paths.path(tree))
+        path = self._paths.path(tree, variable=True)
         first = path.steps[0] if path.steps else None
         if first is not None and first.conditions:
             raise unsupported(

@@ -199,11 +199,11 @@ class Catalog:
             first = first_after(self._transactions.store, begin, documents.next)
             trial = Trial(name, query.source, query.streams, updates, first=first, own_time=False)
             until = None if seconds is None else time.monotonic() + seconds
-            found, cut = self._trials.run(trial, until)
+            found = self._trials.run(trial, until)
             with self._transactions.change() as state:
                 state.registration.register([(name, registrable(query))], updates, first)
-                _backfill(state, state.subscriptions[name], trial, found)
-                _adopt_cuts(state, state.subscriptions[name], cut)
+                _backfill(state, state.subscriptions[name], trial, found.matches)
+                _adopt_cuts(state, state.subscriptions[name], found.cut)
 
     # -- Retention -------------------------------------------------------------------------
 
