@@ -47,7 +47,7 @@ from feeds.documents import Document
 from templates import processor
 from templates.batch_join import BatchJoin
 from templates.registry.members import Firing, Registered
-from templates.state.join_state import Kept
+from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
 from tests.joining import by_algorithm_1
 from xscl.engine.facade import Engine
@@ -59,8 +59,8 @@ PARTS: dict[str, tuple[Any, str]] = {
     **STAGE_2,
     "views": (BatchJoin, "join"),
     "which value joins drive": (Firing, "driving"),
-    "R_L by value": (Kept, "of_values"),
-    "R_L by value and pair": (Kept, "of_pairs"),
+    "R_L by value": (JoinState, "of_values"),
+    "R_L by value and pair": (JoinState, "of_pairs"),
     "R_vj": (Pass, "_made"),
     "rows of R_T": (Registered, "touched"),
     "over R_bin and R_doc": (processor, "joined_over_base"),

@@ -144,7 +144,7 @@ class BatchJoin:
         except HeavyBatch:  # both documents of a pair are joined when the later one comes
             self.out = filtered_out
             self.made = {}
-            self._evaluator = self._of_one
+            self._evaluator = self._of_one  # a plan costs more than the rows of one document
             for doc in distinct(bindings["doc"][usable]).tolist():
                 of_one = usable & (bindings["doc"] == doc)
                 for views in (FORWARD, BACKWARD):

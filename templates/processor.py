@@ -88,7 +88,7 @@ class Processor:
         return Pushed(batch.bindings, batch.documents.times, batch.out, batch.made)
 
     def reload(self) -> int:
-        """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
+        """Reload the join state after a rollback of the caller's; return the number of its rows."""
         self.lender.forget()
         self._state.reload()
         return len(self.memory)
@@ -118,7 +118,7 @@ class Processor:
         return batch.found()
 
     def keep(self, witnesses: Witnesses) -> None:
-        """Put witnesses of earlier documents into the join state, in place of what is there.
+        """Replace the witnesses of earlier documents in the join state.
 
         They are complete for the pairs of variables and the documents that they have.
         """
@@ -172,9 +172,10 @@ class Processor:
     # -- Forgetting ------------------------------------------------------------------------
 
     def evict(self, clock: int) -> bool:
-        """Evict rows that no document from `clock` on can be joined with; return True if any.
+        """Evict the state that no document arriving from `clock` on can join.
 
-        Nothing happens until an eighth of the rows is expected to have expired.
+        Return True if any was evicted.  Nothing happens until an eighth of the state is expected
+        to have expired, so that deletions cost in proportion to what they delete.
         """
         return self._state.evict(clock)
 

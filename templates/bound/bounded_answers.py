@@ -307,7 +307,12 @@ class _MostAnswers:
         return {name: self.views.joins[name][first] for name in ("gap", "lead", "age")}
 
     def may_exceed(self, graph: JoinGraph, most: int) -> bool:
-        """Return True if a newcomer may have too many answers with a row of R_T; a cheap test."""
+        """Return True if a newcomer may exceed the bound with some row of R_T.
+
+        The largest count of *equal* pairs of two documents, to the power of the equalities, is an
+        upper bound of what they can have.  All value joins of two documents in its place were a
+        bound that nearly every batch exceeded, and `expected` took longer than the joins.
+        """
         bound = self._of_documents[1] ** len(graph.equalities)
         if self._others is not None:
             bound = bound * self._others.largest ** (len(graph.pairs) - len(graph.equal))

@@ -28,7 +28,10 @@ PLANNED_FOR = 16
 
 @contextmanager
 def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Join in the order in which queries are written."""
+    """Join relations in the order in which a query names them.
+
+    The setting is global in DuckDB, so other connections of the database plan with it meanwhile.
+    """
     connection.execute("SET disabled_optimizers = 'join_order'")
     try:
         yield

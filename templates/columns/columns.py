@@ -4,9 +4,9 @@ A join of a handful of rows takes DuckDB about a millisecond for each relation,
 nearly all of it for planning.  Here it takes some microseconds, and time grows
 with the rows alone.
 
-`Runs` and `Seen` are an index and a set that only grow.  Both are sorted runs, each less than half
-as long as the one before: a new run is merged with those before it as long as that is not so.
-Adding costs the logarithm of what is there; a search is one binary search in each run.
+`SortedRuns` and `HashFilter` are an index and a set that only grow.  Both are sorted runs, each
+less than half as long as the one before: a new run is merged with those before it until that
+holds.  Adding costs the logarithm of the size; a search is one binary search in each run.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _placed(values: Column) -> tuple[Column, int]:
     return np.searchsorted(every, values), len(every)
 
 
-class Growing:
+class GrowingColumns:
     """Columns of rows in memory that are appended to."""
 
     def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
@@ -259,7 +259,7 @@ class Growing:
         self.size = len(next(iter(self._columns.values())))
 
 
-class Runs:
+class SortedRuns:
     """An index from values to rows, searched by bounds."""
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ class Runs:
 Keys = npt.NDArray[np.uint64]
 
 
-class Seen:
+class HashFilter:
     """A set of 64-bit numbers that only grows, 8 bytes each.
 
     It saves queries: a number that is not in it was never stored.

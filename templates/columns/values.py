@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns.arrow_tables import Lender
-from templates.columns.columns import Seen
+from templates.columns.columns import HashFilter
 
 Keys = npt.NDArray[np.uint64]
 Hash = Callable[[Sequence[str], int], Keys]
@@ -61,7 +61,7 @@ class Values:
         self._connection = connection
         self._lender = lender
         self._hashed = hashed
-        self._seen: Seen | None = None
+        self._seen: HashFilter | None = None
         self._recent: OrderedDict[int, str] = OrderedDict()
 
     def intern(self, texts: Sequence[str]) -> Interned:
@@ -107,7 +107,7 @@ class Values:
         """Return the stored texts of some keys, with a mask of the known keys."""
         if self._seen is None:
             stored = self._connection.execute("SELECT key FROM state.value").fetchnumpy()
-            self._seen = Seen(np.asarray(stored["key"], dtype=np.uint64))
+            self._seen = HashFilter(np.asarray(stored["key"], dtype=np.uint64))
         there = self._seen.among(keys)
         if not there.any():
             return {}, there

@@ -17,7 +17,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from templates.columns.columns import Column, Columns, Growing, Runs, among, distinct, pack
+from templates.columns.columns import (
+    Column,
+    Columns,
+    GrowingColumns,
+    SortedRuns,
+    among,
+    distinct,
+    pack,
+)
 from templates.model.join_graph import JoinGraph
 from templates.model.relations import OPERATORS
 from templates.model.template import Template
@@ -39,9 +47,9 @@ class Registered:
             *(f"e{i}" for i, _ in enumerate(graph.equalities)),
             *("op", "wl", "keep"),
         )
-        self._rows = Growing(dict.fromkeys((*self.names, "alive"), np.int64))
+        self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
         self._found = 0  # rows that are indexed
-        self._indexes = [Runs() for _ in self._asked]
+        self._indexes = [SortedRuns() for _ in self._asked]
         self._dead = 0
 
     def add(self, rows: Mapping[str, Sequence[int]]) -> None:
@@ -56,7 +64,7 @@ class Registered:
         if self._dead > self._rows.size // 2:
             self._rows.only(np.flatnonzero(self._rows["alive"]))
             self._dead, self._found = 0, 0
-            self._indexes = [Runs() for _ in self._asked]
+            self._indexes = [SortedRuns() for _ in self._asked]
 
     def touched(self, present: Column) -> Columns:
         """Return the rows whose value joins are all among some sorted, distinct ones.

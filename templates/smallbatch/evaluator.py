@@ -55,7 +55,7 @@ class SmallBatch:
         if views.bindings is not None:
             relations[BINDINGS] = views.bindings
         try:
-            found = _evaluate(over_views(members.template.graph), Touched(rows), relations)
+            found = _evaluate(over_views(members.template.graph), RowIndex(rows), relations)
         except TooManyRows:
             return self._otherwise.answers(members, rows, views)
         self.made += len(found["qid"])
@@ -65,14 +65,14 @@ class SmallBatch:
         """Return R_out of a template with one side over the bindings of a batch."""
         try:
             query = over_batch(members.template.graph)
-            found = _evaluate(query, Touched(rows), {BATCH: bindings})
+            found = _evaluate(query, RowIndex(rows), {BATCH: bindings})
         except TooManyRows:
             return self._otherwise.filtered(members, rows, bindings)
         self.made += len(found["qid"])
         return found
 
 
-class Touched:
+class RowIndex:
     """Rows of a template's R_T, to be found by one of its columns."""
 
     def __init__(self, columns: Columns) -> None:
@@ -87,7 +87,7 @@ class Touched:
 
 
 def _evaluate(
-    query: ConjunctiveQuery, registered: Touched, relations: Mapping[str, Columns]
+    query: ConjunctiveQuery, registered: RowIndex, relations: Mapping[str, Columns]
 ) -> Columns:
     """Return R_out, joining one atom after the other.
 

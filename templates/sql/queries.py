@@ -102,8 +102,12 @@ class _PlannedQueries:
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)
         # In a template's query each step can only take rows away, so the order in which it is
-        # written serves; looking for another takes half of the time of planning.
+        # written serves; the optimizer's search takes half of the time of planning.  The setting
+        # is global in DuckDB: another reason for a database of their own.
         self._connection.execute("SET disabled_optimizers = 'join_order'")
+        # Every table goes through a holder: registering it, as the store does above `FEW` rows,
+        # would change the catalog.  DuckDB then does not know its size, which the written order
+        # does not ask for.
         self.lend = Lender(self._connection, few=sys.maxsize).lend
         self._statements: dict[tuple[JoinGraph, bool], tuple[str, duckdb.Statement]] = {}
 

@@ -28,9 +28,9 @@ from templates.columns.columns import (
     UNBOUNDED,
     Column,
     Columns,
-    Growing,
+    GrowingColumns,
     Index,
-    Runs,
+    SortedRuns,
     among,
     chosen,
     columns_of,
@@ -69,8 +69,8 @@ LINKED = ("place", "node1", "node2", "valued", "key")
 """What is the same in the rows of a link; `place` is that of the document."""
 
 
-class Kept:
-    """The bindings that later documents may be joined with, indexed by value and by document."""
+class JoinState:
+    """The bindings that later documents may meet, found by value and by document."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -78,11 +78,11 @@ class Kept:
 
     def clear(self) -> None:
         """Drop all rows."""
-        self._rows = Growing(ROW)
-        self._links = Growing(LINK)
-        self._documents = Growing(DOCUMENT)
-        self._by_value = Runs()
-        self._by_doc = Runs()
+        self._rows = GrowingColumns(ROW)
+        self._links = GrowingColumns(LINK)
+        self._documents = GrowingColumns(DOCUMENT)
+        self._by_value = SortedRuns()
+        self._by_doc = SortedRuns()
 
     def __len__(self) -> int:
         return self._rows.size
@@ -246,7 +246,7 @@ class Kept:
         self._links["slot"][:] = numbered(opening, len(first))
         self._links["end"][:] = ends(first, len(rows))
         self._documents["end"][:] = ends(first[opening], len(rows))
-        self._by_value, self._by_doc = Runs(), Runs()
+        self._by_value, self._by_doc = SortedRuns(), SortedRuns()
         self._index(0, 0)
 
     def _index(self, link: int, slot: int) -> None:
@@ -284,7 +284,7 @@ PARTS = 256
 """Times that rows are told apart by when they leave, if they were there before."""
 
 
-class Leaving:
+class Expiry:
     """Counts the kept rows and the expired ones, to decide when a deletion pays.
 
     A deletion reads the whole state, so it waits until an eighth of it is expected to have expired:
@@ -298,7 +298,7 @@ class Leaving:
         self._leave: list[tuple[int, int]] = []  # when, and how many
 
     @classmethod
-    def of(cls, keeps: Column, times: Column) -> Leaving:
+    def of(cls, keeps: Column, times: Column) -> Expiry:
         """Return the retention and the time of rows, for `note`."""
         made = cls()
         made._kept = len(keeps)

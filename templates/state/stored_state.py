@@ -18,7 +18,7 @@ from templates.columns.columns import Column, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
-from templates.state.join_state import Leaving
+from templates.state.join_state import Expiry
 from templates.state.view_cache import ViewCache
 
 
@@ -40,8 +40,8 @@ class StoredState:
         self._registry = registry
         self._budget = budget
         self._values = Values(connection, lender)
-        self._loaded: ViewCache | None = None
-        self._leaving: Leaving | None = None  # made when it is next asked for
+        self._memory: ViewCache | None = None
+        self._expiry: Expiry | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
         self._newest: int = newest or 0  # whose times are kept, by its number
@@ -49,19 +49,19 @@ class StoredState:
     @property
     def memory(self) -> ViewCache:
         """The state in memory, read from the database on first use."""
-        if self._loaded is None:
-            self._loaded = ViewCache(self.connection, self._lender, self._budget)
-        return self._loaded
+        if self._memory is None:
+            self._memory = ViewCache(self.connection, self._lender, self._budget)
+        return self._memory
 
     @property
     def nbytes(self) -> int:
         """The bytes in memory; thread-safe."""
-        loaded = self._loaded  # another thread may let it go meanwhile
+        loaded = self._memory  # another thread may let it go meanwhile
         return 0 if loaded is None else loaded.nbytes
 
     def reload(self) -> None:
         """Drop the state in memory after a rollback; the next use reads it again."""
-        self._loaded = None
+        self._memory = None
 
     # -- Adding ----------------------------------------------------------------------------
 
@@ -70,8 +70,8 @@ class StoredState:
 
         Bindings without a value have none.
         """
-        if self._loaded is not None:
-            self._loaded.trim()
+        if self._memory is not None:
+            self._memory.trim()
         values, bindings = witnesses.values, witnesses.bindings
         interned = self._values.intern(values["strVal"].to_pylist())
         rows = bindings["value"].combine_chunks()
@@ -89,16 +89,16 @@ class StoredState:
             present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
             times = times.filter(present).drop_columns("first")
             known = self._known(times)
-            if self._loaded is not None:
-                self._loaded.bring(known.to_numpy())
-                self._loaded.add(bindings, times)
+            if self._memory is not None:
+                self._memory.bring(known.to_numpy())
+                self._memory.add(bindings, times)
             self._lender.insert("state.binding", bindings)
             new = pc.invert(pc.is_in(times["doc"], known))
             self._lender.insert("state.times", times.filter(new))
             self._newest = max(self._newest, pc.max(times["doc"]).as_py())
-            if self._leaving is not None:
+            if self._expiry is not None:
                 keeps = self._registry.retention.keeps[bindings["pair"].to_numpy()]
-                self._leaving.note(keeps, pc.max(times["ts"]).as_py())
+                self._expiry.note(keeps, pc.max(times["ts"]).as_py())
 
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
@@ -111,7 +111,7 @@ class StoredState:
             "DELETE FROM state.binding b USING batch_binding w"
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
-        self._loaded = self._leaving = None  # which have only rows that are added
+        self._memory = self._expiry = None  # which have only rows that are added
         self.add(bindings, witnesses.times)
 
     def _known(self, times: pa.Table) -> pa.ChunkedArray:
@@ -128,46 +128,47 @@ class StoredState:
     # -- Forgetting ------------------------------------------------------------------------
 
     def evict(self, clock: int) -> bool:
-        """Evict rows that no document from `clock` on can be joined with; return True if any.
+        """Evict the state that no document arriving from `clock` on can join.
 
-        Nothing happens until an eighth of the rows is expected to have expired.
+        Return True if any was evicted.  Nothing happens until an eighth of the state is expected
+        to have expired, so that deletions cost in proportion to what they delete.
         """
         keeps = self._registry.retention.keeps
-        if self._registry.retention.take_changed() or self._leaving is None:
-            self._leaving = self._leaving_of(keeps)
-        if not self._leaving.due(clock):
+        if self._registry.retention.take_changed() or self._expiry is None:
+            self._expiry = self._expiry_of(keeps)
+        if not self._expiry.due(clock):
             return False
         finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
         bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
         self._lender.lend("bounds", bounds.cast(_BOUNDS))
         with written_order(self.connection):  # else documents and pairs are joined by time
             ((deleted,),) = self.connection.execute(_FORGET).fetchall()
-        if self._loaded is not None:
-            self._loaded.forget(keeps, clock)
-        self._leaving = None
+        if self._memory is not None:
+            self._memory.forget(keeps, clock)
+        self._expiry = None
         if deleted:
             self._sweep()
         return bool(deleted)
 
-    def _leaving_of(self, keeps: Column) -> Leaving:
+    def _expiry_of(self, keeps: Column) -> Expiry:
         """Return the counts of expiry of the kept rows."""
-        if self._loaded is not None and self._loaded.whole:
-            pairs, times = self._loaded.ages()
+        if self._memory is not None and self._memory.whole:
+            pairs, times = self._memory.ages()
         else:
             found = self.connection.execute(
                 "SELECT pair, ts FROM state.binding JOIN state.times USING (doc)"
             ).fetchnumpy()
             pairs, times = np.asarray(found["pair"]), np.asarray(found["ts"])
-        return Leaving.of(keeps[pairs], times)
+        return Expiry.of(keeps[pairs], times)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
         """Delete the witnesses of unused pairs."""
         if pairs:
             listed = ", ".join(str(int(pair)) for pair in pairs)
             self.connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
-            if self._loaded is not None:
-                self._loaded.forget(self._registry.retention.keeps, -INFINITE)
-            self._leaving = None
+            if self._memory is not None:
+                self._memory.forget(self._registry.retention.keeps, -INFINITE)
+            self._expiry = None
             self._sweep()
 
     def _sweep(self) -> None:

@@ -41,7 +41,7 @@ from templates.columns.columns import (
 from templates.model.relations import Horizon
 from templates.registry.members import Driving
 from templates.sql.views import JOINS
-from templates.state.join_state import Kept
+from templates.state.join_state import JoinState
 
 FEW = 4096
 """Value joins of a batch up to which all of them are made."""
@@ -83,7 +83,7 @@ class Pass:
     included; with `older` only the state before `first`.
     """
 
-    kept: Kept
+    kept: JoinState
     bounds: Horizon
     times: Columns
     back: bool

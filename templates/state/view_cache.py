@@ -20,7 +20,7 @@ import numpy as np
 
 from templates.columns.arrow_tables import Lender
 from templates.columns.columns import Column, distinct
-from templates.state.join_state import DOCUMENT_BYTES, LINK_BYTES, ROW_BYTES, Kept
+from templates.state.join_state import DOCUMENT_BYTES, LINK_BYTES, ROW_BYTES, JoinState
 
 FILLED = 0.75
 """The part of the budget that is left in use when something is dropped."""
@@ -59,8 +59,8 @@ class Dropped:
         self._keys, self._counts = united[total > 0], total[total > 0]
 
 
-class ViewCache(Kept):
-    """The join state, in memory within a budget of bytes.
+class ViewCache(JoinState):
+    """The join state, as much of it in memory as a budget of bytes allows.
 
     The rows that one batch reads may exceed the budget until the next one begins.
     """

@@ -25,7 +25,7 @@ from lxml import etree
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.columns.columns import Seen
+from templates.columns.columns import HashFilter
 from xscl.documents.document_validation import FARTHEST, Reason, Refusal, rejected, sound
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import DocumentError, StoreError
@@ -221,13 +221,13 @@ class Documents:
         return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
 
     @cached_property
-    def _seen(self) -> Seen:
+    def _seen(self) -> HashFilter:
         """The hashes of all ids, given or generated; those of evicted documents stay."""
         columns = self._store.connection.execute(
             "SELECT md5_number_lower(given) AS number FROM state.document UNION ALL"
             " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
         ).fetchnumpy()
-        return Seen(np.asarray(columns["number"], dtype=np.uint64))
+        return HashFilter(np.asarray(columns["number"], dtype=np.uint64))
 
     def _identities(self, ids: Collection[str]) -> dict[str, dict[bytes, int]]:
         """Return the known versions of ids: the number of each by its content's hash."""

@@ -1,4 +1,4 @@
-"""Seen numbers are distinguished from others, independent of how they were added."""
+"""HashFilter numbers are distinguished from others, independent of how they were added."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.columns import Seen
+from templates.columns.columns import HashFilter
 
 NUMBERS = st.lists(st.integers(0, 40) | st.sampled_from([2**63, 2**64 - 1]), max_size=8)
 
 
 @given(NUMBERS, st.lists(NUMBERS, max_size=8), NUMBERS)
 def test_it_is_a_set(first: list[int], added: list[list[int]], asked: list[int]) -> None:
-    seen, expected = Seen(np.array(first, dtype=np.uint64)), set(first)
+    seen, expected = HashFilter(np.array(first, dtype=np.uint64)), set(first)
     for numbers in added:
         seen.add(np.array(numbers, dtype=np.uint64))
         expected.update(numbers)
@@ -22,7 +22,7 @@ def test_it_is_a_set(first: list[int], added: list[list[int]], asked: list[int])
 
 
 def test_runs_stay_few() -> None:
-    seen = Seen(np.arange(1_000, dtype=np.uint64))
+    seen = HashFilter(np.arange(1_000, dtype=np.uint64))
     for number in range(1_000, 3_000):
         seen.add(np.array([number], dtype=np.uint64))
     assert len(seen._runs) < 14
