@@ -128,7 +128,7 @@ class _Filler(NamedTuple):
 
 
 class _Fillers:
-    """What makes the parts of a tree; None for one that has no mark in it."""
+    """The factories of the parts of a tree; None for one without a mark."""
 
     def __init__(self, marked: Sequence[Constant], printed: bool) -> None:
         self._marked = marked
@@ -136,7 +136,7 @@ class _Fillers:
         self._within = {_printed(mark): marked.index(mark) for mark in within}
 
     def of(self, node: object) -> _Filler | None:
-        """Return how to make a part of a tree."""
+        """Return the factory of a part of a tree."""
         match node:
             case str() | float():
                 return self._constant(node)

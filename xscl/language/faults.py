@@ -80,7 +80,7 @@ def near_miss(name: str, known: Iterable[str]) -> str | None:
 
 
 def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
-    """Return what is wrong at a place where the grammar does not go on."""
+    """Return the syntax error at a place that the grammar does not accept."""
     offset = error.pos_in_stream if error.pos_in_stream is not None else len(source)
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     offset = len(source.rstrip()) if at_end else max(0, min(offset, len(source)))

@@ -34,7 +34,7 @@ class Folding:
 
 
 def folding(fold: Fold, scope: Scope) -> Folding:
-    """Return what a FOLD does; raises QueryError for a name that means nothing there."""
+    """Return the meaning of a FOLD; raises QueryError for an unknown name."""
     names = _Names(scope, tuple(name for name, _ in fold.aggregates))
     for name in names.aggregates:
         if name in scope.right or names.aggregates.count(name) > 1:

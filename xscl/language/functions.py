@@ -81,12 +81,12 @@ def _normalize_space(text: str) -> str:
 
 
 def _before(text: str, separator: str) -> str:
-    """Return what stands before the separator; "" without it, and before the empty string."""
+    """Return the text before the separator; "" without it, and before the empty string."""
     return text[: max(0, text.find(separator))]
 
 
 def _after(text: str, separator: str) -> str:
-    """Return what stands after the separator; "" without it, all of it after the empty string."""
+    """Return the text after the separator; "" without it, all of it after the empty string."""
     start = text.find(separator)
     return "" if start < 0 else text[start + len(separator) :]
 

@@ -1,4 +1,4 @@
-"""How large a query may be: what is over a limit is refused before it is parsed.
+"""Limits of a query's size, which are checked before it is parsed.
 
 One pass over the tokens counts them, follows how deep they are nested, and
 counts the steps of each path, so that a hostile text costs some milliseconds.

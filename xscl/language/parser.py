@@ -85,7 +85,7 @@ _FILLS: dict[tuple[Shape, bool], Fill | None] = {}
 
 
 def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block, short: bool) -> Fill | None:
-    """Return what makes the blocks of a shape; None if it would not make one that is known."""
+    """Return the factory of a shape's blocks; None if it does not reproduce a known one."""
     marked = marks(shape, first=True)
     try:
         fill = filler(_block(shape.text(marked), short), marked)
@@ -120,7 +120,7 @@ def _declared(text: str) -> dict[str, str]:
 
 
 def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded:
-    """Return what stands in braces in a constructor: a variable, a path on one, string() of it."""
+    """Return the expression in braces of a constructor: a variable, a path, string() of it."""
     builder = Queries(source, declared=declared)
     read = _read(source, source, "formula_start", span)
     operand = builder.operand(read.children[0])

@@ -121,7 +121,7 @@ def variables(node: Predicate | Operand) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean between the two inputs of an operator: those that each of them binds."""
+    """The scope of names between the two inputs of an operator: those that each of them binds."""
 
     source: str
     left: tuple[str, ...]

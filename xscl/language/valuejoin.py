@@ -148,7 +148,7 @@ class _Atoms:
         return Literal(atom, not bit % 2)
 
     def _is_plain(self, atom: Atom) -> TypeGuard[Comparison]:
-        """Whether this is = or != between two variables that are bound to one node each."""
+        """True for = or != between two variables that are bound to one node each."""
         return (
             isinstance(atom, Comparison)
             and atom.operator in ("=", "!=")
@@ -172,7 +172,7 @@ class _Atoms:
 
 
 def _key(atom: Atom) -> object:
-    """Return what is equal for all spellings of a comparison: `x = y` and `y = x`."""
+    """Return a key common to all spellings of a comparison: `x = y` and `y = x`."""
     match atom:
         case Comparison("=" | "!=" as operator, left, right):
             return operator, frozenset((left, right))
@@ -290,7 +290,7 @@ class _Conjunction:
     # -- Value joins -----------------------------------------------------------------------
 
     def _joins(self, literal: Literal) -> bool:
-        """Whether a literal compares the two sides so that stage 2 can answer it; if so, take it.
+        """Add a literal that stage 2 can answer as an edge; return True if it is one.
 
         `!=` is answered between nodes only: a function may have no value.
         """
@@ -354,7 +354,7 @@ class _Conjunction:
     # -- Conditions ------------------------------------------------------------------------
 
     def _restricts(self, literal: Literal) -> bool:
-        """Whether a literal is a condition on one node of a block; if so, put it there."""
+        """Move a literal that is a condition on one node into its block; True if it is one."""
         atom, condition = literal.atom, None
         if not literal.positive:
             return False
@@ -441,7 +441,7 @@ def _within(outer: Condition, variable: str, condition: Condition) -> Condition:
 
 
 def is_numeric(operand: Operand) -> bool:
-    """Whether an operand is a number by its form: then what it is compared with is one too."""
+    """Return True if an operand is numeric by its form; then the comparison is numeric."""
     match operand:
         case Constant(value):
             return not isinstance(value, str)

@@ -59,7 +59,7 @@ class GraphSide:
         return (None, *(0 for _ in self.leaves))
 
     def label(self, number: int) -> str:
-        """Return what people call a node: its variable, its operand, or its step."""
+        """Return the readable label of a node: its variable, its operand, or its step."""
         if self.pattern is None:
             return unparse(self.leaves[number - 1][1]) if number else "(composite)"
         node = self.pattern.nodes[number]
@@ -70,7 +70,7 @@ class GraphSide:
         return ("@" if node.step.attribute else "") + (node.step.test.local or "*")
 
     def may_coincide(self, one: int, two: int) -> bool:
-        """Whether two nodes may be bound to the same node of a document."""
+        """Return True if two nodes may be bound to the same node of a document."""
         if self.pattern is None:
             return one == two or self.leaves[one - 1][1] == self.leaves[two - 1][1]
         if one == two:
@@ -111,13 +111,13 @@ class CompiledJoin:
         return self.sides[side].names[local]
 
     def label(self, number: int) -> str:
-        """Return what people call a node of the graph."""
+        """Return the readable label of a node of the graph."""
         side, local = self.place(number)
         return self.sides[side].label(local)
 
     @cached_property
     def apart(self) -> bool:
-        """Whether no two value joins can hold between the same two nodes."""
+        """True if no two value joins can hold between the same two nodes."""
         edges = [edge for edge in self.graph.edges if edge.operator == "="]
         return not any(
             self._may_coincide(one.left, two.left) and self._may_coincide(one.right, two.right)
@@ -142,7 +142,7 @@ class CompiledJoin:
         return tuple(unparse(found.definition(number, local)) for number in sorted(local))
 
     def leaves(self, side: int) -> tuple[Operand | None, ...]:
-        """Return what the minor's nodes on a composite's side stand for, None for its root."""
+        """Return the operands of the minor's nodes on a composite's side, None for its root."""
         leaves = self.sides[side].leaves
         return tuple(leaves[number - 1][1] if number else None for number in self._local(side))
 

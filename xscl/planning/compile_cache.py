@@ -34,7 +34,7 @@ Variable = tuple[int, str]
 
 @dataclass(frozen=True)  # no slots: `reads` is remembered
 class PlainShape:
-    """What plain queries of one shape have in common.
+    """The common part of plain queries of one shape.
 
     `streams` are those of its sides.  `outputs` has for each node of the minor
     the place of its document and its variable, if it belongs to a match.
@@ -69,7 +69,7 @@ class Plain:
 
     @property
     def publish(self) -> None:
-        """What it publishes: nothing."""
+        """The published stream: none."""
         return
 
 
@@ -130,7 +130,7 @@ class Shapes:
         return registrable(self._compile(source))
 
     def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: Registrable) -> Fill:
-        """Return what makes the queries of a shape; if more depends on constants, one by one."""
+        """Return the factory of a shape's queries; one by one if more depends on constants."""
         whole = replace(whole, source=_SOURCE)
         first, last = ((*marks(shape, first=first), _SOURCE) for first in (True, False))
         if not constants:

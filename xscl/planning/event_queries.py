@@ -179,7 +179,7 @@ class Relational:
         return self._core.query(name)
 
     def attach(self, name: str, qid: int) -> None:
-        """Let the results of a query have a number."""
+        """Register a number for the results of a query."""
         self.qids[name] = qid
 
     def remove(self, name: str) -> None:
@@ -198,7 +198,7 @@ class Relational:
         return [self._adopted[name] for name in sorted(self._adopted)]
 
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
-        """Return what a query became in the plan, of other queries only what may be `seen`."""
+        """Explain a query in the plan; mention only other queries that may be `seen`."""
         return self._core.explain(name, seen)
 
     def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:

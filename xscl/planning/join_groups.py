@@ -1,4 +1,4 @@
-"""What a query compares with what: groups of operands that are equal, or otherwise compared.
+"""The comparisons of a query: groups of operands that are equal, or otherwise compared.
 
 An operand is a variable of the query and a path below it, perhaps an empty one: it selects the
 nodes whose values the predicate looks at.  Operands that one comparison joins are in one group,

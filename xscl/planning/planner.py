@@ -358,7 +358,7 @@ class _Lowering:
         )
 
     def _bound(self, operator: Operator) -> str:
-        """Return what else tells two operators over time apart: from when on, and how late."""
+        """Return the identity of a temporal operator beside its inputs: lateness and start."""
         asked = operator.wanted
         lane = None if asked.lane is None else asked.lane.lateness
         return f"{lane} {asked.since} {self._updates}"

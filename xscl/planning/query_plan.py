@@ -22,7 +22,7 @@ from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A disjunct of a join, or a block that is read by itself: what R_T is told of it.
+    """A disjunct of a join, or a block that is read by itself, in the form for R_T.
 
     `names` are the variables of the minor's nodes, "" of one that has none.  Of a side that is a
     block `definitions` has those of its nodes, of a composite `leaves` the operands that its nodes

@@ -327,7 +327,7 @@ def _name(function: str) -> str:
 
 
 def _share(one: Composite, other: Composite) -> bool:
-    """Whether two composites have a document in common, or versions of one."""
+    """Return True if two composites have a document in common, or versions of one."""
     return not set(one.bases).isdisjoint(other.bases)
 
 

@@ -65,11 +65,11 @@ class Cuts:
             self.pending[cut.rank].add(cut.qid)
 
     def has(self, rank: int, qids: frozenset[int]) -> bool:
-        """Return whether one of some joins was cut at the document of a rank, in this push."""
+        """Return True if one of some joins was cut at the document of a rank, in this push."""
         return rank in self.pending and not qids.isdisjoint(self.pending[rank])
 
     def has_rank(self, rank: int) -> bool:
-        """Return whether some join was cut at the document of a rank, in this push."""
+        """Return True if some join was cut at the document of a rank, in this push."""
         return rank in self.pending
 
     def adopt(self, qid: int, documents: Mapping[int, str]) -> None:

@@ -56,7 +56,7 @@ class Held:
         self._rows: list[tuple[Row, Members, int]] = []
 
     def add(self, row: Row, members: Members) -> None:
-        """Hold a row; it is as late as it is now."""
+        """Hold a row, with its current lateness."""
         self._rows.append((row, members, self._clock.now))
         self._batch.touch(self)
 

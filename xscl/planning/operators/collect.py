@@ -10,7 +10,7 @@ from xscl.language.functions import text_of
 
 
 class Collected(NamedTuple):
-    """Where a row has its parts and its aggregates, by position among its values.
+    """The positions of a row's parts and aggregates among its values.
 
     A part that a row does not have (after ELSE) has so many components, nodes and values.
     """

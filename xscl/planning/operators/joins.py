@@ -219,7 +219,7 @@ class Joins:
             self._hand_on(found)
 
     def _bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> pa.Table:
-        """Return what stays of a round's results, given those of the rounds before it.
+        """Return the results of a round that stay, given those of earlier rounds.
 
         Of a document alone later rounds have what earlier ones have left.  With several documents
         a round mixes what would have come in different ones, so no join of results may be cut.

@@ -36,7 +36,7 @@ AT_ONCE = 200_000
 
 
 class Refinement(NamedTuple):
-    """What is done with the rows of one disjunct.
+    """The refinement of the rows of one disjunct.
 
     `order` puts their nodes in the order that all disjuncts share; the
     predicate's variables are called by their positions in it.
