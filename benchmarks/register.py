@@ -41,9 +41,8 @@ from xscl.engine import transactions
 from xscl.engine.eviction import Forgetting
 from xscl.engine.facade import Engine
 from xscl.planning.compile_cache import Shapes
-from xscl.planning.installed_pairs import InstalledPairs
 from xscl.planning.operators import scan
-from xscl.planning.planned_subscriptions import PlannedSubscriptions
+from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
 from xscl.store.store import Store
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.subscriptions import Subscriptions

@@ -23,8 +23,8 @@ from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.algorithm_1 import joined_over_base
 from templates.sql.queries import ConjunctiveQueries
 from templates.sql.views import BACKWARD, FORWARD
+from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
-from templates.state.view_cache import ViewCache
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""

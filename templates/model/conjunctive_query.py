@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from templates.model.join_graph import JoinGraph
 
@@ -67,7 +66,6 @@ def key(number: int) -> str:
     return f"key{number + 1}"
 
 
-@lru_cache(maxsize=4096)
 def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
     """Return the query of a template with two sides over R_vj (Algorithm 4).
 
@@ -81,7 +79,6 @@ def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
     return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
 
 
-@lru_cache(maxsize=4096)
 def over_batch(graph: JoinGraph) -> ConjunctiveQuery:
     """Return the query of a template with one side over the bindings of a batch."""
     atoms = (

@@ -26,6 +26,7 @@ from templates.columns.columns import (
     distinct,
     pack,
 )
+from templates.model.conjunctive_query import ConjunctiveQuery, over_batch, over_views
 from templates.model.join_graph import JoinGraph
 from templates.model.relations import OPERATORS
 from templates.model.template import Template
@@ -152,6 +153,12 @@ class Members:
     def others(self) -> bool:
         """True if some pair ends in a node without an equality."""
         return len(self.equal) < len(self.columns)
+
+    @cached_property
+    def query(self) -> ConjunctiveQuery:
+        """The conjunctive query of the template, for the batch's relations."""
+        graph = self.template.graph
+        return over_views(graph) if graph.two_sided else over_batch(graph)
 
     @cached_property
     def two_sided(self) -> bool:

@@ -26,8 +26,7 @@ from templates.model.join_graph import Edge, JoinGraph, Node
 from templates.model.relations import INFINITE, OPERATORS, Pair
 from templates.model.template import Template, Templates, embedding
 from templates.registry.members import Firing, Members, Row, Rows
-from templates.registry.variable_pairs import VariablePairs
-from templates.registry.witness_retention import WitnessRetention
+from templates.registry.variable_pairs import VariablePairs, WitnessRetention
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""

@@ -16,8 +16,6 @@ from templates.model.conjunctive_query import (
     BINDINGS,
     JOINS,
     ConjunctiveQuery,
-    over_batch,
-    over_views,
 )
 from templates.model.relations import OPERATORS
 from templates.registry.members import Members
@@ -55,7 +53,7 @@ class SmallBatch:
         if views.bindings is not None:
             relations[BINDINGS] = views.bindings
         try:
-            found = _evaluate(over_views(members.template.graph), RowIndex(rows), relations)
+            found = _evaluate(members.query, RowIndex(rows), relations)
         except TooManyRows:
             return self._otherwise.answers(members, rows, views)
         self.made += len(found["qid"])
@@ -64,8 +62,7 @@ class SmallBatch:
     def filtered(self, members: Members, rows: Columns, bindings: Columns) -> Columns:
         """Return R_out of a template with one side over the bindings of a batch."""
         try:
-            query = over_batch(members.template.graph)
-            found = _evaluate(query, RowIndex(rows), {BATCH: bindings})
+            found = _evaluate(members.query, RowIndex(rows), {BATCH: bindings})
         except TooManyRows:
             return self._otherwise.filtered(members, rows, bindings)
         self.made += len(found["qid"])

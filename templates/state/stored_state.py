@@ -18,8 +18,7 @@ from templates.columns.columns import Column, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
-from templates.state.join_state import Expiry
-from templates.state.view_cache import ViewCache
+from templates.state.join_state import Expiry, ViewCache
 
 
 class StoredState:

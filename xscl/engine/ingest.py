@@ -302,7 +302,7 @@ class Ingest:
         if dataflow.cuts.pending:
             dataflow.cuts.save()
         state.pushes += 1
-        waits = dataflow.subscribed.ordered and not state.pushes % EVICTED_AFTER
+        waits = dataflow.subscribed.ordered > 0 and not state.pushes % EVICTED_AFTER
         freed = state.processor.evict(documents.clock) or waits
         state.eviction.forget(before, freed=freed)
         if dataflow.subscribed.ordered:

@@ -15,7 +15,7 @@ from templates.batch_join import Pushed
 from templates.model.result_bound import RESULTS
 from templates.processor import Processor
 from templates.registry.registry import Registry
-from templates.state.view_cache import a_quarter
+from templates.state.join_state import a_quarter
 from xscl.documents.composite_events import Composite, Composites
 from xscl.documents.composite_ids import CompositeStreams
 from xscl.documents.document_log import Documents, Origin

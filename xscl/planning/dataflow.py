@@ -35,7 +35,6 @@ from xscl.documents.document_log import LEVELS, Documents
 from xscl.documents.results import Subscription
 from xscl.language.parser import parse_block
 from xscl.planning.event_queries import Relational
-from xscl.planning.installed_pairs import InstalledPairs, is_leaf
 from xscl.planning.operators.attributes import Attributes
 from xscl.planning.operators.collect import Collect
 from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -45,11 +44,15 @@ from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
 from xscl.planning.plan_graph import Passed
 from xscl.planning.plan_state import COMPOSITE, PlanState
-from xscl.planning.planned_subscriptions import PlannedSubscriptions, StreamScans
-from xscl.planning.planner import Planner
+from xscl.planning.planned_subscriptions import (
+    InstalledPairs,
+    PlannedSubscriptions,
+    StreamScans,
+    is_leaf,
+)
+from xscl.planning.planner import RULES, Planner
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import Published, PublishQueue, PublishSinks
-from xscl.planning.rules import RULES
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
@@ -114,7 +117,7 @@ class Dataflow:
             self._collector.collect,
             cuts.note,
             reads_results,
-            lambda: bool(sinks),
+            lambda: bool(sinks.by_name),
         )
         self._records = Records(self.core.clock)
         planner = Planner(plan, registry, number, lateness)
@@ -163,7 +166,7 @@ class Dataflow:
 
     def set_prompt(self, prompt: bool) -> None:
         """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
-        self.core.plan.batch.prompt = prompt or self.subscribed.nested
+        self.core.plan.batch.prompt = prompt or self.subscribed.nested > 0
 
     def enter(self, arrivals: Arrivals) -> None:
         """Emit documents on the channels of their streams."""

@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from cep_core import Query
 from cep_core.plan import Operator, Plan, Wanted
+from templates.model.relations import Pair
 from templates.registry.registry import Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.planning.event_queries import Relational, composite_of_row
-from xscl.planning.installed_pairs import InstalledPairs
+from xscl.planning.operators.leaves import Leaves
 from xscl.planning.plan_state import PlanState
 from xscl.planning.planner import Planned, Planner
 from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import PublishSinks, composite_in
 from xscl.planning.truncations import Cuts, Stopped
+from xscl.shredding.automaton.pattern import ask
+from xscl.shredding.remote.image import Image
+
+
+def is_leaf(pair: Pair) -> bool:
+    """Test if a pair of variables is one of a composite stream."""
+    return pair.first.startswith("#")
+
+
+class InstalledPairs:
+    """Installs and removes pairs of variables; `image` has the automaton of the last run."""
+
+    def __init__(self, image: Image, leaves: Leaves) -> None:
+        self.automaton = image.automaton()
+        self._image = image
+        self._leaves = leaves
+
+    def install(self, pairs: Sequence[Pair]) -> None:
+        """Install variable pairs; later documents and composites yield their R_bin rows."""
+        of_documents = []
+        for pair in pairs:
+            if is_leaf(pair):
+                self._leaves.add(pair)
+            else:
+                of_documents.append(pair)
+        ask(self.automaton, of_documents)
+
+    def install_missing(self, pairs: Sequence[Pair]) -> None:
+        """Install, after a restart, the pairs that the image does not contain."""
+        self.install(self._image.missing(self.automaton, pairs))
+
+    def remove(self, pairs: Sequence[int]) -> None:
+        """Remove pairs that no row of R_T uses any more."""
+        for pair in pairs:
+            self.automaton.remove(pair)
+            self._leaves.remove(pair)
 
 
 class StreamScans:
@@ -77,18 +114,8 @@ class PlannedSubscriptions:
         self._state = state
         self._truncations = truncations
         self._planned: dict[str, Planned] = {}
-        self._over_time = 0  # planned subscriptions with operators over time
-        self._nested = 0  # of these, those that read joins of the rows of another
-
-    @property
-    def ordered(self) -> bool:
-        """True if the plan has an operator over time."""
-        return bool(self._over_time or self._relational.qids)
-
-    @property
-    def nested(self) -> bool:
-        """True if an operator over time reads, in its epoch, results of another."""
-        return self._nested > 0
+        self.ordered = 0  # subscriptions with operators over time
+        self.nested = 0  # of these, those that read joins of the rows of another
 
     def plan(self, query: Outline, since: int, updates: bool) -> Planned:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
@@ -101,8 +128,8 @@ class PlannedSubscriptions:
         self._planned[subscription.name] = planned
         self._collector.add_reader(subscription.qid, root.operator)
         if planned.ordered:
-            self._over_time += 1
-            self._nested += planned.nested
+            self.ordered += 1
+            self.nested += planned.nested
             self._state.hold(subscription.name, planned.held)
         self._sinks.add(root.operator, subscription, composite_in)
 
@@ -118,11 +145,12 @@ class PlannedSubscriptions:
             streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
             self.attach(subscription, self._planner.plan_row(placed, streams))
             return
-        self._collector.add_reader(subscription.qid)
+        self._collector.readers[subscription.qid] += 1
         self._scans.acquire(subscription.reads)
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Make a subscription read the results of a relational query."""
+        self.ordered += 1
         self._relational.attach(subscription.name, subscription.qid)
         self._state.hold(subscription.name, query.held)
         self._state.hold_streams(self._relational.adopted())
@@ -135,6 +163,7 @@ class PlannedSubscriptions:
         self._sinks.remove(subscription.name)
         if subscription.relational:
             self._relational.remove(subscription.name)
+            self.ordered -= 1
             self._state.release(subscription.name)
             self._state.hold_streams(self._relational.adopted())
             return ()
@@ -144,8 +173,8 @@ class PlannedSubscriptions:
             self._scans.release(subscription.reads)
             pairs = self._registry.remove(subscription.qid)
         else:
-            self._over_time -= planned.ordered
-            self._nested -= planned.ordered and planned.nested
+            self.ordered -= planned.ordered
+            self.nested -= planned.ordered and planned.nested
             pairs = self._planner.release(planned)
             self._state.release(subscription.name)
         self._truncations.keep(self._registry.__contains__)

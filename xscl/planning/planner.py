@@ -8,16 +8,19 @@ read through `collect`, so that everywhere else in the plan rows are composites.
 Every stream of composites has a number: that of its row in R_T, or one below 0
 that stands for its definition.  Definitions are texts, so that a restart gives
 the same numbers to the same streams.
+
+`RULES` are the m-rules of XSCL: which blocks and which joins share an m-op.  They stand before the
+core's own: a rule is a key function, and an operator takes the first that has a key for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
 
-from cep_core import CepError
+from cep_core import ALL_RULES, CepError, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
@@ -390,3 +393,28 @@ def _positioned(predicate: Predicate, positions: dict[str, str]) -> Predicate:
         return leaf
 
     return with_operands(predicate, lambda operand: with_leaves(operand, renamed))
+
+
+def same_join(wanted: Wanted) -> Hashable | None:
+    """Joins that are equal in canonical form are one row of R_T: one operator."""
+    return wanted.definition if wanted.kind == "template_join" else None
+
+
+def same_stream(wanted: Wanted) -> Hashable | None:
+    """Blocks over the streams of one channel are scanned together, by one automaton."""
+    return wanted.inputs[0].channel if wanted.kind == "xpath_scan" else None
+
+
+def same_template(wanted: Wanted) -> Hashable | None:
+    """Joins of one query template are one conjunctive query."""
+    if isinstance(wanted.definition, JoinDefinition):
+        return wanted.definition.template
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("same_join", "joins equal in canonical form are one", same_join, same=True),
+    Rule("same_stream", "blocks over one channel share an automaton", same_stream),
+    Rule("same_template", "joins of one template share a query", same_template),
+    *ALL_RULES,
+)

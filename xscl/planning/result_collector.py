@@ -29,20 +29,20 @@ class ResultCollector:
         self._leaves = leaves
         self._rows: list[tuple[int, Composite]] = []  # sinks append to it
         self._tables: list[pa.Table] = []
-        self._readers: Counter[int] = Counter()  # subscriptions by qid
+        self.readers: Counter[int] = Counter()  # subscriptions by qid
         self._sinks: dict[int, ResultSink] = {}
 
-    def add_reader(self, qid: int, root: Operator | None = None) -> None:
-        """Add a subscriber of a qid; one below 0 has no row of R_T, but a `root` operator."""
-        self._readers[qid] += 1
-        if qid < 0 and root is not None and qid not in self._sinks:
+    def add_reader(self, qid: int, root: Operator) -> None:
+        """Add a subscriber of a qid; one below 0 has no row of R_T, but its `root` operator."""
+        self.readers[qid] += 1
+        if qid < 0 and qid not in self._sinks:
             self._sinks[qid] = ResultSink(root, qid, self._rows)
 
     def remove_reader(self, qid: int) -> None:
         """Remove a subscriber of a qid."""
-        self._readers[qid] -= 1
-        if not self._readers[qid]:
-            del self._readers[qid]
+        self.readers[qid] -= 1
+        if not self.readers[qid]:
+            del self.readers[qid]
             if qid in self._sinks:
                 self._sinks.pop(qid).close()
 
@@ -52,7 +52,7 @@ class ResultCollector:
         qids = counts.field("values").to_pylist()
         for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
             self.by_template[self._registry.row(qid).template] += rows
-        wanted = [qid for qid in qids if self._readers[qid]]
+        wanted = [qid for qid in qids if self.readers[qid]]
         if len(wanted) < len(qids):
             found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
         if found.num_rows:

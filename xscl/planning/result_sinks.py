@@ -93,15 +93,12 @@ class PublishSinks:
 
     def __init__(self, queue: PublishQueue) -> None:
         self._queue = queue
-        self._by_name: dict[str, tuple[PublishSink, str]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_name)
+        self.by_name: dict[str, tuple[PublishSink, str]] = {}
 
     @property
     def streams(self) -> set[str]:
         """The streams that matches are published on."""
-        return {stream for _, stream in self._by_name.values()}
+        return {stream for _, stream in self.by_name.values()}
 
     def add(
         self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
@@ -109,9 +106,9 @@ class PublishSinks:
         """Publish the rows of an operator if the subscription publishes."""
         if subscription.publish is not None:
             sink = PublishSink(root, subscription, self._queue, composite)
-            self._by_name[subscription.name] = sink, subscription.publish
+            self.by_name[subscription.name] = sink, subscription.publish
 
     def remove(self, name: str) -> None:
         """Close the sink of a subscription, if it has one."""
-        if name in self._by_name:
-            self._by_name.pop(name)[0].close()
+        if name in self.by_name:
+            self.by_name.pop(name)[0].close()

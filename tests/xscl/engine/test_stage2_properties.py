@@ -15,7 +15,7 @@ from templates import processor
 from templates.columns import arrow_tables, columns
 from templates.sql.queries import ConjunctiveQueries
 from templates.state import value_joins
-from templates.state.view_cache import ViewCache
+from templates.state.join_state import ViewCache
 from tests.examples import examples
 from tests.joining import by_algorithm_1, in_database
 from tests.oracle.evaluation import matches

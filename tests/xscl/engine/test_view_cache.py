@@ -9,7 +9,7 @@ import pytest
 
 import xscl
 from templates.state import value_joins
-from templates.state.view_cache import ViewCache
+from templates.state.join_state import ViewCache
 
 QUERY = "S//i[./ch->c][./u->u] FOLLOWED BY{c = c2 AND u = u2, INF} S//i[./ch->c2][./u->u2]"
 BUDGET = 8_000

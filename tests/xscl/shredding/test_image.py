@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(pairs))
         ask(automaton, pairs)
 
-    monkeypatch.setattr("xscl.planning.installed_pairs.ask", counting)
+    monkeypatch.setattr("xscl.planning.planned_subscriptions.ask", counting)
     return counts
 
 

@@ -23,7 +23,7 @@ from tests.xscl.shredding.patterns import (
 from xscl.engine.facade import Engine
 from xscl.language.parser import parse_block
 from xscl.language.unparse import unparse
-from xscl.shredding.automaton import lineage, nfa, rows
+from xscl.shredding.automaton import lineage, nfa
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.shred import Columns
@@ -95,7 +95,7 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 
 LIMITS = (
-    *((index, "FEW"), (substrings, "RECENT"), (rows, "BUNDLES"), (shape, "BUDGET")),
+    *((index, "FEW"), (substrings, "RECENT"), (lineage, "BUNDLES"), (shape, "BUDGET")),
     *((shape, "SEEN"), (nfa, "TIDY"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "FEW")),
 )
 

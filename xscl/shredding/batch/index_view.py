@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from xscl.language.syntax import Condition, Or
 from xscl.shredding.automaton.automaton_states import Place
-from xscl.shredding.automaton.rows import Column, Packed, bindings
+from xscl.shredding.automaton.lineage import Column, Packed, bindings
 from xscl.shredding.batch.shape import Shape, matches
 from xscl.shredding.conditions.atoms import Constant
 from xscl.shredding.conditions.constants import Constants

@@ -20,9 +20,8 @@ from lxml import etree
 
 from xscl.language.syntax import Path
 from xscl.shredding.automaton.automaton_states import Place, Spot, State
-from xscl.shredding.automaton.lineage import Int32s, columns_of
+from xscl.shredding.automaton.lineage import Int32s, Remembered, columns_of
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.rows import Remembered
 from xscl.shredding.automaton.structure import Skeleton, Structure
 from xscl.shredding.nodes.names import Steps, steps_of
 from xscl.shredding.nodes.tree import string_value

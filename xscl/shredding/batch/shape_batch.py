@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xscl.shredding.automaton.automaton_states import Place, Spot
-from xscl.shredding.automaton.rows import Packed
+from xscl.shredding.automaton.lineage import Packed
 from xscl.shredding.batch.index_view import Asked, Found, View
 from xscl.shredding.batch.shape import Alike, Shape
 from xscl.shredding.batch.walk import Walk

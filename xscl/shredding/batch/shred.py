@@ -22,9 +22,8 @@ from lxml import etree
 
 from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import Entry, Place
-from xscl.shredding.automaton.lineage import Lineage, columns_of
+from xscl.shredding.automaton.lineage import WIDTH, Column, Lineage, bindings, columns_of
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.rows import WIDTH, Column, bindings
 from xscl.shredding.automaton.structure import skeleton
 from xscl.shredding.batch.index_view import rows_of
 from xscl.shredding.batch.shape import Rows, Shape, shape_of

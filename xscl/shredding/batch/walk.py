@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
 from xscl.shredding.automaton.automaton_states import Entry, Place
-from xscl.shredding.automaton.rows import bindings
+from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
 from xscl.shredding.batch.shape import Alike, Shape, matches
 from xscl.shredding.conditions.atoms import is_plain
