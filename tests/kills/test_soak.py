@@ -26,6 +26,7 @@ import pytest
 
 import xscl
 from feeds.faultpoints import VARIABLE, Fault
+from tests.examples import usually
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
 from xscl.store.data_directory import Home
@@ -204,8 +205,7 @@ def answers(home: Home, process: subprocess.Popen[bytes]) -> bool:
     return home.address() is not None or process.poll() is not None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("soak", [SHORT, LONG], ids=lambda soak: soak.name)
+@pytest.mark.parametrize("soak", usually([SHORT, LONG], SHORT), ids=lambda soak: soak.name)
 def test_l1_steady_load_with_faults(soak: Soak, tmp_path: Path) -> None:
     """Nothing that was acknowledged is lost, no match has two ids, no id has two matches."""
     load = Load(Home(tmp_path / "data"))
