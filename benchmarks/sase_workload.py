@@ -29,14 +29,14 @@ TYPES = 20
 WINDOW = 10_000
 BATCH = 1_000  # events of a push
 STAGES: Mapping[str, tuple[Any, str]] = {
-    "take in": (Intake, "take"),
+    "take in": (Intake, "consume"),
     "epochs": (Lane, "close"),
-    "scan and construct": (ActiveStacks, "take"),
+    "scan and construct": (ActiveStacks, "push_row"),
     "deliver": (Task, "emit"),
     "sort matches": (Engine, "_matches"),
 }
 SCANNING: Mapping[str, tuple[Any, str]] = {
-    "stacks": (ActiveStacks, "take"),
+    "stacks": (ActiveStacks, "push_row"),
     "runtime stack": (RuntimeStack, "advance"),
     "delivery": (Task, "emit"),
 }

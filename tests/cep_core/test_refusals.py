@@ -349,7 +349,7 @@ def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.Monkey
             core.advance(2)
     out = core.push([Event("S", (n, 0), 2) for n in range(2)])
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.operators.cayuga.state.State.install", fails)
+        patched.setattr("cep_core.operators.cayuga.state.StateMOp.install", fails)
         with pytest.raises(ValueError, match="once"):
             core.advance(3)
     out += core.push([Event("S", (7, 0), 3), Event("S", (8, 0), 4)])
