@@ -45,7 +45,7 @@ from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
 from templates.processor import Processor
 from xscl.documents import document_log
-from xscl.documents.document_log import LEVELS, Documents
+from xscl.documents.document_log import LEVELS, DocumentLog
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.store.store import Store
@@ -58,11 +58,11 @@ SEED = 2006
 WINDOWS = {"INF": None, "1 d": DAY}
 STAGES = {
     **STAGE_2,
-    "accept": (Documents, "accept"),
+    "accept": (DocumentLog, "accept"),
     "parse": (document_log, "parse"),
     "shred": (scan, "shred"),
     "insert": (Store, "insert"),
-    "texts": (Documents, "keep_texts"),
+    "texts": (DocumentLog, "keep_texts"),
     "evict": (Processor, "evict"),
     "commit and other": (Engine, "push"),
 }

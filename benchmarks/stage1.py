@@ -50,9 +50,9 @@ from feeds.xml.xmlparse import parse
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import index_view, shape_batch, shred
-from xscl.shredding.nodes.tree import Attribute, number_nodes
+from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.shredding.remote import remote_bindings
-from xscl.shredding.remote.remote_bindings import Portion, portion_of, texts_of
+from xscl.shredding.remote.remote_bindings import RemoteBindings, compute_bindings, texts_of
 
 NAME = "stage1"
 STREAM = "feed"
@@ -64,11 +64,11 @@ STAGES = {
     "parse": (remote_bindings, "parse"),
     "skeleton": (shred, "skeleton"),
     "shape": (shred, "shape_of"),
-    "index": (shape_batch.Together, "find"),
-    "texts": (shape_batch.Together, "texts"),
+    "index": (shape_batch.ShapeBatch, "find"),
+    "texts": (shape_batch.ShapeBatch, "texts"),
     "rows": (index_view, "rows_of"),
-    "tables and other": (shred.Columns, "tables"),
-    "nodes and other": (shred.Columns, "add"),
+    "tables and other": (shred.WitnessColumns, "tables"),
+    "nodes and other": (shred.WitnessColumns, "add"),
 }
 
 
@@ -147,14 +147,14 @@ class Side:
         first, second = self.blocks[number].pair(STREAM)
         self.automaton.add(number, first, second, valued=True)
 
-    def shred(self, documents: Sequence[Document]) -> Portion:
+    def shred(self, documents: Sequence[Document]) -> RemoteBindings:
         """Return the witnesses of documents, from their bytes on."""
-        return portion_of(self.automaton, self.automaton.version, texts_of(documents))
+        return compute_bindings(self.automaton, self.automaton.version, texts_of(documents))
 
     def shred_parsed(self, roots: Sequence[etree._Element]) -> None:
         """Find the witnesses of parsed documents."""
         with paused():
-            columns = shred.Columns(self.automaton)
+            columns = shred.WitnessColumns(self.automaton)
             for doc, root in enumerate(roots):
                 columns.add(doc, (STREAM,), root)
             columns.tables()
@@ -191,7 +191,7 @@ class OneByOne:
         """Yield blocks and the numbers of the nodes that they select."""
         numbers: dict[object, int] = {}
         for number, item in enumerate(number_nodes(root).items):
-            key = (item.owner, item.name) if isinstance(item, Attribute) else item
+            key = (item.owner, item.name) if isinstance(item, AttributeNode) else item
             numbers[key] = number
         for block, expression in self.expressions.items():
             selected: Any = expression(root)  # elements, and strings for attributes

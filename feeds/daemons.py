@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Daemons:
+class DaemonPool:
     """At most so many threads, each started when there is work and none is idle."""
 
     def __init__(self, name: str, most: int) -> None:

@@ -34,7 +34,7 @@ _FAULT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultSpec:
     """A configured fault: the point, the count of passages, the delay in seconds, the action."""
 
     point: str
@@ -47,17 +47,17 @@ class Fault:
         return f"{self.point}:{self.passage}{later}={self.action}"
 
 
-def read(text: str) -> Fault:
+def read(text: str) -> FaultSpec:
     """Return the fault that a text describes; the name of the point alone is its first passage."""
     found = _FAULT.fullmatch(text if ":" in text else f"{text}:1")
     action = found["action"] or "KILL" if found else ""
     if found is None or action not in get_args(Action):
         raise ValueError(f"{VARIABLE} is {text!r}, not like 'spooled:3', 'spooled:3=EIO'")
     delay = float(found["delay"] or 0)
-    return Fault(found["point"], int(found["passage"]), cast(Action, action), delay)
+    return FaultSpec(found["point"], int(found["passage"]), cast(Action, action), delay)
 
 
-def armed(fault: Fault) -> Callable[[str], None]:
+def armed(fault: FaultSpec) -> Callable[[str], None]:
     """Return the function that fault points call when a fault is configured; thread-safe."""
     passages = itertools.count(1)
 

@@ -57,7 +57,7 @@ class JavaNotFound(FeedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class JavaRuntime:
     """A Java that runs: its executable and its feature release, such as 17."""
 
     executable: Path
@@ -73,19 +73,19 @@ def java_home(directory: Path, environ: Mapping[str, str] = os.environ) -> Path:
     return write_launcher(find_java(environ), directory)
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
     """The first Java that runs and is new enough; raises `JavaNotFound`."""
     tried: list[str] = []
     for name, executable in _candidates(environ):
         found = "there is none" if executable is None else probe(executable)
-        if isinstance(found, Java) and found.release >= OLDEST:
+        if isinstance(found, JavaRuntime) and found.release >= OLDEST:
             return found
-        reason = f"it is Java {found.release}" if isinstance(found, Java) else found
+        reason = f"it is Java {found.release}" if isinstance(found, JavaRuntime) else found
         tried.append(f"{name}: {reason}")
     raise JavaNotFound(tuple(tried))
 
 
-def write_launcher(java: Java, directory: Path) -> Path:
+def write_launcher(java: JavaRuntime, directory: Path) -> Path:
     """The directory whose `bin/java` starts the given Java without the module it may lack."""
     home = directory / "java"
     launcher = home / "bin" / "java"
@@ -99,7 +99,7 @@ def write_launcher(java: Java, directory: Path) -> Path:
     return home
 
 
-def probe(executable: Path) -> Java | str:
+def probe(executable: Path) -> JavaRuntime | str:
     """The Java behind the executable, or why it is of no use."""
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
@@ -112,7 +112,7 @@ def probe(executable: Path) -> Java | str:
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", answer.stderr)
     if answer.returncode != 0 or version is None:
         return f"{executable} does not run (it ended with code {answer.returncode})"
-    return Java(executable, int(version.group(1)))
+    return JavaRuntime(executable, int(version.group(1)))
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:

@@ -223,7 +223,7 @@ class Spool:
         try:
             self._publish(number, _image(batch, arrived))
         except BaseException as error:
-            self._take_back(number)
+            self._undo_append(number)
             if not isinstance(error, OSError):
                 raise
             raise SpoolError(
@@ -234,7 +234,7 @@ class Spool:
         self._grown.notify_all()
         return number
 
-    def _take_back(self, number: int) -> None:
+    def _undo_append(self, number: int) -> None:
         """Leave no gap after a failed append.
 
         Readers that see the number in `latest` may have read the segment, so it stays.  Otherwise
@@ -410,7 +410,7 @@ class Spool:
         """
         with self._mutex:
             self._refuse_unless_writing("deleted")
-            self._look_at(min(up_to, self.latest() - 1))
+            self._load_sizes(min(up_to, self.latest() - 1))
             count, left, last = 0, self._consumed_bytes, 0
             for number, size in self._consumed:
                 if left <= keep:
@@ -428,7 +428,7 @@ class Spool:
                 self._consumed_bytes -= size
         return count
 
-    def _look_at(self, end: int) -> None:
+    def _load_sizes(self, end: int) -> None:
         """Note the sizes of segments up to a number that were not looked at yet."""
         new = range(self._looked_at + 1, end + 1)
         if not self._looked_at or len(new) > _PROBED:

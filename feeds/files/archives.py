@@ -42,7 +42,7 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class FileContent:
     """A file or a member and its bytes; None instead of the bytes of a long text of lines."""
 
     name: str
@@ -50,14 +50,14 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableFile:
     """A file or a member that cannot be read, and why."""
 
     name: str
     reason: str
 
 
-Member: TypeAlias = Contents | Unreadable
+Member: TypeAlias = FileContent | UnreadableFile
 
 
 def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
@@ -80,7 +80,7 @@ def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
             else:
                 yield _plain(name, stream, head, limit)
         except (*_BROKEN, OSError) as error:
-            yield Unreadable(name, f"archive_damaged: {_said(error)}")
+            yield UnreadableFile(name, f"archive_damaged: {_said(error)}")
 
 
 def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[bytes | None]:
@@ -98,14 +98,14 @@ def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[by
 def _plain(name: str, stream: IO[bytes], head: bytes, limit: int) -> Member:
     body = stream.read(limit + 1)
     if len(body) > limit and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return Contents(name, None)
+        return FileContent(name, None)
     return _checked(name, body, limit)
 
 
 def _checked(name: str, body: bytes, limit: int) -> Member:
     if len(body) > limit:
-        return Unreadable(name, f"xml_size: the file has more than {limit:,} bytes")
-    return Contents(name, body)
+        return UnreadableFile(name, f"xml_size: the file has more than {limit:,} bytes")
+    return FileContent(name, body)
 
 
 def _zip(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
@@ -181,13 +181,13 @@ def _members(
             with opened(info) as member:
                 body = member.read(limit + 1)
         except (*_BROKEN, OSError) as error:
-            yield Unreadable(where, f"archive_damaged: {_said(error)}")
+            yield UnreadableFile(where, f"archive_damaged: {_said(error)}")
             continue
         total += len(body)
         if total > UNPACKED:
             raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
         if body.startswith((b"PK\x03\x04", *_COMPRESSED)) or body[257:262] == b"ustar":
-            yield Unreadable(where, "archive_nested: an archive in an archive is not opened")
+            yield UnreadableFile(where, "archive_nested: an archive in an archive is not opened")
         else:
             yield _checked(where, body, limit)
 

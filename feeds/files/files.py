@@ -12,7 +12,7 @@ A symbolic link in a directory is read if it leads to a file below that director
 rejected without its content: who may write into the directory need not be allowed to read what
 the link names.
 
-What cannot be read is a `Rejected` in its place among the documents; `read`
+What cannot be read is a `RejectedFile` in its place among the documents; `read`
 itself raises only if the path does not exist.
 
 **Ids.**  A file has its path, relative to what was asked for (its name, if
@@ -40,7 +40,7 @@ from typing import Any, TypeAlias
 from feeds.documents import Document
 from feeds.errors import FeedError, MalformedDocument, NotAFeed
 from feeds.files import archives
-from feeds.files.archives import Contents, Unreadable
+from feeds.files.archives import FileContent, UnreadableFile
 from feeds.formats.parse import ParsedFeed, parse_feed
 from feeds.formats.times import parse_time
 from feeds.xml.encoding import without_declared_encoding
@@ -50,7 +50,7 @@ Streams: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedFile:
     """A file, member or line that is no document; `reason` begins with a stable code.
 
     `line` and `column` count from 1, 0 means unknown; `body` are its bytes, if they could be read.
@@ -75,7 +75,7 @@ class _Request:
 
 def read(
     path: str | Path, *, streams: Streams, at: int | None = None, native: bool = False
-) -> Iterator[Document | Rejected]:
+) -> Iterator[Document | RejectedFile]:
     """The documents of a file, a directory or an archive, and what was no document.
 
     With `native`, items come in the format of their publisher instead of the
@@ -88,18 +88,18 @@ def read(
     for name, file in found:
         if path.is_dir() and file.is_symlink() and not _is_below(file, path):
             reason = "file_outside: the link leads out of the directory"
-            yield Rejected(streams, _printable(name), reason)
+            yield RejectedFile(streams, _printable(name), reason)
             continue
         if not file.is_file():
             reason = "file_unreadable: it is not a regular file"
-            yield Rejected(streams, _printable(name), reason)
+            yield RejectedFile(streams, _printable(name), reason)
             continue
         try:
             time = file.stat().st_mtime_ns // 1000 if at is None else at
             yield from _documents(name, file, _Request(streams, time, native))
         except OSError as error:
             reason = f"file_unreadable: {error.strerror or error}"
-            yield Rejected(streams, _printable(name), reason)
+            yield RejectedFile(streams, _printable(name), reason)
 
 
 def _below(directory: Path) -> Iterator[tuple[str, Path]]:
@@ -115,13 +115,13 @@ def _is_below(link: Path, directory: Path) -> bool:
     return link.resolve().is_relative_to(directory.resolve())
 
 
-def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | Rejected]:
+def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | RejectedFile]:
     for member in archives.contents(name, file, DEFAULT.bytes):
         where = _printable(member.name)
         match member:
-            case Unreadable(_, reason):
-                yield Rejected(request.streams, where, reason)
-            case Contents(_, body):
+            case UnreadableFile(_, reason):
+                yield RejectedFile(request.streams, where, reason)
+            case FileContent(_, body):
                 if body is None:
                     with file.open("rb") as lines:
                         yield from _lines(where, lines, request)
@@ -142,7 +142,7 @@ def _printable(name: str) -> str:
 # --- one file, one document or one feed ---
 
 
-def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | Rejected]:
+def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
     """The items of a feed, or the document itself, or why it is neither."""
     try:
         feed = parse_feed(body, url=f"file:{name}", seen_at=request.at)
@@ -154,7 +154,7 @@ def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | Rej
         yield from _items(name, feed, request)
 
 
-def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Document | Rejected:
+def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Document | RejectedFile:
     """The XML document as it is; mending is for feeds only."""
     if body.lstrip().startswith(b"{"):
         return _rejected(request.streams, name, error, body)
@@ -165,7 +165,7 @@ def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Docum
     return Document(request.streams, name, request.at, body, origin=name)
 
 
-def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document | Rejected]:
+def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document | RejectedFile]:
     for item in feed.items:
         yield Document(
             stream=request.streams,
@@ -176,14 +176,14 @@ def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document 
         )
     if feed.omitted:
         reason = f"feed_too_long: the last {feed.omitted:,} items of the feed were left out"
-        yield Rejected(request.streams, name, reason)
+        yield RejectedFile(request.streams, name, reason)
 
 
-def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rejected:
+def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> RejectedFile:
     reason = f"{error.reason_code}: {error.message}"
     if isinstance(error, MalformedDocument):
-        return Rejected(streams, name, reason, error.line, error.column, body)
-    return Rejected(streams, name, reason, body=body)
+        return RejectedFile(streams, name, reason, error.line, error.column, body)
+    return RejectedFile(streams, name, reason, body=body)
 
 
 # --- JSON lines ---
@@ -201,28 +201,28 @@ def _is_json_lines(body: bytes) -> bool:
     return isinstance(value, dict) and "xml" in value
 
 
-def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | Rejected]:
+def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | RejectedFile]:
     """The documents of JSON lines, each line for itself."""
     for number, line in enumerate(archives.bounded_lines(lines, 2 * DEFAULT.bytes), 1):
         if line is None:
             reason = f"json_size: the line has more than {2 * DEFAULT.bytes:,} bytes"
-            yield Rejected(request.streams, f"{name}:{number}", reason, number, 1)
+            yield RejectedFile(request.streams, f"{name}:{number}", reason, number, 1)
         elif line.strip(b"\xef\xbb\xbf \t\r\n"):
             yield _line(name, number, line.removeprefix(b"\xef\xbb\xbf"), request)
 
 
-def _line(name: str, number: int, line: bytes, request: _Request) -> Document | Rejected:
+def _line(name: str, number: int, line: bytes, request: _Request) -> Document | RejectedFile:
     where = f"{name}:{number}"
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         reason = f"json_syntax: {error.msg}"
-        return Rejected(request.streams, where, reason, number, error.colno, line)
+        return RejectedFile(request.streams, where, reason, number, error.colno, line)
     except (ValueError, RecursionError) as error:  # not UTF-8, huge numbers, deep nesting
-        return Rejected(request.streams, where, f"json_syntax: {error}", number, 1, line)
+        return RejectedFile(request.streams, where, f"json_syntax: {error}", number, 1, line)
     problem = _problem(value)
     if problem:
-        return Rejected(request.streams, where, f"json_value: {problem}", number, 1, line)
+        return RejectedFile(request.streams, where, f"json_value: {problem}", number, 1, line)
     return Document(
         stream=_streams(value.get("stream")) or request.streams,
         id=value.get("id") or where,

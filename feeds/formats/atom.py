@@ -10,7 +10,7 @@ from __future__ import annotations
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.entries import Channel, Enclosure, Entry, Fields
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
 from feeds.formats.namespaces import ATOM, ATOM_03, DC
 from feeds.formats.native import frame, own_xml
 
@@ -18,7 +18,7 @@ _INHERITED = 2_000
 """A feed's authors are repeated in its entries up to so many characters."""
 
 
-def read(root: etree._Element, url: str) -> Channel | None:
+def read(root: etree._Element, url: str) -> FeedChannel | None:
     """The feed of a `feed` element; None if it is none."""
     core, name = entries.split(str(root.tag))
     if name != "feed" or core not in (ATOM, ATOM_03, ""):
@@ -30,7 +30,7 @@ def read(root: etree._Element, url: str) -> Channel | None:
     if sum(map(len, authors)) > _INHERITED:
         authors = ()
     base = entries.base_of(root, url)
-    return Channel(
+    return FeedChannel(
         format="atom03" if core == ATOM_03 else "atom10",
         title=entries.first(found, (core, "title")) or "",
         id=(entries.first(found, (core, "id")) or "").strip(),
@@ -42,12 +42,14 @@ def read(root: etree._Element, url: str) -> Channel | None:
     )
 
 
-def _entry(element: etree._Element, url: str, inherited: tuple[str, ...], native: bool) -> Entry:
+def _entry(
+    element: etree._Element, url: str, inherited: tuple[str, ...], native: bool
+) -> FeedEntry:
     found = entries.fields(element)
     core = entries.split(str(element.tag))[0]
     base = entries.base_of(element, url)
     source = next((entries.fields(each) for each in found.get((core, "source"), ())), {})
-    return Entry(
+    return FeedEntry(
         guid=entries.first(found, (core, "id")),
         link=_link(found, core, "alternate", base),
         title=entries.first(found, (core, "title")),

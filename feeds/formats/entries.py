@@ -29,7 +29,7 @@ class Enclosure:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One entry; None and empty mean that the feed has no such thing."""
 
     guid: str | None = None
@@ -46,7 +46,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class FeedChannel:
     """A feed's header with all its entries; `ttl` in seconds, hours and days in UTC."""
 
     format: str
@@ -57,7 +57,7 @@ class Channel:
     ttl: int | None = None
     skip_hours: frozenset[int] = frozenset()
     skip_days: frozenset[str] = frozenset()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FeedEntry, ...] = ()
     frame: Frame = field(default=(b"", b""), repr=False)
 
 

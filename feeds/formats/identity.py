@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from feeds.formats.entries import Entry
+from feeds.formats.entries import FeedEntry
 from feeds.formats.ladder import FORBIDDEN
 
 Rule: TypeAlias = Literal["guid", "guid+link", "link", "enclosure", "hash"]
@@ -39,7 +39,7 @@ LONGEST_IDENTITY = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CandidateNames:
     """Return the candidate names of an entry, distinct, the best first and the hash last.
 
     `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash.
@@ -51,7 +51,7 @@ class Names:
     all_names: int
 
 
-class Known(Protocol):
+class KnownItem(Protocol):
     """A remembered item; the two numbers are those of its latest entry, if known."""
 
     @property
@@ -62,7 +62,7 @@ class Known(Protocol):
     def all_names(self) -> int | None: ...
 
 
-def names_of(entry: Entry) -> Names:
+def names_of(entry: FeedEntry) -> CandidateNames:
     """Return the candidate names of the entry."""
     guid, link = _clean(entry.guid), _clean(entry.link)
     file = _clean(entry.enclosures[0].url) if entry.enclosures else ""
@@ -79,11 +79,13 @@ def names_of(entry: Entry) -> Names:
         if name:
             called.setdefault(_short(name), rule)
     first = next(iter(called))
-    return Names(called, content, _number(first), _number(f"{guid}\0{link}\0{file}"))
+    return CandidateNames(called, content, _number(first), _number(f"{guid}\0{link}\0{file}"))
 
 
 def identify(
-    entries: Sequence[Names], known: Mapping[str, Known], same: Callable[[int, str], bool]
+    entries: Sequence[CandidateNames],
+    known: Mapping[str, KnownItem],
+    same: Callable[[int, str], bool],
 ) -> list[str]:
     """The identity of each entry of an answer, one of its names; `known` are items by identity.
 
@@ -103,15 +105,15 @@ def identify(
     return [answer.found[places[names.content_hash]] for names in entries]
 
 
-_Find: TypeAlias = Callable[[int, Names], Iterable[str]]
+_Find: TypeAlias = Callable[[int, CandidateNames], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """Entries by their places, of different content; `found` are the identities of some."""
 
-    entries: Mapping[int, Names]
-    known: Mapping[str, Known]
+    entries: Mapping[int, CandidateNames]
+    known: Mapping[str, KnownItem]
     found: dict[int, str] = field(default_factory=dict)
 
     def find(self, candidates: _Find) -> None:
@@ -134,7 +136,7 @@ class _Answer:
         }
         entries = Counter(names.all_names for _, names in self._open())
 
-        def candidates(at: int, names: Names) -> Iterable[str]:
+        def candidates(at: int, names: CandidateNames) -> Iterable[str]:
             name = only.get(names.all_names)
             return (name,) if name in names.called and entries[names.all_names] == 1 else ()
 
@@ -145,7 +147,7 @@ class _Answer:
         entries = Counter(name for _, names in self._open() for name in names.called)
         shared = self._firsts()
 
-        def candidates(at: int, names: Names) -> Iterable[str]:
+        def candidates(at: int, names: CandidateNames) -> Iterable[str]:
             first, *_ = names.called
             for name in reversed(names.called):
                 if entries[name] > 1 or (name == first and shared[names.first_name] > 1):
@@ -170,7 +172,7 @@ class _Answer:
         """Test if an entry has no identity yet."""
         return len(self.found) < len(self.entries)
 
-    def _open(self) -> list[tuple[int, Names]]:
+    def _open(self) -> list[tuple[int, CandidateNames]]:
         """The entries without identity."""
         return [(at, names) for at, names in self.entries.items() if at not in self.found]
 
@@ -201,7 +203,7 @@ def content_id(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def content_hash(entry: Entry) -> str:
+def content_hash(entry: FeedEntry) -> str:
     """The hexadecimal SHA-256 over what the publisher wrote, without dates."""
     digest = hashlib.sha256()
     for name, value in _texts(entry):
@@ -212,7 +214,7 @@ def content_hash(entry: Entry) -> str:
     return digest.hexdigest()
 
 
-def _texts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _texts(entry: FeedEntry) -> Iterator[tuple[str, str]]:
     single = (
         ("guid", entry.guid),
         ("item_url", entry.link),

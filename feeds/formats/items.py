@@ -2,7 +2,7 @@
 
 **Identity**: one of the names that the entry has (`feeds.formats.identity`), by what its answer
 alone tells
-until somebody remembers more and calls it anew (`Item.known_as`).
+until somebody remembers more and calls it anew (`FeedItem.known_as`).
 
 **Version**: a hash over everything the publisher wrote but the dates, as some
 write the time of the request into every entry.
@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from feeds.formats.entries import Channel, Enclosure, Entry, Frame
-from feeds.formats.identity import Names, Rule, identify, names_of
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Frame
+from feeds.formats.identity import CandidateNames, Rule, identify, names_of
 from feeds.formats.ladder import FORBIDDEN
 from feeds.formats.times import parse_time, rfc3339
 
@@ -36,11 +36,11 @@ LONGEST_TIME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class FeedItem:
     """One entry of a feed as everything after the reader sees it; times in microseconds UTC."""
 
     identity: str
-    names: Names
+    names: CandidateNames
     published_raw: str | None
     updated_raw: str | None
     published: int | None
@@ -67,7 +67,7 @@ class Item:
             raw = (self.published_raw or self.updated_raw) if self.time_from == "seen_at" else None
         return FORBIDDEN.sub("", raw)[:LONGEST_TIME] if raw else None
 
-    def known_as(self, identity: str) -> Item:
+    def known_as(self, identity: str) -> FeedItem:
         """The item under another of its names."""
         if identity == self.identity:
             return self
@@ -80,7 +80,7 @@ class Item:
         return self._frame[0] + self._native + self._frame[1] if self._native else self.canonical
 
 
-def make_items(channel: Channel, channel_url: str, seen_at: int) -> tuple[Item, ...]:
+def make_items(channel: FeedChannel, channel_url: str, seen_at: int) -> tuple[FeedItem, ...]:
     """The items of a feed, in the feed's order, with the identities that they have as new ones."""
     names = [names_of(entry) for entry in channel.entries]
     return tuple(
@@ -92,11 +92,16 @@ def make_items(channel: Channel, channel_url: str, seen_at: int) -> tuple[Item, 
 
 
 def _item(
-    entry: Entry, identity: str, names: Names, channel: Channel, channel_url: str, seen_at: int
-) -> Item:
+    entry: FeedEntry,
+    identity: str,
+    names: CandidateNames,
+    channel: FeedChannel,
+    channel_url: str,
+    seen_at: int,
+) -> FeedItem:
     published, updated = parse_time(entry.published), parse_time(entry.updated)
     time, time_from = _time(published, updated, seen_at)
-    return Item(
+    return FeedItem(
         identity=identity,
         names=names,
         published_raw=entry.published,
@@ -125,7 +130,7 @@ def _time(published: int | None, updated: int | None, seen_at: int) -> tuple[int
 
 
 def canonical(
-    entry: Entry,
+    entry: FeedEntry,
     identity: str,
     channel_url: str,
     published: int | None,

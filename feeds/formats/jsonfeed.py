@@ -8,13 +8,13 @@ from typing import Any
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import entries
-from feeds.formats.entries import Channel, Enclosure, Entry
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
 from feeds.xml.xmlparse import DEFAULT
 
 _VERSION = "https://jsonfeed.org/version/"
 
 
-def read(body: bytes, url: str) -> Channel:
+def read(body: bytes, url: str) -> FeedChannel:
     """The feed of a JSON text; raises `MalformedDocument` or `NotAFeed`."""
     if len(body) > DEFAULT.bytes:
         message = f"the feed has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
@@ -26,7 +26,7 @@ def read(body: bytes, url: str) -> Channel:
     ):
         raise NotAFeed('the JSON text is no JSON Feed: it has no "version" of jsonfeed.org')
     authors = _authors(feed)
-    return Channel(
+    return FeedChannel(
         format="json10" if version.rstrip("/").endswith("/1") else "json11",
         title=_text(feed.get("title")) or "",
         self_url=entries.link(_text(feed.get("feed_url")), url) or "",
@@ -48,9 +48,9 @@ def _load(body: bytes) -> Any:
         raise MalformedDocument("json_syntax", str(error)) from None
 
 
-def _entry(item: Mapping[str, Any], url: str, inherited: tuple[str, ...]) -> Entry:
+def _entry(item: Mapping[str, Any], url: str, inherited: tuple[str, ...]) -> FeedEntry:
     address = entries.link(_text(item.get("url")), url)
-    return Entry(
+    return FeedEntry(
         guid=_text(item.get("id")),
         link=address or entries.link(_text(item.get("external_url")), url),
         title=_text(item.get("title")),

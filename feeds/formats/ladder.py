@@ -46,19 +46,19 @@ _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedTree:
     """The root of a feed's document and the rung of the ladder that it took."""
 
     root: etree._Element
     quality: str
 
 
-def climb(body: bytes, charset: str | None = None) -> Parsed:
+def climb(body: bytes, charset: str | None = None) -> ParsedTree:
     """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
     try:
         if _is_utf8_all_the_same(body, charset):
-            return Parsed(parse(transcode(body, charset)), "transcoded")
-        return Parsed(parse(body), "strict")
+            return ParsedTree(parse(transcode(body, charset)), "transcoded")
+        return ParsedTree(parse(body), "strict")
     except MalformedDocument as error:
         first = error
     for quality, repair in REPAIRS:
@@ -66,13 +66,13 @@ def climb(body: bytes, charset: str | None = None) -> Parsed:
             break
         body = repair(body, charset)
         try:
-            return Parsed(parse(body), quality)
+            return ParsedTree(parse(body), quality)
         except MalformedDocument as error:
             if error.reason_code in _FINAL:
                 raise
     if first.reason_code in _FINAL or not _is_whole(body):
         raise first
-    return Parsed(recover(body), "recovered")
+    return ParsedTree(recover(body), "recovered")
 
 
 # --- the repairs ---

@@ -9,13 +9,13 @@ from typing import Any
 import feedparser
 
 from feeds.formats import entries
-from feeds.formats.entries import Channel, Enclosure, Entry
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
 
 LARGEST = 1_000_000
 """feedparser takes seconds for a megabyte of damaged markup."""
 
 
-def read(body: bytes, url: str, charset: str | None = None) -> Channel | None:
+def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | None:
     """The feed that feedparser finds in the bytes; None if it finds none."""
     if len(body) > LARGEST:
         return None
@@ -26,7 +26,7 @@ def read(body: bytes, url: str, charset: str | None = None) -> Channel | None:
     )
     if not found.version and not found.entries:
         return None
-    return Channel(
+    return FeedChannel(
         format=found.version or "unknown",
         title=found.feed.get("title", ""),
         id=found.feed.get("id", ""),
@@ -35,8 +35,8 @@ def read(body: bytes, url: str, charset: str | None = None) -> Channel | None:
     )
 
 
-def _entry(found: Mapping[str, Any], url: str) -> Entry:
-    return Entry(
+def _entry(found: Mapping[str, Any], url: str) -> FeedEntry:
+    return FeedEntry(
         guid=found.get("id") or None,
         link=entries.link(found.get("link"), url),
         title=found.get("title") or None,

@@ -25,7 +25,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class FeedOutline:
     """A feed in a list; `url` is empty if the outline names none.
 
     `tags` are the names of the folders around it, from the outside in, and its
@@ -38,7 +38,7 @@ class Outline:
     tags: tuple[str, ...] = ()
 
 
-def read_list(body: bytes) -> tuple[Outline, ...]:
+def read_list(body: bytes) -> tuple[FeedOutline, ...]:
     """The feeds of an OPML document or of a text with one address a line, in order.
 
     Raises `MalformedDocument` or `NotAList`.  Damaged OPML is mended as feeds are.
@@ -50,8 +50,8 @@ def read_list(body: bytes) -> tuple[Outline, ...]:
     return _bounded(_lines(body))
 
 
-def _bounded(found: Iterable[Outline]) -> tuple[Outline, ...]:
-    outlines: list[Outline] = []
+def _bounded(found: Iterable[FeedOutline]) -> tuple[FeedOutline, ...]:
+    outlines: list[FeedOutline] = []
     for outline in found:
         if len(outlines) == MAX_OUTLINES:
             raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")
@@ -59,7 +59,7 @@ def _bounded(found: Iterable[Outline]) -> tuple[Outline, ...]:
     return tuple(outlines)
 
 
-def _lines(body: bytes) -> Iterator[Outline]:
+def _lines(body: bytes) -> Iterator[FeedOutline]:
     """The feeds of a plain list; blank lines and lines that begin with # are passed over."""
     if len(body) > DEFAULT.bytes:
         message = f"the list has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
@@ -69,13 +69,13 @@ def _lines(body: bytes) -> Iterator[Outline]:
     lines = [line for line in lines if line and not line.startswith("#")]
     if not any(line.lower().startswith(("http://", "https://")) for line in lines):
         raise NotAList("the text is no OPML and has no address of a feed on a line")
-    yield from (Outline(line[: _LONGEST_NAME * 20]) for line in lines)
+    yield from (FeedOutline(line[: _LONGEST_NAME * 20]) for line in lines)
 
 
 # --- OPML ---
 
 
-def _outlines(root: etree._Element) -> Iterator[Outline]:
+def _outlines(root: etree._Element) -> Iterator[FeedOutline]:
     """The outlines that are no folders."""
     name = _local(root)
     if name != "opml":
@@ -85,7 +85,7 @@ def _outlines(root: etree._Element) -> Iterator[Outline]:
             yield from _below(body, ())
 
 
-def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[Outline]:
+def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[FeedOutline]:
     """The feeds below an element; the parser's limit of depth bounds the recursion."""
     for child in element:
         if _local(child) != "outline":
@@ -98,7 +98,7 @@ def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[Outlin
         title = _name(values.get("title") or values.get("text") or "")
         if url or not inner:
             tags = dict.fromkeys((*folders, *_categories(values.get("category", ""))))
-            yield Outline(url, title, values.get("htmlurl", ""), tuple(tags))
+            yield FeedOutline(url, title, values.get("htmlurl", ""), tuple(tags))
         if inner:
             yield from _below(child, (*folders, title) if title and not url else folders)
 
@@ -121,12 +121,12 @@ def _local(element: etree._Element) -> str:
 # --- writing ---
 
 
-def write_opml(outlines: Iterable[Outline], title: str) -> bytes:
+def write_opml(outlines: Iterable[FeedOutline], title: str) -> bytes:
     """The feeds as an OPML 2.0 document; folders by name, feeds in their order."""
     root = etree.Element("opml", version="2.0")
     _text(etree.SubElement(etree.SubElement(root, "head"), "title"), title)
     body = etree.SubElement(root, "body")
-    folders: dict[str, list[Outline]] = {}
+    folders: dict[str, list[FeedOutline]] = {}
     for outline in outlines:
         folders.setdefault(outline.tags[0] if outline.tags else "", []).append(outline)
     for name in sorted(folders):
@@ -139,7 +139,7 @@ def write_opml(outlines: Iterable[Outline], title: str) -> bytes:
     return etree.tostring(root, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
-def _feed(parent: etree._Element, outline: Outline) -> None:
+def _feed(parent: etree._Element, outline: FeedOutline) -> None:
     title = _name(FORBIDDEN.sub("", outline.title)) or outline.url
     written = etree.SubElement(parent, "outline")
     _set(written, type="rss", text=title, title=title, xmlUrl=outline.url)

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import atom, jsonfeed, loose, rss
-from feeds.formats.entries import Channel
+from feeds.formats.entries import FeedChannel
 from feeds.formats.identity import content_id
-from feeds.formats.items import Item, make_items
+from feeds.formats.items import FeedItem, make_items
 from feeds.formats.ladder import FORBIDDEN, climb
 
 MAX_ITEMS = 10_000
@@ -44,7 +44,7 @@ class ParsedFeed:
     format: str
     title: str
     quality: str
-    items: tuple[Item, ...]
+    items: tuple[FeedItem, ...]
     name: str = ""
     channel_url: str = ""
     site_url: str = ""
@@ -87,7 +87,7 @@ def parse_feed(
     )
 
 
-def _read(body: bytes, url: str, charset: str | None) -> tuple[Channel, str]:
+def _read(body: bytes, url: str, charset: str | None) -> tuple[FeedChannel, str]:
     """The channel and the quality of the reading."""
     if body[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return jsonfeed.read(body, url), "strict"
@@ -102,7 +102,7 @@ def _read(body: bytes, url: str, charset: str | None) -> tuple[Channel, str]:
     return found, "feedparser"
 
 
-def _name(channel: Channel, url: str) -> str:
+def _name(channel: FeedChannel, url: str) -> str:
     """Return the identity of the feed; a site alone is ambiguous, as it may have many feeds."""
     site = f"{channel.site_url} {' '.join(channel.title.split())}".strip()
     name = channel.self_url or channel.id or (site if channel.site_url else "") or url

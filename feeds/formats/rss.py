@@ -11,12 +11,12 @@ from __future__ import annotations
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.entries import Channel, Enclosure, Entry, Fields
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
 from feeds.formats.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090
 from feeds.formats.native import frame, own_xml
 
 
-def read(root: etree._Element, url: str) -> Channel | None:
+def read(root: etree._Element, url: str) -> FeedChannel | None:
     """The feed of an `rss` or `rdf:RDF` element; None if it is neither."""
     version = _format(root)
     if version is None:
@@ -56,13 +56,13 @@ def _channel(
     version: str,
     element: etree._Element,
     url: str,
-    items: tuple[Entry, ...],
+    items: tuple[FeedEntry, ...],
     around: entries.Frame,
-) -> Channel:
+) -> FeedChannel:
     found = entries.fields(element)
     core = entries.split(str(element.tag))[0]
     base = entries.base_of(element, url)
-    return Channel(
+    return FeedChannel(
         format=version,
         title=entries.first(found, (core, "title"), (DC, "title")) or "",
         self_url=_atom_link(found, "self", base) or "",
@@ -77,12 +77,12 @@ def _channel(
     )
 
 
-def _entry(item: etree._Element, url: str, native: bool) -> Entry:
+def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
     found = entries.fields(item)
     core = entries.split(str(item.tag))[0]
     base = entries.base_of(item, url)
     guid = entries.first(found, (core, "guid")) or item.get(f"{{{RDF}}}about")
-    return Entry(
+    return FeedEntry(
         guid=guid,
         link=_link(found, core, base),
         title=entries.first(found, (core, "title"), (DC, "title")),

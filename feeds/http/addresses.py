@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import httpx
 
-from feeds.daemons import Daemons
+from feeds.daemons import DaemonPool
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
@@ -43,7 +43,7 @@ _LONGEST = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedAddress:
     """Why an address is not fetched."""
 
     code: str
@@ -51,7 +51,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FetchTarget:
     """An address to fetch: its parsed form, and the IP addresses to connect to."""
 
     url: httpx.URL
@@ -71,11 +71,13 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
 
 
 @functools.cache
-def _resolvers() -> Daemons:
-    return Daemons("resolve", RESOLVING)
+def _resolvers() -> DaemonPool:
+    return DaemonPool("resolve", RESOLVING)
 
 
-async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:
+async def check(
+    url: str, allowed: frozenset[str], resolve: Resolve
+) -> FetchTarget | RefusedAddress:
     """The target of an address, or why it is not fetched; resolves its host once."""
     if (refused := refusal(url, allowed)) is not None:
         return refused
@@ -88,26 +90,26 @@ async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target |
         return unreachable(url, allowed)
     if _place(parsed) not in allowed and not all(map(is_public, addresses)):
         return unreachable(url, allowed)
-    return Target(parsed, addresses)
+    return FetchTarget(parsed, addresses)
 
 
-def unreachable(url: str, allowed: frozenset[str]) -> Refused:
+def unreachable(url: str, allowed: frozenset[str]) -> RefusedAddress:
     """The one answer for a name that does not resolve and for a name that is refused."""
     place = _place(httpx.URL(url.strip()))
     message = "the server cannot be reached"
     if place not in allowed:
         message += f", or its address is private and {place} is not allowed"
-    return Refused("fetch_unreachable", message)
+    return RefusedAddress("fetch_unreachable", message)
 
 
-def refusal(url: str, allowed: frozenset[str]) -> Refused | None:
+def refusal(url: str, allowed: frozenset[str]) -> RefusedAddress | None:
     """Why an address is never fetched, as far as that is known without resolving its host.
 
     A host that is written as an address is judged, in every form that the system's resolver takes
     for one; a name is judged when it is resolved.
     """
     parsed = _parse(url)
-    if isinstance(parsed, Refused):
+    if isinstance(parsed, RefusedAddress):
         return parsed
     if (refused := _wrong_port(parsed, allowed)) is not None:
         return refused
@@ -133,29 +135,29 @@ def _place(url: httpx.URL) -> str:
     return f"{host}:{_port(url)}"
 
 
-def _wrong_port(url: httpx.URL, allowed: frozenset[str]) -> Refused | None:
+def _wrong_port(url: httpx.URL, allowed: frozenset[str]) -> RefusedAddress | None:
     if _place(url) in allowed or _port(url) in PORTS:
         return None
-    return Refused(
+    return RefusedAddress(
         "url_port", f"port {_port(url)} is not fetched from unless {_place(url)} is allowed"
     )
 
 
-def _private(url: httpx.URL) -> Refused:
-    return Refused("url_private", f"the address is private and {_place(url)} is not allowed")
+def _private(url: httpx.URL) -> RefusedAddress:
+    return RefusedAddress("url_private", f"the address is private and {_place(url)} is not allowed")
 
 
-def _parse(url: str) -> httpx.URL | Refused:
+def _parse(url: str) -> httpx.URL | RefusedAddress:
     if len(url) > _LONGEST or not url.isprintable() or " " in url.strip() or "\\" in url:
-        return Refused("url_invalid", "the address is not a valid URL")
+        return RefusedAddress("url_invalid", "the address is not a valid URL")
     try:
         parsed = httpx.URL(url.strip())
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        return Refused("url_invalid", "the address is not a valid URL")
+        return RefusedAddress("url_invalid", "the address is not a valid URL")
     if parsed.scheme not in ("http", "https"):
-        return Refused("url_scheme", "only http and https addresses are fetched")
+        return RefusedAddress("url_scheme", "only http and https addresses are fetched")
     if not _HOST.fullmatch(parsed.raw_host):
-        return Refused("url_invalid", "the address has no valid host")
+        return RefusedAddress("url_invalid", "the address has no valid host")
     return parsed
 
 

@@ -1,9 +1,9 @@
 """One request over a connection of its own, to an address that was checked.
 
-Whoever asks has a `Target` from `addresses.check`: the connection goes to one of its IP addresses,
-with the name in the certificate's check and in the `Host` header.  It serves one request, since
-a second host behind the same address must not inherit it.  Proxies and the environment are
-ignored, redirects are not followed, cookies are not kept.
+The caller has a `FetchTarget` from `addresses.check`: the connection goes to one of its IP
+addresses, with the name in the certificate's check and in the `Host` header.  It serves one
+request, since a second host behind the same address must not inherit it.  Proxies and
+the environment are ignored, redirects are not followed, cookies are not kept.
 
 Messages name no IP address, and are the same for a port that is closed, one behind a wall and a
 host that does not exist.
@@ -17,15 +17,15 @@ from collections.abc import Sequence
 
 import httpx
 
-from feeds.http.addresses import Target
-from feeds.http.body import Stop
+from feeds.http.addresses import FetchTarget
+from feeds.http.body import ReadAborted
 
 TRIED = 4
 """Addresses of a host that are tried, at most."""
 
 
 async def ask(
-    target: Target,
+    target: FetchTarget,
     method: str,
     headers: Sequence[tuple[bytes, bytes]],
     *,
@@ -34,7 +34,7 @@ async def ask(
 ) -> httpx.Response:
     """The answer's head, from the first of the target's addresses that takes the connection.
 
-    The caller reads the body and closes the answer.  Raises `Stop`.
+    The caller reads the body and closes the answer.  Raises `ReadAborted`.
     """
     for address in target.addresses[:TRIED]:
         request = httpx.Request(
@@ -52,12 +52,12 @@ async def ask(
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 message = "the server's certificate is not valid for its name"
-                raise Stop("fetch_certificate", message) from None
+                raise ReadAborted("fetch_certificate", message) from None
         except httpx.RemoteProtocolError:
-            raise Stop("fetch_protocol", "the server's answer is not valid HTTP") from None
+            raise ReadAborted("fetch_protocol", "the server's answer is not valid HTTP") from None
         except (httpx.HTTPError, OSError):
             break
-    raise Stop("fetch_unreachable", "the server cannot be reached")
+    raise ReadAborted("fetch_unreachable", "the server cannot be reached")
 
 
 async def _transport(request: httpx.Request) -> httpx.Response:

@@ -9,8 +9,8 @@
 - Redirects are followed here, at most `REDIRECTS`, each hop checked anew
   (`addresses`); the feed's own headers and credentials go to the origin for which
   they were given, and to the same host by https, and nowhere else.
-- Each hop acquires the slot of its domain (`Settings.turn`) and releases it before the next hop, so
-  that a limiter can bound the concurrent requests to a domain.
+- Each hop acquires the slot of its domain (`FetchSettings.turn`) and releases it before the
+  next hop, so that a limiter can bound the concurrent requests to a domain.
 - One deadline by the monotonic clock covers everything but the waiting for slots.  The body is read
   raw and unpacked with a limit; the only encoding is gzip, once.  A body that ends early is an
   error, never a shorter feed.
@@ -37,8 +37,8 @@ import httpx
 
 from feeds.formats.discovery import discover, is_html
 from feeds.formats.times import parse_time
-from feeds.http.addresses import Refused, Resolve, Target, check, resolve
-from feeds.http.body import Stop, read_body
+from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, resolve
+from feeds.http.body import ReadAborted, read_body
 from feeds.http.connection import ask
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
@@ -54,10 +54,10 @@ ACCEPT = (
 
 
 Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
-"""Acquires the slot of a registrable domain; raises `Later` if it must not be polled now."""
+"""Acquires the slot of a registrable domain; raises `DomainBlocked` if polls have to wait."""
 
 
-class Later(Exception):
+class DomainBlocked(Exception):
     """A domain is not to be asked for some seconds."""
 
     def __init__(self, seconds: int) -> None:
@@ -74,7 +74,7 @@ CONTACT = "https://example.org/xscl"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FetchSettings:
     """Options of fetching; `allow_addresses` lists exact `host:port` that need not be public.
 
     `contact` is where publishers reach whoever asks them.
@@ -88,11 +88,11 @@ class Settings:
     turn: Turn = _at_once
 
 
-DEFAULT = Settings()
+DEFAULT = FetchSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class CacheHeaders:
     """Cache headers of an answer: `max_age` in seconds, `expires` in microseconds UTC."""
 
     max_age: int | None = None
@@ -107,7 +107,7 @@ class Fetched:
     body: bytes = field(repr=False)
     url: str = field(repr=False)
     content_type: str | None = None
-    cache: Cache = Cache()
+    cache: CacheHeaders = CacheHeaders()
     moved_to: str | None = field(default=None, repr=False)
 
 
@@ -116,7 +116,7 @@ class NotModified:
     """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
 
     state: FeedState
-    cache: Cache = Cache()
+    cache: CacheHeaders = CacheHeaders()
     moved_to: str | None = field(default=None, repr=False)
 
 
@@ -141,16 +141,16 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class PutOff:
+class Deferred:
     """It was not asked to the end, as a domain that it leads to is not to be asked for a while."""
 
     seconds: int
 
 
-Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | PutOff
+Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | Deferred
 
 
-async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
+async def fetch(state: FeedState, *, now: int, settings: FetchSettings = DEFAULT) -> Outcome:
     """Poll the feed once; `now` in microseconds UTC, for `Retry-After` dates."""
     try:
         async with asyncio.timeout(settings.seconds) as deadline:
@@ -158,20 +158,20 @@ async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> 
     except TimeoutError:
         message = f"the feed did not arrive whole within {settings.seconds:g} s"
         return Failed("fetch_timeout", message)
-    except Stop as stop:
+    except ReadAborted as stop:
         return Failed(stop.code, stop.message)
-    except Later as later:
-        return PutOff(later.seconds)
+    except DomainBlocked as later:
+        return Deferred(later.seconds)
 
 
 async def _follow(
-    state: FeedState, now: int, settings: Settings, deadline: asyncio.Timeout
+    state: FeedState, now: int, settings: FetchSettings, deadline: asyncio.Timeout
 ) -> Outcome:
     """The outcome at the end of the redirects."""
     url, moved_to, permanent = state.url, None, True
     for _ in range(REDIRECTS + 1):
         target = await check(url, settings.allow_addresses, settings.resolve)
-        if isinstance(target, Refused):
+        if isinstance(target, RefusedAddress):
             return Failed(target.code, target.message)
         async with _turn(domain_of(url), settings.turn, deadline):
             answer = await _request(target, state, url, settings)
@@ -204,13 +204,15 @@ def _location(answer: httpx.Response, url: str) -> str | None:
         return None
     named = answer.headers.get("location", "").strip()
     if not named:
-        raise Stop("fetch_redirect", "a redirect names no address")
+        raise ReadAborted("fetch_redirect", "a redirect names no address")
     try:
         joined = httpx.URL(url).join(named)
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        raise Stop("fetch_redirect", "a redirect names an invalid address") from None
+        raise ReadAborted("fetch_redirect", "a redirect names an invalid address") from None
     if joined.scheme not in ("http", "https"):
-        raise Stop("fetch_redirect", "a redirect leads to an address that is not http or https")
+        raise ReadAborted(
+            "fetch_redirect", "a redirect leads to an address that is not http or https"
+        )
     return str(joined.copy_with(fragment=None))
 
 
@@ -218,7 +220,7 @@ def _location(answer: httpx.Response, url: str) -> str | None:
 
 
 async def _request(
-    target: Target, state: FeedState, url: str, settings: Settings
+    target: FetchTarget, state: FeedState, url: str, settings: FetchSettings
 ) -> httpx.Response:
     """The answer's head."""
     headers = _headers(target, state, url, settings.contact)
@@ -235,7 +237,9 @@ def user_agent(contact: str = CONTACT) -> str:
     return f"xscl/{version} (+{contact})"
 
 
-def _headers(target: Target, state: FeedState, url: str, contact: str) -> list[tuple[bytes, bytes]]:
+def _headers(
+    target: FetchTarget, state: FeedState, url: str, contact: str
+) -> list[tuple[bytes, bytes]]:
     """The headers of one hop, the host first."""
     headers = [
         (b"Host", target.url.netloc),
@@ -296,7 +300,7 @@ async def _outcome(
     url: str,
     moved_to: str | None,
     now: int,
-    settings: Settings,
+    settings: FetchSettings,
 ) -> Outcome:
     """Classify the last answer of a chain of redirects."""
     if answer.status_code == 410:
@@ -354,10 +358,10 @@ _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})(?!\d)", re.IGNOREC
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def _cache(answer: httpx.Response) -> Cache:
+def _cache(answer: httpx.Response) -> CacheHeaders:
     found = _MAX_AGE.search(answer.headers.get("cache-control", ""))
     max_age = int(found[1]) if found else None
-    return Cache(max_age, parse_time(answer.headers.get("expires")))
+    return CacheHeaders(max_age, parse_time(answer.headers.get("expires")))
 
 
 def retry_after(answer: httpx.Response, now: int) -> int | None:

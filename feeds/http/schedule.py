@@ -23,7 +23,7 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PollPolicy:
     """The bounds of the interval, in seconds."""
 
     base: int = 60 * 60
@@ -33,7 +33,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class PollHints:
     """The state of a feed after a poll.
 
     `ttl`, `max_age` and `retry_after` in seconds, `expires` in microseconds UTC,
@@ -49,10 +49,10 @@ class Wishes:
     skip_days: frozenset[str] = frozenset()
 
 
-DEFAULT = Policy()
+DEFAULT = PollPolicy()
 
 
-def next_poll(url: str, now: int, wishes: Wishes, policy: Policy = DEFAULT) -> int:
+def next_poll(url: str, now: int, wishes: PollHints, policy: PollPolicy = DEFAULT) -> int:
     """The time of the next poll in microseconds UTC, after a poll at `now`."""
     spread = 1 + policy.jitter
     interval = min(max(_wanted(now, wishes, policy), policy.floor), policy.cap / spread)
@@ -61,7 +61,7 @@ def next_poll(url: str, now: int, wishes: Wishes, policy: Policy = DEFAULT) -> i
     return _allowed(now + int(max(jittered, least) * _SECOND), wishes)
 
 
-def _wanted(now: int, wishes: Wishes, policy: Policy) -> int:
+def _wanted(now: int, wishes: PollHints, policy: PollPolicy) -> int:
     """The longest interval that anybody asks for, in seconds, without bounds."""
     until_expiry = 0 if wishes.expires is None else (wishes.expires - now) // _SECOND
     asked = (wishes.ttl or 0, wishes.max_age or 0, wishes.retry_after or 0, until_expiry)
@@ -73,7 +73,7 @@ def _share(url: str) -> float:
     return int.from_bytes(hashlib.sha256(url.encode("utf-8", "replace")).digest()[:4]) / 2**32
 
 
-def _allowed(time: int, wishes: Wishes) -> int:
+def _allowed(time: int, wishes: PollHints) -> int:
     """The time itself, or the first full hour after it in which the publisher wants visitors."""
     moment = _EPOCH + timedelta(microseconds=time)
     for _ in range(7 * 24):

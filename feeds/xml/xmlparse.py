@@ -37,7 +37,7 @@ from feeds.xml.encoding import as_ascii_compatible
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DocumentLimits:
     """The largest document: bytes, elements and attributes together, nested elements.
 
     `nesting` is the sum of the depths of all elements: of how many pairs of an element and an
@@ -54,7 +54,7 @@ class Limits:
             raise ValueError("the parser itself ends at 10,000,000 bytes and 256 levels")
 
 
-DEFAULT = Limits()
+DEFAULT = DocumentLimits()
 
 _PARSER_DEPTH = 256
 _LEVEL = len(b"<a></a>")
@@ -97,7 +97,7 @@ class _Parsers(threading.local):
 _parsers = _Parsers()
 
 
-def parse(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
+def parse(xml: bytes, limits: DocumentLimits = DEFAULT) -> etree._Element:
     """The root element of a well-formed document; raises `MalformedDocument`."""
     xml = _prepare(xml, limits)
     try:
@@ -161,7 +161,7 @@ def _name(name: str) -> str:
     return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
 
 
-def _prepare(xml: bytes, limits: Limits) -> bytes:
+def _prepare(xml: bytes, limits: DocumentLimits) -> bytes:
     """The document as the parser may have it: not too large, ASCII markup, no DOCTYPE."""
     if len(xml) > limits.bytes:
         message = f"the document has {len(xml):,} bytes; the limit is {limits.bytes:,}"
@@ -218,7 +218,7 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 # --- limits ---
 
 
-def _may_exceed(xml: bytes, limits: Limits) -> bool:
+def _may_exceed(xml: bytes, limits: DocumentLimits) -> bool:
     """Test by size and tag counts if a document may exceed a limit unknown to the parser."""
     size = len(xml)
     if limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL:
@@ -230,7 +230,7 @@ def _may_exceed(xml: bytes, limits: Limits) -> bool:
     return attributes > _ATTRIBUTES_OF_ONE or elements + attributes > limits.elements
 
 
-def _count(xml: bytes, limits: Limits, recover: bool = False) -> None:
+def _count(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
     """Parses in pieces and stops, with `MalformedDocument`, at the first limit."""
     _count_attributes(xml)
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
@@ -252,7 +252,7 @@ def _count(xml: bytes, limits: Limits, recover: bool = False) -> None:
             raise _too_many(limits, line or 0)
 
 
-def _check_nesting(root: etree._Element, xml: bytes, limits: Limits) -> None:
+def _check_nesting(root: etree._Element, xml: bytes, limits: DocumentLimits) -> None:
     """Refuses a document with too many pairs of an element and an ancestor.
 
     Nearly all documents have so few tags that none could have too many.
@@ -353,7 +353,7 @@ def _too_deep(depth: int) -> str:
     return f"elements are nested more than {depth} deep"
 
 
-def _too_many(limits: Limits, line: int) -> MalformedDocument:
+def _too_many(limits: DocumentLimits, line: int) -> MalformedDocument:
     message = f"there are more than {limits.elements:,} elements and attributes"
     return MalformedDocument("xml_elements", message, line, 1)
 

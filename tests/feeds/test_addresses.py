@@ -8,10 +8,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 
-from feeds.http.addresses import Refused, Resolve, Target, check, is_public, refusal
+from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, is_public, refusal
 from feeds.http.addresses import resolve as system_resolve
 from feeds.http.feed_state import FeedState
-from feeds.http.fetch import Failed, Settings, fetch
+from feeds.http.fetch import Failed, FetchSettings, fetch
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, Network
 
 NOBODY: frozenset[str] = frozenset()
@@ -62,7 +62,9 @@ def written(address: IPv4Address | IPv6Address) -> Iterator[str]:
     yield f"[2001:0:4136:e378:8000:63bf:{inverted >> 16:x}:{inverted & 0xFFFF:x}]"
 
 
-def checked(url: str, resolve: Resolve, allowed: frozenset[str] = NOBODY) -> Target | Refused:
+def checked(
+    url: str, resolve: Resolve, allowed: frozenset[str] = NOBODY
+) -> FetchTarget | RefusedAddress:
     return asyncio.run(check(url, allowed, resolve))
 
 
@@ -89,7 +91,7 @@ def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: Network)
             assert refused.code in ("url_private", "url_invalid"), host
             assert checked(f"http://{host}:8080/", nobody) is not None, host
         hidden = checked("http://name.example/", resolving_to("8.8.8.8", str(address)))
-        assert isinstance(hidden, Refused), address
+        assert isinstance(hidden, RefusedAddress), address
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
@@ -98,14 +100,14 @@ def test_public_addresses(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     assert refusal(f"http://{host}/", NOBODY) is None
     target = checked("http://name.example/", resolving_to(address))
-    assert isinstance(target, Target)
+    assert isinstance(target, FetchTarget)
     assert target.addresses == (address,)
 
 
 @pytest.mark.parametrize("address", IN_NO_TABLE.split())
 def test_ipv6_outside_global_unicast_is_refused(address: str) -> None:
     assert not is_public(address)
-    assert isinstance(checked("http://name.example/", resolving_to(address)), Refused)
+    assert isinstance(checked("http://name.example/", resolving_to(address)), RefusedAddress)
 
 
 REGISTERED = """
@@ -129,11 +131,11 @@ def test_the_table_has_what_the_registries_and_the_clouds_have() -> None:
 
 def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
     unknown = checked("http://name.example/", resolving_to())
-    assert isinstance(unknown, Refused)
+    assert isinstance(unknown, RefusedAddress)
     for address in ("127.0.0.1", "10.0.0.1", "fd00:ec2::254", "::ffff:8.8.8.8", "fec0::1"):
         assert checked("http://name.example/", resolving_to(address)) == unknown
         assert checked("http://name.example/", resolving_to("8.8.8.8", address)) == unknown
-    settings = Settings(resolve=resolving_to("10.0.0.1"))
+    settings = FetchSettings(resolve=resolving_to("10.0.0.1"))
     polled = asyncio.run(fetch(FeedState("http://name.example/"), now=0, settings=settings))
     assert polled == Failed(unknown.code, unknown.message)
 
@@ -141,7 +143,7 @@ def test_a_refused_name_is_answered_as_one_that_does_not_resolve() -> None:
 def test_what_the_system_resolves_is_judged_too() -> None:
     """The system's resolver reads these without asking anybody."""
     for host in ("127.1", "0x7f.1", "2130706433", "[::1]", "[::ffff:7f00:1]", "localhost"):
-        assert isinstance(checked(f"http://{host}/", system_resolve), Refused)
+        assert isinstance(checked(f"http://{host}/", system_resolve), RefusedAddress)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +157,10 @@ def test_what_the_system_resolves_is_judged_too() -> None:
 def test_an_exact_host_and_port_can_be_allowed(allowed: str, url: str, address: str) -> None:
     listed = frozenset({allowed})
     target = checked(url, resolving_to(address), listed)
-    assert isinstance(target, Target)
+    assert isinstance(target, FetchTarget)
     assert target.addresses == (address,)
     other_port = checked(url.replace(":8081", "").rstrip("/") + ":8443/", resolving_to(address))
-    assert isinstance(other_port, Refused)
-    assert isinstance(checked(url, resolving_to(address)), Refused)
+    assert isinstance(other_port, RefusedAddress)
+    assert isinstance(checked(url, resolving_to(address)), RefusedAddress)
     for other in ("http://127.0.0.2:8081/", "http://127.1:8081/", "http://other.example/"):
-        assert isinstance(checked(other, resolving_to(address), listed), Refused)
+        assert isinstance(checked(other, resolving_to(address), listed), RefusedAddress)

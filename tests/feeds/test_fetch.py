@@ -20,22 +20,22 @@ import pytest
 from feeds.errors import MalformedDocument
 from feeds.formats.discovery import discover, is_html
 from feeds.formats.parse import parse_feed
-from feeds.http.addresses import RESOLVING, Refused, Target, check
+from feeds.http.addresses import RESOLVING, FetchTarget, RefusedAddress, check
 from feeds.http.addresses import resolve as system_resolve
 from feeds.http.feed_state import FeedState
 from feeds.http.fetch import (
     CONTACT,
     DEFAULT,
     UNCONDITIONAL,
-    Cache,
+    CacheHeaders,
+    Deferred,
+    DomainBlocked,
     Failed,
     Fetched,
+    FetchSettings,
     Gone,
-    Later,
     NotModified,
     Outcome,
-    PutOff,
-    Settings,
     Turn,
     _headers,
     fetch,
@@ -107,7 +107,7 @@ def poll(
     async def run() -> tuple[Outcome, Server]:
         async with serving(script) as server:
             allowed = frozenset({server.address})
-            settings = Settings(seconds, largest, allowed, contact=contact, turn=turn)
+            settings = FetchSettings(seconds, largest, allowed, contact=contact, turn=turn)
             asked = state or FeedState(f"http://{server.address}/feed")
             return await fetch(asked, now=NOW, settings=settings), server
 
@@ -135,7 +135,7 @@ def test_body_and_what_the_next_request_needs() -> None:
     assert found.content_type == "text/xml; charset=x"
     assert found.state.etag == 'W/"\xe9 1"'
     assert found.state.last_modified == "junk, kept"
-    assert found.cache == Cache(7200, None)
+    assert found.cache == CacheHeaders(7200, None)
     assert found.moved_to is None
     head = server.requests[0]
     assert b"GET /feed HTTP/1.1\r\nHost: " + server.address.encode() in head
@@ -160,7 +160,7 @@ def test_validators_are_sent_back_byte_for_byte_and_304_refreshes_them() -> None
                 await answering(FEED, 'ETag: W/"\xe9"', "Last-Modified: yesterday")(head, writer)
 
         async with serving(script) as server:
-            settings = Settings(allow_addresses=frozenset({server.address}))
+            settings = FetchSettings(allow_addresses=frozenset({server.address}))
             state = FeedState(f"http://{server.address}/feed")
             first = await fetch(state, now=NOW, settings=settings)
             second = await fetch(fetched(first).state, now=NOW, settings=settings)
@@ -182,7 +182,7 @@ def test_after_many_304_one_request_is_unconditional() -> None:
 
     async def run() -> Server:
         async with serving(answering(FEED)) as server:
-            settings = Settings(allow_addresses=frozenset({server.address}))
+            settings = FetchSettings(allow_addresses=frozenset({server.address}))
             asked = FeedState(f"http://{server.address}/", state.etag, unchanged=state.unchanged)
             assert fetched(await fetch(asked, now=NOW, settings=settings)).state.unchanged == 0
             return server
@@ -373,7 +373,7 @@ def test_f5_a_permanent_redirect_behind_a_temporary_one_moves_nothing() -> None:
 def test_f5_validators_go_only_to_the_address_that_gave_them() -> None:
     async def run() -> list[bytes]:
         async with serving(redirecting(feed="302 /d")) as server:
-            settings = Settings(allow_addresses=frozenset({server.address}))
+            settings = FetchSettings(allow_addresses=frozenset({server.address}))
             first = await fetch(
                 FeedState(f"http://{server.address}/feed"), now=NOW, settings=settings
             )
@@ -422,7 +422,7 @@ def test_secrets_stay_with_their_origin_and_are_never_shown() -> None:
             url = f"http://user:pa%20ss@{server.address}/feed"
             state = FeedState(url, headers=(("X-Key", "s3cret"),))
             allowed = frozenset({server.address, other.address})
-            await fetch(state, now=NOW, settings=Settings(allow_addresses=allowed))
+            await fetch(state, now=NOW, settings=FetchSettings(allow_addresses=allowed))
             return server, other, state
 
     server, other, state = asyncio.run(run())
@@ -461,7 +461,7 @@ def test_w5_addresses_that_are_no_feeds(url: str, code: str) -> None:
         raise AssertionError("nothing may be looked up")
 
     refused = asyncio.run(check(url, frozenset(), nobody))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedAddress)
     assert refused.code == code
 
 
@@ -472,7 +472,7 @@ def test_a_host_is_resolved_once_and_one_private_address_is_enough_to_refuse() -
         asked.append(host)
         return ("93.184.216.34", "127.0.0.1")
 
-    settings = Settings(resolve=rebinding)
+    settings = FetchSettings(resolve=rebinding)
     outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
     assert failed(outcome).code == "fetch_unreachable"
     assert asked == ["feed.test"]
@@ -486,7 +486,9 @@ def test_the_connection_goes_to_the_checked_address_under_the_feeds_name() -> No
             async def named(name: str, at: int) -> tuple[str, ...]:
                 return (host,) if (name, at) == ("feed.test", int(port)) else ()
 
-            settings = Settings(allow_addresses=frozenset({f"feed.test:{port}"}), resolve=named)
+            settings = FetchSettings(
+                allow_addresses=frozenset({f"feed.test:{port}"}), resolve=named
+            )
             state = FeedState(f"http://feed.test:{port}/feed")
             assert fetched(await fetch(state, now=NOW, settings=settings)).body == FEED
             return server
@@ -498,7 +500,7 @@ def test_the_connection_goes_to_the_checked_address_under_the_feeds_name() -> No
 def test_only_the_listed_port_is_allowed() -> None:
     async def run() -> tuple[Outcome, Server]:
         async with serving(answering(FEED)) as server:
-            settings = Settings(allow_addresses=frozenset({"127.0.0.1:8080"}))
+            settings = FetchSettings(allow_addresses=frozenset({"127.0.0.1:8080"}))
             state = FeedState(f"http://{server.address}/feed")
             return await fetch(state, now=NOW, settings=settings), server
 
@@ -580,7 +582,7 @@ def test_a_closed_port_is_told_without_its_address() -> None:
         listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         listener.close()
-        settings = Settings(allow_addresses=frozenset({f"127.0.0.1:{port}"}))
+        settings = FetchSettings(allow_addresses=frozenset({f"127.0.0.1:{port}"}))
         return await fetch(FeedState(f"http://127.0.0.1:{port}/"), now=NOW, settings=settings)
 
     assert failed(asyncio.run(run())).message == "the server cannot be reached"
@@ -612,7 +614,7 @@ def headers_of(asked: str, state: FeedState) -> list[tuple[bytes, bytes]]:
         return ("93.184.216.34",)
 
     target = asyncio.run(check(asked, frozenset({"a.example:8080"}), public))
-    assert isinstance(target, Target)
+    assert isinstance(target, FetchTarget)
     return _headers(target, state, asked, CONTACT)
 
 
@@ -640,9 +642,9 @@ def test_each_hop_has_a_turn_of_its_own_and_waiting_for_it_is_not_the_servers_fa
 def test_f11_a_domain_that_is_to_be_left_alone_is_not_asked() -> None:
     @asynccontextmanager
     async def turn(domain: str) -> AsyncIterator[None]:
-        raise Later(77)
+        raise DomainBlocked(77)
         yield
 
     outcome, server = poll(answering(FEED), turn=turn)
-    assert outcome == PutOff(77)
+    assert outcome == Deferred(77)
     assert server.requests == []

@@ -16,7 +16,7 @@ from lxml import etree
 
 from feeds.documents import Document
 from feeds.files import archives
-from feeds.files.files import Rejected, read
+from feeds.files.files import RejectedFile, read
 from tests.corpus import Corpus
 
 AT = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
@@ -27,18 +27,20 @@ FEED = (
 )
 
 
-def every(path: Path, native: bool = False) -> list[Document | Rejected]:
+def every(path: Path, native: bool = False) -> list[Document | RejectedFile]:
     return list(read(path, streams="S", at=AT, native=native))
 
 
 def documents(path: Path) -> list[Document]:
     found = every(path)
-    assert not [each for each in found if isinstance(each, Rejected)]
+    assert not [each for each in found if isinstance(each, RejectedFile)]
     return [each for each in found if isinstance(each, Document)]
 
 
 def rejections(path: Path) -> list[tuple[str, str, int]]:
-    return [(each.id, each.reason, each.line) for each in every(path) if isinstance(each, Rejected)]
+    return [
+        (each.id, each.reason, each.line) for each in every(path) if isinstance(each, RejectedFile)
+    ]
 
 
 def write(path: Path, body: bytes | str) -> Path:
@@ -83,7 +85,7 @@ def test_a_link_out_of_the_directory_is_not_read(tmp_path: Path, target: str) ->
     found = every(inside)
     assert [each.id for each in found if isinstance(each, Document)] == ["own.xml"]
     for each in found:
-        if isinstance(each, Rejected):
+        if isinstance(each, RejectedFile):
             assert each.body is None
             assert "secret" not in each.reason
     if not (inside / "link.xml").is_dir():
@@ -248,7 +250,7 @@ def test_bad_lines_are_told_by_number(tmp_path: Path, line: str, reason: str) ->
     first, bad, last = every(path)
     assert isinstance(first, Document)
     assert isinstance(last, Document)
-    assert isinstance(bad, Rejected)
+    assert isinstance(bad, RejectedFile)
     assert (bad.id, bad.line) == ("x.jsonl:2", 2)
     assert bad.reason.startswith(reason)
 
@@ -257,7 +259,7 @@ def test_long_files_of_lines_are_read_line_by_line(tmp_path: Path) -> None:
     line = json.dumps({"xml": f"<a>{'x' * 1_000_000}</a>"})
     long = json.dumps({"xml": "x" * 20_000_000})
     found = every(write(tmp_path / "x.jsonl", "\n".join([line] * 11 + [long, line])))
-    assert [type(each) for each in found] == [Document] * 11 + [Rejected, Document]
+    assert [type(each) for each in found] == [Document] * 11 + [RejectedFile, Document]
     assert [each.id for each in found[-2:]] == ["x.jsonl:12", "x.jsonl:13"]
 
 
@@ -337,7 +339,7 @@ def test_a_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
     start = body.index(b"a.xml") + 5
     found = every(write(tmp_path / "x.zip", body[: start + 4] + b"\xff\xff" + body[start + 6 :]))
     assert [(type(each), each.id) for each in found] == [
-        (Rejected, "x.zip!a.xml"),
+        (RejectedFile, "x.zip!a.xml"),
         (Document, "x.zip!b.xml"),
     ]
 
@@ -356,7 +358,7 @@ def test_archives_are_not_unpacked_without_end(
         (zipped(many), 3, "archive_damaged: it has more than 3 files"),
     ):
         found = every(write(tmp_path / "x", body))
-        assert [type(each) for each in found] == [Document] * kept + [Rejected]
+        assert [type(each) for each in found] == [Document] * kept + [RejectedFile]
         assert rejections(tmp_path / "x")[0][1].startswith(reason)
 
 
@@ -389,6 +391,6 @@ def test_directories_of_snapshots_and_of_documents(
     found = every(corpus.folder("rss-sync-open"))
     items = {each.id for each in found if isinstance(each, Document)}
     assert len(items) == count
-    assert [each.id for each in found if isinstance(each, Rejected)] == no_feeds
+    assert [each.id for each in found if isinstance(each, RejectedFile)] == no_feeds
     read = every(corpus.folder("xml-docs"))
     assert [each.id for each in read if isinstance(each, Document)] == documents

@@ -10,30 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from feeds.formats.entries import Channel, Enclosure, Entry
-from feeds.formats.items import LEAVES, Item, make_items
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.items import LEAVES, FeedItem, make_items
 from feeds.formats.times import parse_time
 
 SEEN = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
 
 
-def items(*entries: Entry, seen_at: int = SEEN) -> tuple[Item, ...]:
-    return make_items(Channel("rss20", entries=entries), "http://example.org/feed", seen_at)
+def items(*entries: FeedEntry, seen_at: int = SEEN) -> tuple[FeedItem, ...]:
+    return make_items(FeedChannel("rss20", entries=entries), "http://example.org/feed", seen_at)
 
 
-def identities(*entries: Entry) -> list[tuple[str, str]]:
+def identities(*entries: FeedEntry) -> list[tuple[str, str]]:
     return [(item.identity, item.rule) for item in items(*entries)]
 
 
 def test_f8_first_rule_that_fires() -> None:
     file = Enclosure("http://x/f.mp3")
     assert identities(
-        Entry(guid=" g1\n", link="http://x/1"),
-        Entry(guid="g2", link="http://x/2"),
-        Entry(guid="g2", link="http://x/3"),
-        Entry(link="http://x/4", enclosures=(file,)),
-        Entry(link="http://x/same", enclosures=(Enclosure("http://x/g.mp3"),)),
-        Entry(link="http://x/same", title="t"),
+        FeedEntry(guid=" g1\n", link="http://x/1"),
+        FeedEntry(guid="g2", link="http://x/2"),
+        FeedEntry(guid="g2", link="http://x/3"),
+        FeedEntry(link="http://x/4", enclosures=(file,)),
+        FeedEntry(link="http://x/same", enclosures=(Enclosure("http://x/g.mp3"),)),
+        FeedEntry(link="http://x/same", title="t"),
     )[:5] == [
         ("g1", "guid"),
         ("g2 http://x/2", "guid+link"),
@@ -44,39 +44,39 @@ def test_f8_first_rule_that_fires() -> None:
 
 
 def test_f8_hash_is_the_last_rule_and_depends_on_the_content_alone() -> None:
-    (first,), (second,) = items(Entry(title="a")), items(Entry(title="a", published="2013"))
-    (other,) = items(Entry(title="b"))
+    (first,), (second,) = items(FeedEntry(title="a")), items(FeedEntry(title="a", published="2013"))
+    (other,) = items(FeedEntry(title="b"))
     assert first.rule == "hash"
     assert first.identity == second.identity != other.identity
     assert re.fullmatch("sha256:[0-9a-f]{64}", first.identity)
 
 
 def test_f8_repeated_guid_without_a_link_falls_to_the_next_rule() -> None:
-    found = identities(Entry(guid="g", title="a"), Entry(guid="g", title="b"))
+    found = identities(FeedEntry(guid="g", title="a"), FeedEntry(guid="g", title="b"))
     assert [rule for _, rule in found] == ["hash", "hash"]
     assert found[0] != found[1]
 
 
 def test_f8_long_guid_is_hashed() -> None:
-    (item,) = items(Entry(guid="g" * 1_000_000))
+    (item,) = items(FeedEntry(guid="g" * 1_000_000))
     assert len(item.identity) == len("sha256:") + 64
     assert len(item.canonical) < 1_000
 
 
 def test_f8_changed_title_is_a_new_version_of_the_same_item() -> None:
-    (old,), (new,) = items(Entry(guid="g", title="a")), items(Entry(guid="g", title="b"))
+    (old,), (new,) = items(FeedEntry(guid="g", title="a")), items(FeedEntry(guid="g", title="b"))
     assert old.identity == new.identity
     assert old.names.content_hash != new.names.content_hash
 
 
 def test_dates_and_time_of_the_poll_are_no_new_version() -> None:
-    entry = Entry(guid="g", title="a", updated="2013-01-01")
+    entry = FeedEntry(guid="g", title="a", updated="2013-01-01")
     (old,) = items(entry)
     (new,) = items(replace(entry, updated="2013-01-02"), seen_at=SEEN + 1)
     assert old.names.content_hash == new.names.content_hash
 
 
-ENTRY = Entry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosure("u", "m"),))
+ENTRY = FeedEntry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosure("u", "m"),))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ ENTRY = Entry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosur
         replace(ENTRY, description="dc", content=None),
     ],
 )
-def test_each_part_counts_for_the_version(changed: Entry) -> None:
+def test_each_part_counts_for_the_version(changed: FeedEntry) -> None:
     assert items(changed)[0].names.content_hash != items(ENTRY)[0].names.content_hash
 
 
@@ -115,14 +115,14 @@ def test_each_part_counts_for_the_version(changed: Entry) -> None:
 def test_f9_event_time(
     published: str | None, updated: str | None, time: str, source: str, clipped: bool
 ) -> None:
-    (item,) = items(Entry(guid="g", published=published, updated=updated))
+    (item,) = items(FeedEntry(guid="g", published=published, updated=updated))
     assert item.timestamp == parse_time(time)
     assert (item.time_from, item.clipped) == (source, clipped)
     assert (item.published_raw, item.updated_raw) == (published, updated)
 
 
 def test_canonical_document() -> None:
-    entry = Entry(
+    entry = FeedEntry(
         guid="1",
         link="http://x/?a=1&b=2",
         title=" A <b>&amp; \r\n",
@@ -146,7 +146,7 @@ def test_canonical_document() -> None:
 
 
 def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
-    entry = Entry(
+    entry = FeedEntry(
         *("1", "http://x/", "t", "d", "c"),
         authors=("Ann",),
         categories=("k",),
@@ -159,7 +159,7 @@ def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
 
 def test_what_the_feed_lacks_is_left_out() -> None:
     """Two items without a title must not have equal titles."""
-    root = etree.fromstring(items(Entry(guid="1"))[0].canonical)
+    root = etree.fromstring(items(FeedEntry(guid="1"))[0].canonical)
     assert [leaf.tag for leaf in root] == ["id", "channel_url", "seen_at"]
 
 
@@ -171,7 +171,9 @@ XML_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 def test_any_text_is_written_exactly_less_what_xml_forbids(
     title: str, guid: str, author: str, url: str
 ) -> None:
-    entry = Entry(guid=guid, title=title, authors=(author,), enclosures=(Enclosure(url, title),))
+    entry = FeedEntry(
+        guid=guid, title=title, authors=(author,), enclosures=(Enclosure(url, title),)
+    )
     (item,) = items(entry)
     root = etree.fromstring(item.canonical)
     assert (root.findtext("title") or "") == XML_CHARACTERS.sub("", title)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from feeds import java
-from feeds.java import Java, JavaNotFound, find_java, java_home, write_launcher
+from feeds.java import JavaNotFound, JavaRuntime, find_java, java_home, write_launcher
 
 SETTINGS = "    java.specification.version = {version}"
 
@@ -32,8 +32,8 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     first = fake_java(tmp_path / "first", "21")
     second = fake_java(tmp_path / "second", "17")
     environ = {"JAVA_HOME": str(tmp_path / "first"), "PATH": str(second.parent)}
-    assert find_java(environ) == Java(first, 21)
-    assert find_java({"PATH": str(second.parent)}) == Java(second, 17)
+    assert find_java(environ) == JavaRuntime(first, 21)
+    assert find_java({"PATH": str(second.parent)}) == JavaRuntime(second, 17)
 
 
 @pytest.mark.parametrize(("version", "release"), [("1.8", 8), ("11", 11)])
@@ -41,10 +41,10 @@ def test_one_that_is_too_old_is_passed_over(tmp_path: Path, version: str, releas
     fake_java(tmp_path / "old", version)
     new = fake_java(tmp_path / "new", "17")
     environ = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(new.parent)}
-    assert java.probe(tmp_path / "old" / "bin" / "java") == Java(
+    assert java.probe(tmp_path / "old" / "bin" / "java") == JavaRuntime(
         tmp_path / "old" / "bin" / "java", release
     )
-    assert find_java(environ) == Java(new, 17)
+    assert find_java(environ) == JavaRuntime(new, 17)
 
 
 @pytest.mark.usefixtures("no_wheel")
@@ -79,7 +79,7 @@ def test_the_launcher_drops_only_what_java_may_lack(tmp_path: Path) -> None:
     opened = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
     arguments = ["--add-modules=jdk.incubator.vector", "-cp", "a b*", opened, "", "Main", "$x"]
     for release, dropped in [(17, {arguments[0]}), (25, {arguments[0], opened})]:
-        home = write_launcher(Java(executable, release), tmp_path / "work")
+        home = write_launcher(JavaRuntime(executable, release), tmp_path / "work")
         answer = subprocess.run(
             [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
         )

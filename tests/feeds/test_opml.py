@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from feeds.errors import FeedError
 from feeds.formats import opml
-from feeds.formats.opml import Outline, read_list, write_opml
+from feeds.formats.opml import FeedOutline, read_list, write_opml
 from tests.corpus import OWN, Corpus
 
 NESTED = b"""<?xml version="1.0"?><opml version="2.0"><head><title>t</title></head><body>
@@ -24,12 +24,12 @@ NESTED = b"""<?xml version="1.0"?><opml version="2.0"><head><title>t</title></he
 
 def test_folders_and_categories_are_tags() -> None:
     assert read_list(NESTED) == (
-        Outline("http://a.example/", "A", "http://h/", ("Tech & Science", "Python")),
-        Outline("http://b.example/", "Bee", "", ("Tech & Science", "News", "Local", "daily")),
-        Outline("http://c.example/", "C"),
-        Outline("", "no address"),
-        Outline("http://d.example/", "both"),
-        Outline("http://e.example/"),
+        FeedOutline("http://a.example/", "A", "http://h/", ("Tech & Science", "Python")),
+        FeedOutline("http://b.example/", "Bee", "", ("Tech & Science", "News", "Local", "daily")),
+        FeedOutline("http://c.example/", "C"),
+        FeedOutline("", "no address"),
+        FeedOutline("http://d.example/", "both"),
+        FeedOutline("http://e.example/"),
     )
 
 
@@ -44,7 +44,7 @@ def test_a_plain_list_has_one_address_a_line() -> None:
 
 def test_damaged_opml_is_mended() -> None:
     body = b"\n<opml><body><outline text='A & B&nbsp;C' xmlUrl='http://a/?x=1&y=2'/></body></opml>"
-    assert read_list(body) == (Outline("http://a/?x=1&y=2", "A & B C"),)
+    assert read_list(body) == (FeedOutline("http://a/?x=1&y=2", "A & B C"),)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_list_that_is_too_long_is_refused_whole(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_written() -> None:
-    written = write_opml([Outline("http://a/?b&c", 'A "<b>"', "http://h/", ("t", "u"))], "mine")
+    written = write_opml([FeedOutline("http://a/?b&c", 'A "<b>"', "http://h/", ("t", "u"))], "mine")
     assert written.decode() == (
         "<?xml version='1.0' encoding='UTF-8'?>\n"
         '<opml version="2.0">\n  <head>\n    <title>mine</title>\n  </head>\n  <body>\n'
@@ -93,7 +93,9 @@ TAGS = st.lists(st.text("abc-_.\u00eb", min_size=1, max_size=4), max_size=3, uni
 def test_what_is_written_reads_back_and_is_written_the_same(
     feeds: list[tuple[int, str, list[str]]],
 ) -> None:
-    outlines = [Outline(f"http://{n}.example/", title, "", tuple(tags)) for n, title, tags in feeds]
+    outlines = [
+        FeedOutline(f"http://{n}.example/", title, "", tuple(tags)) for n, title, tags in feeds
+    ]
     written = write_opml(outlines, "t")
     again = read_list(written)
     assert {(o.url, o.tags) for o in again} == {(o.url, o.tags) for o in outlines}
@@ -116,28 +118,28 @@ def test_a_list_made_after_real_ones() -> None:
     lists = {path.name: read_list(path.read_bytes()) for path in (OWN / "opml").glob("*.opml")}
     assert lists == {
         "harbour.opml": (
-            Outline(
+            FeedOutline(
                 "https://town.example/feed.xml", "Town Courier", "https://town.example/", ("Town",)
             ),
-            Outline("http://fair.example/rss?a=1&b=2", "Fair & Market Office", "", ("Town",)),
-            Outline(
+            FeedOutline("http://fair.example/rss?a=1&b=2", "Fair & Market Office", "", ("Town",)),
+            FeedOutline(
                 "http://harbour.example/rss091.xml",
                 "Harbour Office \u2013 Notices",
                 "",
                 ("Town", "Water"),
             ),
-            Outline(
+            FeedOutline(
                 "http://weather.example/atom",
                 "Coast weather",
                 "",
                 ("Town", "Water", "Weather", "Sea", "daily"),
             ),
-            Outline("", "The tide tables"),
-            Outline("https://boats.example/podcast.xml", "Slow Boats"),
+            FeedOutline("", "The tide tables"),
+            FeedOutline("https://boats.example/podcast.xml", "Slow Boats"),
         ),
         "old-export.opml": (
-            Outline("http://jardin.example/atom.xml", "Les jardins & le potager"),
-            Outline(
+            FeedOutline("http://jardin.example/atom.xml", "Les jardins & le potager"),
+            FeedOutline(
                 "http://eau.example/rss.xml?x=1&y=2",
                 "Ch\u00e2teau d'eau",
                 "http://eau.example/",

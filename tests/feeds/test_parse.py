@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from feeds.errors import FeedError, MalformedDocument, NotAFeed
-from feeds.formats.items import Item
+from feeds.formats.items import FeedItem
 from feeds.formats.parse import MAX_ITEMS, ParsedFeed, parse_feed
 from tests.corpus import OWN, Corpus, index
 
@@ -25,12 +25,12 @@ def parsed(body: str | bytes, url: str = "http://example.org/feed") -> ParsedFee
     return parse_feed(body, url=url, seen_at=SEEN)
 
 
-def only(feed: ParsedFeed) -> Item:
+def only(feed: ParsedFeed) -> FeedItem:
     (item,) = feed.items
     return item
 
 
-def value(item: Item, path: str) -> str:
+def value(item: FeedItem, path: str) -> str:
     return str(etree.fromstring(item.canonical).xpath(f"string({path})"))
 
 

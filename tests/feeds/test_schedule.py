@@ -7,54 +7,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.formats.times import parse_time, rfc3339
-from feeds.http.schedule import Policy, Wishes, next_poll
+from feeds.http.schedule import PollHints, PollPolicy, next_poll
 
 NOW = 1_363_687_200_000_000  # Tuesday, 2013-03-19T10:00:00Z
-STEADY = Policy(jitter=0)
+STEADY = PollPolicy(jitter=0)
 HOUR = 3600
 
 
 @pytest.mark.parametrize(
     ("wishes", "seconds"),
     [
-        (Wishes(), HOUR),
-        (Wishes(ttl=60), HOUR),
-        (Wishes(ttl=2 * HOUR), 2 * HOUR),
-        (Wishes(max_age=3 * HOUR, ttl=2 * HOUR), 3 * HOUR),
-        (Wishes(expires=NOW + 5 * HOUR * 1_000_000), 5 * HOUR),
-        (Wishes(expires=NOW - HOUR * 1_000_000), HOUR),
-        (Wishes(retry_after=7 * HOUR), 7 * HOUR),
-        (Wishes(errors=1), 2 * HOUR),
-        (Wishes(errors=3), 8 * HOUR),
-        (Wishes(errors=10_000), 24 * HOUR),
-        (Wishes(ttl=10**9), 24 * HOUR),
-        (Wishes(retry_after=10**9), 24 * HOUR),
-        (Wishes(retry_after=-5, errors=-1), HOUR),
+        (PollHints(), HOUR),
+        (PollHints(ttl=60), HOUR),
+        (PollHints(ttl=2 * HOUR), 2 * HOUR),
+        (PollHints(max_age=3 * HOUR, ttl=2 * HOUR), 3 * HOUR),
+        (PollHints(expires=NOW + 5 * HOUR * 1_000_000), 5 * HOUR),
+        (PollHints(expires=NOW - HOUR * 1_000_000), HOUR),
+        (PollHints(retry_after=7 * HOUR), 7 * HOUR),
+        (PollHints(errors=1), 2 * HOUR),
+        (PollHints(errors=3), 8 * HOUR),
+        (PollHints(errors=10_000), 24 * HOUR),
+        (PollHints(ttl=10**9), 24 * HOUR),
+        (PollHints(retry_after=10**9), 24 * HOUR),
+        (PollHints(retry_after=-5, errors=-1), HOUR),
     ],
 )
-def test_interval(wishes: Wishes, seconds: int) -> None:
+def test_interval(wishes: PollHints, seconds: int) -> None:
     assert next_poll("u", NOW, wishes, STEADY) - NOW == seconds * 1_000_000
 
 
 def test_floor() -> None:
-    assert next_poll("u", NOW, Wishes(), Policy(base=1, jitter=0)) - NOW == 300 * 1_000_000
+    assert next_poll("u", NOW, PollHints(), PollPolicy(base=1, jitter=0)) - NOW == 300 * 1_000_000
 
 
 def test_skipped_hours_and_days_are_jumped_over() -> None:
-    hours = Wishes(skip_hours=frozenset({11, 12}))
-    days = Wishes(skip_days=frozenset({"tue", "wed"}))
+    hours = PollHints(skip_hours=frozenset({11, 12}))
+    days = PollHints(skip_days=frozenset({"tue", "wed"}))
     assert next_poll("u", NOW, hours, STEADY) == parse_time("2013-03-19T13:00:00Z")
     assert next_poll("u", NOW, days, STEADY) == parse_time("2013-03-21T00:00:00Z")
 
 
 def test_a_feed_that_never_wants_visitors_is_asked_all_the_same() -> None:
-    never = Wishes(skip_hours=frozenset(range(24)))
+    never = PollHints(skip_hours=frozenset(range(24)))
     assert rfc3339(next_poll("u", NOW, never, STEADY)) == "2013-03-19T11:00:00Z"
 
 
 def test_jitter_spreads_feeds_and_is_fixed_for_each() -> None:
-    times = [next_poll(f"http://example.org/{n}", NOW, Wishes()) for n in range(1_000)]
-    assert times == [next_poll(f"http://example.org/{n}", NOW, Wishes()) for n in range(1_000)]
+    times = [next_poll(f"http://example.org/{n}", NOW, PollHints()) for n in range(1_000)]
+    assert times == [next_poll(f"http://example.org/{n}", NOW, PollHints()) for n in range(1_000)]
     late = [(time - NOW) / 1e6 - HOUR for time in times]
     assert min(late) >= 0
     assert max(late) <= 360
@@ -62,8 +62,10 @@ def test_jitter_spreads_feeds_and_is_fixed_for_each() -> None:
         assert sum(tenth * 36 <= each < tenth * 36 + 36 for each in late) < 200
 
 
-@pytest.mark.parametrize("wishes", [Wishes(ttl=24 * HOUR), Wishes(errors=6), Wishes(ttl=23 * HOUR)])
-def test_jitter_spreads_feeds_at_the_longest_interval_too(wishes: Wishes) -> None:
+@pytest.mark.parametrize(
+    "wishes", [PollHints(ttl=24 * HOUR), PollHints(errors=6), PollHints(ttl=23 * HOUR)]
+)
+def test_jitter_spreads_feeds_at_the_longest_interval_too(wishes: PollHints) -> None:
     times = [next_poll(f"http://example.org/{n}", NOW, wishes) for n in range(1_000)]
     late = [(time - NOW) / 1e6 / HOUR for time in times]
     assert min(late) >= 24 / 1.1
@@ -75,7 +77,7 @@ def test_jitter_spreads_feeds_at_the_longest_interval_too(wishes: Wishes) -> Non
 
 @pytest.mark.parametrize("hours", [23, 24])
 def test_f11_jitter_brings_no_feed_before_the_time_that_its_server_asked_for(hours: int) -> None:
-    wishes = Wishes(retry_after=hours * HOUR, errors=1)
+    wishes = PollHints(retry_after=hours * HOUR, errors=1)
     times = [next_poll(f"http://example.org/{n}", NOW, wishes) for n in range(100)]
     assert min(times) >= NOW + hours * HOUR * 1_000_000
 
@@ -87,5 +89,5 @@ SECONDS = st.none() | st.integers(-(10**12), 10**12)
 def test_bounds_hold_whatever_servers_say(
     url: str, ttl: int | None, age: int | None, expires: int | None, retry: int | None, errors: int
 ) -> None:
-    time = next_poll(url, NOW, Wishes(ttl, age, expires, retry, errors))
+    time = next_poll(url, NOW, PollHints(ttl, age, expires, retry, errors))
     assert 300 <= (time - NOW) / 1e6 <= 24 * HOUR

@@ -15,12 +15,12 @@ from lxml import etree
 
 from feeds.errors import MalformedDocument
 from feeds.xml import xmlparse
-from feeds.xml.xmlparse import DEFAULT, Limits, parse, recover
+from feeds.xml.xmlparse import DEFAULT, DocumentLimits, parse, recover
 
 ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
 
 
-def refusal(xml: bytes, limits: Limits = DEFAULT) -> MalformedDocument:
+def refusal(xml: bytes, limits: DocumentLimits = DEFAULT) -> MalformedDocument:
     with pytest.raises(MalformedDocument) as caught:
         parse(xml, limits)
     return caught.value
@@ -142,7 +142,7 @@ def test_x7_depth_at_the_limit_and_beyond() -> None:
 @example(depth=41, limit=40)
 def test_smaller_depths_are_counted(depth: int, limit: int) -> None:
     xml = b"<a>" * depth + b"</a>" * depth
-    limits = Limits(depth=limit)
+    limits = DocumentLimits(depth=limit)
     if depth <= limit:
         assert parse(xml, limits).tag == "a"
     else:
@@ -307,7 +307,7 @@ def test_errors_travel_between_processes() -> None:
 
 def test_limits_of_the_parser_cannot_be_raised() -> None:
     with pytest.raises(ValueError, match="256 levels"):
-        Limits(depth=257)
+        DocumentLimits(depth=257)
 
 
 @given(st.binary(max_size=200) | st.text("<>&;!?[]ab\"'= x", max_size=60).map(str.encode))

@@ -19,7 +19,7 @@ from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 
 SECONDS = 60.0
 
@@ -31,7 +31,7 @@ def deliver(directory: Path, url: str, items: int) -> None:
         directory / "files", posting=posting, pace=RetryPolicy(schedule=(0.05,) * 20)
     )
     with xscl.Engine(directory / "state.duckdb") as engine:
-        outbox = Outbox(engine, Secrets(directory / "secrets.json"), ways)
+        outbox = Outbox(engine, Credentials(directory / "secrets.json"), ways)
         outbox.start()
         if not engine.subscriptions:
             engine.subscribe("q", EACH)

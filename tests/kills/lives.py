@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from feeds.faultpoints import Fault
+from feeds.faultpoints import FaultSpec
 from tests.kills import log
 from tests.kills.checker import Found, Input, Verdict, read, verdict
 from tests.kills.processes import Life, forked, fresh, said, wait
@@ -45,7 +45,7 @@ class Place:
     # -- Victims ---------------------------------------------------------------------------
 
     def begin(
-        self, fault: Fault | None = None, environment: Mapping[str, str] | None = None
+        self, fault: FaultSpec | None = None, environment: Mapping[str, str] | None = None
     ) -> Life:
         """Start a victim; with variables for its environment it is a fresh one."""
         errors = self.setting.directory / f"errors-{len(self.lives)}"
@@ -65,13 +65,13 @@ class Place:
             self.recoveries.append(times[0] - life.began)
         return code
 
-    def kill(self, fault: Fault) -> None:
+    def kill(self, fault: FaultSpec) -> None:
         """Start a victim that kills itself at a point."""
         life = self.begin(fault)
         code = self.ended(life)
         assert code == -signal.SIGKILL, f"{fault}: ended with {code}: {said(life)}"
 
-    def killed(self, fault: Fault) -> Verdict:
+    def killed(self, fault: FaultSpec) -> Verdict:
         """Start a victim that kills itself at a point, and return what is wrong afterwards."""
         self.kill(fault)
         return self.check()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from feeds import faultpoints
-from feeds.faultpoints import VARIABLE, Fault
+from feeds.faultpoints import VARIABLE, FaultSpec
 from tests.kills.victim import SECONDS, Setting, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ class Fresh:
 
 
 def fresh(
-    setting: Setting, errors: Path, fault: Fault | None, environment: Mapping[str, str]
+    setting: Setting, errors: Path, fault: FaultSpec | None, environment: Mapping[str, str]
 ) -> Fresh:
     """Start a victim as a process of its own, with more variables in its environment."""
     variables = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
@@ -135,7 +135,7 @@ class Forked:
         self.process.close()
 
 
-def forked(setting: Setting, errors: Path, fault: Fault | None) -> Forked:
+def forked(setting: Setting, errors: Path, fault: FaultSpec | None) -> Forked:
     """Start a victim from the process that has everything loaded."""
     errors.touch()
     process = _NURSERY.Process(target=_born, args=(setting, errors, fault))
@@ -143,7 +143,7 @@ def forked(setting: Setting, errors: Path, fault: Fault | None) -> Forked:
     return Forked(process, errors)
 
 
-def _born(setting: Setting, errors: Path, fault: Fault | None) -> None:
+def _born(setting: Setting, errors: Path, fault: FaultSpec | None) -> None:
     with errors.open("wb") as output:
         for descriptor in (1, 2):
             os.dup2(output.fileno(), descriptor)
@@ -152,7 +152,7 @@ def _born(setting: Setting, errors: Path, fault: Fault | None) -> None:
     run(setting)
 
 
-def _arm(fault: Fault) -> None:
+def _arm(fault: FaultSpec) -> None:
     """Put the fault's function in the place of the one that does nothing, wherever it is called."""
     unharmed, strike = faultpoints.reached, faultpoints.armed(fault)
     for module in list(sys.modules.values()):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from feeds.faultpoints import VARIABLE, Fault
+from feeds.faultpoints import VARIABLE, FaultSpec
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import OK, receiving
 
@@ -24,18 +24,18 @@ pytestmark = pytest.mark.slow
 
 ITEMS = 4
 AIMED = (
-    Fault("sent", 1),
-    Fault("sent", 3),
-    Fault("sent", 2, delay=0.002),
-    Fault("before_commit", 3),
-    Fault("after_commit", 4),
-    Fault("after_commit", 5),
-    Fault("marked", 5),
+    FaultSpec("sent", 1),
+    FaultSpec("sent", 3),
+    FaultSpec("sent", 2, delay=0.002),
+    FaultSpec("before_commit", 3),
+    FaultSpec("after_commit", 4),
+    FaultSpec("after_commit", 5),
+    FaultSpec("marked", 5),
 )
 """At each, after it, and in the commits of pushes and of cursors."""
 
 
-def life(directory: Path, url: str, fault: Fault | None, items: int = ITEMS) -> int:
+def life(directory: Path, url: str, fault: FaultSpec | None, items: int = ITEMS) -> int:
     """Return the exit code of a process that delivers."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     if fault is not None:
@@ -69,6 +69,6 @@ def test_c1_killed_between_sending_and_noting_it(tmp_path: Path) -> None:
 def test_c16_lost_receipts_and_a_kill(tmp_path: Path) -> None:
     with receiving() as receiver:
         url = receiver.does("/hook", "reset", "reset", OK)
-        assert life(tmp_path, url, Fault("sent", 2)) == -signal.SIGKILL
+        assert life(tmp_path, url, FaultSpec("sent", 2)) == -signal.SIGKILL
         assert life(tmp_path, url, None) == 0
         assert first_times(receiver.ids("/hook")) == kept(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feeds.faultpoints import VARIABLE, Fault, armed, reached, read, write
+from feeds.faultpoints import VARIABLE, FaultSpec, armed, reached, read, write
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("spooled", Fault("spooled")),
-        ("spooled:3", Fault("spooled", 3)),
-        ("spooled:3=EIO", Fault("spooled", 3, "EIO")),
-        ("spooled:1+0.5=TERM", Fault("spooled", 1, "TERM", 0.5)),
+        ("spooled", FaultSpec("spooled")),
+        ("spooled:3", FaultSpec("spooled", 3)),
+        ("spooled:3=EIO", FaultSpec("spooled", 3, "EIO")),
+        ("spooled:1+0.5=TERM", FaultSpec("spooled", 1, "TERM", 0.5)),
     ],
 )
-def test_a_fault_is_read_and_written(text: str, fault: Fault) -> None:
+def test_a_fault_is_read_and_written(text: str, fault: FaultSpec) -> None:
     assert read(text) == fault
     assert read(str(fault)) == fault
 
@@ -36,7 +36,7 @@ def test_what_is_no_fault_is_refused(text: str) -> None:
 
 
 def test_a_fault_strikes_at_its_passage_and_once() -> None:
-    strike = armed(Fault("here", 2, "EIO"))
+    strike = armed(FaultSpec("here", 2, "EIO"))
     strike("here")
     strike("there")
     with pytest.raises(OSError, match="Input/output error"):

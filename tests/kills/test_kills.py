@@ -11,36 +11,36 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from feeds.faultpoints import Fault
+from feeds.faultpoints import FaultSpec
 from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
 from tests.xscl.polling.scripted import Server, serving
 
 WELL = Verdict()
-CREATING = (Fault("before_commit", 1), Fault("before_commit", 3))
+CREATING = (FaultSpec("before_commit", 1), FaultSpec("before_commit", 3))
 BEFORE_THE_STORE = (
-    Fault("fetched", 1),
-    Fault("spool_half", 3),
-    Fault("spool_written", 2),
-    Fault("spool_renamed", 3),
-    Fault("latest_written", 3),
-    Fault("spooled", 1),
-    Fault("batch_read", 1),
+    FaultSpec("fetched", 1),
+    FaultSpec("spool_half", 3),
+    FaultSpec("spool_written", 2),
+    FaultSpec("spool_renamed", 3),
+    FaultSpec("latest_written", 3),
+    FaultSpec("spooled", 1),
+    FaultSpec("batch_read", 1),
 )
 NOT_COMMITTED = (
-    Fault("accepted", 1),
-    Fault("joined", 2),
-    Fault("stored", 1),
-    Fault("before_commit", 6),
+    FaultSpec("accepted", 1),
+    FaultSpec("joined", 2),
+    FaultSpec("stored", 1),
+    FaultSpec("before_commit", 6),
 )
 COMMITTED = (
-    Fault("after_commit", 6),
-    Fault("committed", 1),
-    Fault("batch_done", 2),
+    FaultSpec("after_commit", 6),
+    FaultSpec("committed", 1),
+    FaultSpec("batch_done", 2),
 )
-FAILING = (Fault("spool_renamed", 3, "EIO"), Fault("before_commit", 6, "EIO"))
-SIGNALS = (Fault("joined", 1, "TERM"), Fault("accepted", 1, "INT"))
+FAILING = (FaultSpec("spool_renamed", 3, "EIO"), FaultSpec("before_commit", 6, "EIO"))
+SIGNALS = (FaultSpec("joined", 1, "TERM"), FaultSpec("accepted", 1, "INT"))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield made
 
 
-def kill_again_and_again(place: Place, faults: Sequence[Fault]) -> None:
+def kill_again_and_again(place: Place, faults: Sequence[FaultSpec]) -> None:
     for fault in faults:
         place.kill(fault)
     assert place.check() == WELL
@@ -70,12 +70,12 @@ def test_c2_killed_while_the_store_is_made(place: Place) -> None:
     [BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED],
     ids=["before_the_store", "not_committed", "committed"],
 )
-def test_c1_killed_at_a_point(place: Place, faults: Sequence[Fault]) -> None:
+def test_c1_killed_at_a_point(place: Place, faults: Sequence[FaultSpec]) -> None:
     kill_again_and_again(place, faults)
 
 
 @pytest.mark.parametrize("fault", FAILING, ids=lambda fault: fault.point)
-def test_c17_a_point_fails(place: Place, fault: Fault) -> None:
+def test_c17_a_point_fails(place: Place, fault: FaultSpec) -> None:
     """It is tried again, or the service ends in order and the next one goes on."""
     life = place.begin(fault)
     code = place.struck(life, "Input/output error")
@@ -85,7 +85,9 @@ def test_c17_a_point_fails(place: Place, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("fault", SIGNALS, ids=lambda fault: fault.action)
-def test_c4_a_signal_in_the_midst_of_a_batch_ends_it_in_order(place: Place, fault: Fault) -> None:
+def test_c4_a_signal_in_the_midst_of_a_batch_ends_it_in_order(
+    place: Place, fault: FaultSpec
+) -> None:
     life = place.begin(fault)
     assert place.ended(life) == 0, said(life)
     assert place.setting.home.holder() is None

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import pytest
 
-from feeds.faultpoints import Fault
+from feeds.faultpoints import FaultSpec
 from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
@@ -103,7 +103,9 @@ def faults(verdicts: Sequence[Verdict]) -> list[str]:
 @pytest.mark.parametrize("point", POINTS)
 def test_c1_killed_at_a_point(point: str, place: Place, tell: Tell) -> None:
     chance = random.Random(point)
-    verdicts = [place.killed(Fault(point, chance.randint(1, POINTS[point]))) for _ in range(TIMES)]
+    verdicts = [
+        place.killed(FaultSpec(point, chance.randint(1, POINTS[point]))) for _ in range(TIMES)
+    ]
     verdicts.append(place.finish())
     tell(point, verdicts, place)
     assert faults(verdicts) == []
@@ -114,7 +116,7 @@ def test_c1_killed_during_checkpoints(server: Server, tmp_path: Path, tell: Tell
     with placed(tmp_path, server, checkpoints=True) as place:
         verdicts = [
             place.killed(
-                Fault("before_commit", chance.randint(1, 16), delay=chance.uniform(0, 0.03))
+                FaultSpec("before_commit", chance.randint(1, 16), delay=chance.uniform(0, 0.03))
             )
             for _ in range(TIMES)
         ]
@@ -127,7 +129,7 @@ def test_c1_killed_while_the_store_is_closed(place: Place, tell: Tell) -> None:
     chance = random.Random("closing")
     verdicts = []
     for _ in range(TIMES):
-        life = place.begin(Fault("closing", CLOSING, delay=chance.uniform(0, 0.03)))
+        life = place.begin(FaultSpec("closing", CLOSING, delay=chance.uniform(0, 0.03)))
         assert place.until_batches(life, 5), said(life)
         life.signal(signal.SIGTERM)
         assert place.ended(life) == -signal.SIGKILL, said(life)
@@ -153,7 +155,7 @@ def test_c1_killed_at_random_moments(
 
 
 def test_c1_each_match_is_told_in_spite_of_a_kill_after_its_commit(place: Place) -> None:
-    assert place.killed(Fault("committed", 2)) == WELL
+    assert place.killed(FaultSpec("committed", 2)) == WELL
     assert place.finish() == WELL
     assert place.undelivered() == 0
 
@@ -175,7 +177,7 @@ def test_c17_a_point_fails(point: str, place: Place, tell: Tell) -> None:
     chance = random.Random(point)
     verdicts = []
     for _ in range(3):
-        life = place.begin(Fault(point, chance.randint(1, POINTS[point]), "EIO"))
+        life = place.begin(FaultSpec(point, chance.randint(1, POINTS[point]), "EIO"))
         code = place.struck(life, "Input/output error")
         assert code in (0, 1), (code, said(life))
         assert place.setting.home.holder() is None
@@ -253,9 +255,9 @@ def test_c1_killed_with_spark(server: Server, tmp_path: Path, tell: Tell) -> Non
     with placed(tmp_path, server, spark=True) as place:
         verdicts = []
         for point in SPARK_POINTS:
-            verdicts.append(place.killed(Fault(point, chance.randint(1, 3))))
+            verdicts.append(place.killed(FaultSpec(point, chance.randint(1, 3))))
             assert faults(verdicts) == [], point
-        verdicts.append(place.killed(Fault("artefact")))  # once in a life
+        verdicts.append(place.killed(FaultSpec("artefact")))  # once in a life
         for _ in range(4):
             verdicts.append(place.killed_after(chance.uniform(2, 20), batches=1))
             assert faults(verdicts) == []
@@ -274,7 +276,7 @@ def test_c1_killed_with_spark_and_without_by_turns(
         for point in ("before_commit", "after_commit", "batch_done"):
             for spark in (True, False):
                 place.setting = replace(place.setting, spark=spark)
-                verdicts.append(place.killed(Fault(point, 9 if "commit" in point else 2)))
+                verdicts.append(place.killed(FaultSpec(point, 9 if "commit" in point else 2)))
                 assert faults(verdicts) == [], (point, spark)
         place.setting = replace(place.setting, spark=True)
         verdicts.append(place.finish())

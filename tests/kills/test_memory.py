@@ -12,7 +12,7 @@ import pytest
 
 import xscl
 from tests.kills.processes import ROOT
-from xscl.store.store_errors import StoreDamaged, StoreNeedsMemory, told
+from xscl.store.store_errors import StoreDamaged, StoreNeedsMemory, store_error
 
 MB = 1 << 20
 LOG = 75
@@ -95,7 +95,7 @@ def test_c19_too_little_memory_is_no_damage() -> None:
     line = (
         'Failure while replaying WAL file "state.duckdb.wal": Failed to allocate block of 9 bytes'
     )
-    few = told(path, RuntimeError(f"Out of Memory Error: {line} (bad allocation)"))
+    few = store_error(path, RuntimeError(f"Out of Memory Error: {line} (bad allocation)"))
     assert isinstance(few, StoreNeedsMemory)
     assert "nothing is lost" in str(few.hint)
-    assert isinstance(told(path, RuntimeError(f"IO Error: {line}")), StoreDamaged)
+    assert isinstance(store_error(path, RuntimeError(f"IO Error: {line}")), StoreDamaged)

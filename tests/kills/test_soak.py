@@ -25,11 +25,11 @@ import httpx
 import pytest
 
 import xscl
-from feeds.faultpoints import VARIABLE, Fault
+from feeds.faultpoints import VARIABLE, FaultSpec
 from tests.examples import usually
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 
 SECONDS = float(os.environ.get("XSCL_SOAK", "90"))
@@ -43,7 +43,7 @@ SETTLED, GROWTH = 0.5, 1.15
 """From which part of the last life on memory may not grow by more than this."""
 QUERY = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 FAULTS = tuple(
-    Fault(point, passage, delay=delay)
+    FaultSpec(point, passage, delay=delay)
     for point, passage, delay in (
         ("spool_written", 12, 0.0),
         ("stored", 8, 0.0),
@@ -65,7 +65,7 @@ class Soak:
     """The duration and the disturbances of a soak."""
 
     name: str
-    faults: tuple[Fault, ...]
+    faults: tuple[FaultSpec, ...]
     kills: int
     """Lives that end at a point of their own, at least."""
     seconds: float
@@ -78,7 +78,7 @@ class Soak:
     """Whether the last life is long enough to say something of memory."""
 
 
-SHORT = Soak("short", (Fault("sent", 5),), 1, 0.0, 60.0, 0.5, False)
+SHORT = Soak("short", (FaultSpec("sent", 5),), 1, 0.0, 60.0, 0.5, False)
 LONG = Soak("long", FAULTS, 4, SECONDS * 5 / 6, SECONDS / 6, SECONDS / 6, True)
 
 
@@ -86,7 +86,7 @@ LONG = Soak("long", FAULTS, 4, SECONDS * 5 / 6, SECONDS / 6, SECONDS / 6, True)
 class Load:
     """The sent, received and displayed data of all lives."""
 
-    home: Home
+    home: DataDirectory
     enough: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     sent: int = 0
@@ -176,7 +176,9 @@ class Load:
 
 
 @contextmanager
-def life(home: Home, receiver: Receiver, fault: Fault | None) -> Iterator[subprocess.Popen[bytes]]:
+def life(
+    home: DataDirectory, receiver: Receiver, fault: FaultSpec | None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a service while the block runs; it is killed then if it was not before."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     if fault is not None:
@@ -200,7 +202,7 @@ def wait_for(check: Callable[[], bool], seconds: float = 120.0) -> None:
         time.sleep(0.1)
 
 
-def answers(home: Home, process: subprocess.Popen[bytes]) -> bool:
+def answers(home: DataDirectory, process: subprocess.Popen[bytes]) -> bool:
     """Return True if a life accepts requests or has ended."""
     return home.address() is not None or process.poll() is not None
 
@@ -208,7 +210,7 @@ def answers(home: Home, process: subprocess.Popen[bytes]) -> bool:
 @pytest.mark.parametrize("soak", usually([SHORT, LONG], SHORT), ids=lambda soak: soak.name)
 def test_l1_steady_load_with_faults(soak: Soak, tmp_path: Path) -> None:
     """Nothing that was acknowledged is lost, no match has two ids, no id has two matches."""
-    load = Load(Home(tmp_path / "data"))
+    load = Load(DataDirectory(tmp_path / "data"))
     work = (load.keep_sending, load.keep_listening)
     threads = [threading.Thread(target=one, daemon=True) for one in work]
     faults = itertools.cycle(soak.faults)

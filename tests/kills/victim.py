@@ -29,11 +29,11 @@ from tests.kills.log import Batch, Log, batches
 from tests.kills.workload import STREAM, SUBSCRIPTIONS, documents, sent_again, sent_twice
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import Consumer
-from xscl.polling.feed_poller import Fetching, follow, prepare
-from xscl.polling.feed_repository import Feeds, ticks
-from xscl.server.serve import Service, Serving
+from xscl.polling.feed_poller import PollSettings, follow, prepare
+from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 
@@ -55,8 +55,8 @@ class Setting:
     checkpoints: bool = False
 
     @property
-    def home(self) -> Home:
-        return Home(self.directory / "data")
+    def home(self) -> DataDirectory:
+        return DataDirectory(self.directory / "data")
 
     @property
     def log(self) -> Path:
@@ -81,14 +81,14 @@ class Victim(Service):
         self._log = Log(setting.log)
         self._at_work = threading.Event()
         self.written = threading.Event()
-        serving = Serving(setting.spark, "local[1]", 0.02, _fetching(setting))
+        serving = ServeSettings(setting.spark, "local[1]", 0.02, _fetching(setting))
         super().__init__(setting.home, serving, self._listen)
 
-    def _hand_on(self, matches: Matches) -> None:
+    def _notify(self, matches: Matches) -> None:
         if not self._at_work.is_set():
             self._log.at_work()
             self._at_work.set()
-        super()._hand_on(matches)
+        super()._notify(matches)
 
     def _listen(self, matches: Sequence[Match]) -> None:
         self._log.delivered([match.id for match in matches])
@@ -155,16 +155,16 @@ def set_up(engine: Engine, url: str) -> None:
         engine.stream(STREAM)
         prepare(engine)
         engine.subscribe_many(SUBSCRIPTIONS)
-    with closing(Feeds(engine)) as feeds:
+    with closing(FeedRepository(engine)) as feeds:
         if not list(feeds):
             follow(engine, feeds, url, stream="news", every=1)
 
 
-def _fetching(setting: Setting) -> Fetching:
+def _fetching(setting: Setting) -> PollSettings:
     def clock() -> int:
         return setting.base + _FASTER * (ticks() - setting.base)
 
-    return Fetching((urlsplit(setting.url).netloc,), quick=True, clock=clock)
+    return PollSettings((urlsplit(setting.url).netloc,), quick=True, clock=clock)
 
 
 def run(setting: Setting) -> None:

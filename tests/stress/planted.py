@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from xscl.cli import main
 from xscl.documents.composite_events import Composite
-from xscl.documents.document_log import Stored
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Results
 from xscl.engine.match_log import MatchLog
 from xscl.server.serve import Service
-from xscl.subscriptions.match import Reader
+from xscl.subscriptions.match import MatchSource
 from xscl.subscriptions.matches import Matches
 
-_hand_on = Service._hand_on
+_notify = Service._notify
 
 
 def _expand(log: MatchLog, rows: pa.Table) -> Matches:
@@ -29,7 +29,7 @@ def _expand(log: MatchLog, rows: pa.Table) -> Matches:
     transactions = log._transactions
     state = transactions.state
 
-    def read(numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+    def read(numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         parts = state.composites.of(numbers)
         sources = {doc for part in parts.values() for doc in part.sources}
         return parts, state.documents.stored(sources)
@@ -41,18 +41,18 @@ def _expand(log: MatchLog, rows: pa.Table) -> Matches:
     return Matches(
         Results(rows, splits, read),
         subscribers,
-        Reader(transactions.compiled, state.documents.tree),
+        MatchSource(transactions.compiled, state.documents.tree),
     )
 
 
-def _read_and_hand_on(service: Service, matches: Matches) -> None:
+def _read_and_notify(service: Service, matches: Matches) -> None:
     """Read each match in the consumer's thread, as it was printed there."""
     for match in matches:
         match.xml()
-    _hand_on(service, matches)
+    _notify(service, matches)
 
 
 if __name__ == "__main__":
     MatchLog.expand = _expand  # type: ignore[assignment, method-assign]
-    Service._hand_on = _read_and_hand_on  # type: ignore[assignment, method-assign]
+    Service._notify = _read_and_notify  # type: ignore[assignment, method-assign]
     main()

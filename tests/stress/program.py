@@ -14,7 +14,7 @@ import httpx
 from tests.stress.clients import KINDS, Client, Findings, Follower, Poster, Publisher, started
 from tests.stress.oracle import SKIPPED, Sent, differences
 from tests.stress.service import SERVE, Serving
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 DRAINS = 300.0
 """Seconds in which what was acknowledged has to be consumed, on a busy machine."""
@@ -76,7 +76,7 @@ def run(
                 findings.wrong.append(wrong)
             sent = [poster.sent for poster in posters]
             if not findings.wrong:
-                found = differences(Home(data).database, sent, service.printed)
+                found = differences(DataDirectory(data).database, sent, service.printed)
                 findings.wrong.extend(found)
             return Report(
                 *(seed, findings.requests, findings.refused),

@@ -13,7 +13,7 @@ from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
 from xscl.store.backup import Backup
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 
 def backup(
@@ -80,7 +80,7 @@ def restore(
         _echo_restored(place, put_back(file, place, force=force), as_json=as_json)
 
 
-def _echo_restored(place: Home, done: Restored, *, as_json: bool) -> None:
+def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> None:
     counts = {"waiting": done.waiting, "missing": done.missing}
     lines = [
         f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
@@ -96,7 +96,7 @@ def _echo_restored(place: Home, done: Restored, *, as_json: bool) -> None:
         )
 
 
-def _echo_accepted(place: Home, done: AcceptedStore, *, as_json: bool) -> None:
+def _echo_accepted(place: DataDirectory, done: AcceptedStore, *, as_json: bool) -> None:
     if done.commits:
         first = f"accepted the store in {place.path} as it is, at commit {done.commits}"
         lost = _lost(done.lost)

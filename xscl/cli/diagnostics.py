@@ -23,11 +23,11 @@ from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.errors import StoreError
 from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
 from xscl.polling.credentials import NAME as SECRETS
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
-from xscl.store.commit_watermark import NEW, read_mark
-from xscl.store.data_directory import Home
+from xscl.store.commit_watermark import NEW, read_watermark
+from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
 from xscl.store.store import inspect
 from xscl.store.store_errors import restoring
@@ -52,7 +52,7 @@ class Finding:
     hint: str | None = None
 
 
-def checkup(home: Home, host: str, port: int) -> Iterator[Finding]:
+def checkup(home: DataDirectory, host: str, port: int) -> Iterator[Finding]:
     """Yield the findings of the machine, then those of the data directory."""
     yield _python()
     yield _java()
@@ -98,7 +98,7 @@ def _disk(path: Path) -> Finding:
     return Finding("disk", "ok", found)
 
 
-def _clock(home: Home) -> Finding:
+def _clock(home: DataDirectory) -> Finding:
     told = home.read_status() or {}
     state, ahead = told.get("wall_clock", "ok"), told.get("wall_clock_ahead", 0.0)
     if state != "ok" and home.address() is not None:
@@ -118,7 +118,7 @@ def _clock(home: Home) -> Finding:
     return Finding("clock", "ok", found)
 
 
-def _port(home: Home, host: str, port: int) -> Finding:
+def _port(home: DataDirectory, host: str, port: int) -> Finding:
     address = home.address()
     if address is not None:
         return Finding("port", "ok", f"the service is at {address}")
@@ -136,7 +136,7 @@ def _port(home: Home, host: str, port: int) -> Finding:
     return Finding("port", "ok", f"{where} is free")
 
 
-def _directory(home: Home) -> Iterator[Finding]:
+def _directory(home: DataDirectory) -> Iterator[Finding]:
     """Yield the findings of a data directory."""
     path = home.path
     if not path.exists():
@@ -178,13 +178,13 @@ def _secrets(path: Path) -> Finding:
         )
 
     def look() -> Finding:
-        Secrets(file)
+        Credentials(file)
         return Finding("secrets", "ok", f"{file}, yours alone")
 
     return _looked("secrets", look)
 
 
-def _spool(home: Home) -> Finding:
+def _spool(home: DataDirectory) -> Finding:
     if not home.spool.exists():
         return Finding("spool", "ok", "nothing was taken in yet")
 
@@ -201,8 +201,8 @@ def _spool(home: Home) -> Finding:
     return _looked("spool", look)
 
 
-def _store(home: Home) -> Finding:
-    mark = read_mark(home.database)
+def _store(home: DataDirectory) -> Finding:
+    mark = read_watermark(home.database)
     restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
     if not home.database.exists():
         remains = remaining(home.database)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from feeds.documents import Document
 from feeds.files import files
-from feeds.files.files import Rejected
+from feeds.files.files import RejectedFile
 from xscl.cli.output import UsageError, progress, warn
 from xscl.time_format import ticks_of_time
 
@@ -27,7 +27,7 @@ class LoadedDocuments:
     """The documents of all inputs, sorted by time and id, and the unreadable ones."""
 
     documents: tuple[Document, ...]
-    refused: tuple[Rejected, ...]
+    refused: tuple[RejectedFile, ...]
 
 
 def sources(
@@ -77,9 +77,9 @@ def load(
     Ids that are made of paths hold among several inputs, or, `qualified`, for good.
     """
     documents: list[Document] = []
-    refused: list[Rejected] = []
+    refused: list[RejectedFile] = []
     for each in progress(_read(found, at, native, qualified or len(found) > 1), "reading"):
-        if isinstance(each, Rejected):
+        if isinstance(each, RejectedFile):
             refused.append(each)
             warn(_report(each))
         else:
@@ -90,23 +90,25 @@ def load(
 
 def _read(
     found: Sequence[Source], at: int | None, native: bool, qualified: bool
-) -> Iterator[Document | Rejected]:
+) -> Iterator[Document | RejectedFile]:
     for source in found:
         try:
             for each in files.read(source.path, streams=source.streams, at=at, native=native):
                 yield _qualified(each, source.path) if qualified else each
         except FileNotFoundError:
-            yield Rejected(source.streams, str(source.path), "there is no such file or directory")
+            yield RejectedFile(
+                source.streams, str(source.path), "there is no such file or directory"
+            )
 
 
-def _qualified(read: Document | Rejected, path: Path) -> Document | Rejected:
+def _qualified(read: Document | RejectedFile, path: Path) -> Document | RejectedFile:
     """Return an input document under an id that is unique among several inputs.
 
     Ids made from a path are relative to the input, such as `a.xml` for both
     `old/a.xml` and `new/a.xml`; ids that documents and feeds bring along stay.
     """
     folder = path if path.is_dir() else path.parent
-    if isinstance(read, Rejected):
+    if isinstance(read, RejectedFile):
         return replace(read, id=str(folder / read.id))
     place = re.match(rf"(?:file:)?{re.escape(read.origin)}(?=$|[:#!])", read.id)
     if place is None:
@@ -114,7 +116,7 @@ def _qualified(read: Document | Rejected, path: Path) -> Document | Rejected:
     return replace(read, id=f"{folder / read.origin}{read.id[place.end() :]}")
 
 
-def _report(rejected: Rejected) -> str:
+def _report(rejected: RejectedFile) -> str:
     place = f" (line {rejected.line}, column {rejected.column})" if rejected.line else ""
     return f"not read: {rejected.id}: {rejected.reason}{place}"
 

@@ -13,14 +13,14 @@ from typing import Annotated
 import typer
 
 from feeds.errors import FeedError
-from feeds.formats.opml import Outline, read_list, write_opml
+from feeds.formats.opml import FeedOutline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import DATA, Data, Json, Token, Url, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
 from xscl.polling.feed import FeedsError, check_name
-from xscl.polling.feed_list import Line
+from xscl.polling.feed_list import ImportLine
 
 TITLE = "Feeds followed by xscl"
 
@@ -90,7 +90,7 @@ def usage_errors() -> Iterator[None]:
         raise UsageError(error.message, hint=error.hint) from error
 
 
-def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
+def _read(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
     """Return a list as bytes, and its outlines."""
     body = file_bytes(file, DEFAULT.bytes + 1)
     try:
@@ -99,14 +99,14 @@ def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
-def _report(lines: Sequence[Line]) -> Iterator[str]:
+def _report(lines: Sequence[ImportLine]) -> Iterator[str]:
     yield from map(_text, lines)
     counted = Counter(line.outcome for line in lines)
     said = ", ".join(f"{number} {outcome}" for outcome, number in counted.items())
     yield f"{len(lines)} outlines: {said or 'nothing to do'}"
 
 
-def _text(line: Line) -> str:
+def _text(line: ImportLine) -> str:
     where = f" on {', '.join((line.stream, *line.tags))}" if line.stream else ""
     why = f": {line.reason}" if line.reason else ""
     return f"{line.outcome}: {line.url or line.title or 'an outline'}{where}{why}"

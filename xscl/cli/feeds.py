@@ -41,7 +41,7 @@ from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, Headers, check_name, check_url, read_header
-from xscl.polling.feed_poller import FeedChange, Fetching
+from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
 
@@ -230,7 +230,7 @@ def poll(
       xscl feeds poll --all
     """
     report = MatchReport(as_json, notify_history)
-    fetching = Fetching(tuple(allow_address or ()), contact=contact)
+    fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     with opened("feeds poll", data, url, token) as service:
         chosen = _chosen(service.feeds(), feed or (), everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from feeds.documents import Document
-from feeds.formats.opml import Outline
+from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport, report_sink
@@ -24,7 +24,7 @@ from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.documents.document_validation import Refusal
 from xscl.documents.results import Subscription
-from xscl.documents.retention import asked
+from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, XsclError
@@ -34,10 +34,10 @@ from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed import EVERY, Feed, Headers
-from xscl.polling.feed_list import Line, outlines_of, take_list
+from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import (
     FeedChange,
-    Fetching,
+    PollSettings,
     allow_late,
     edit,
     follow,
@@ -45,14 +45,14 @@ from xscl.polling.feed_poller import (
     poll_now,
     prepare,
 )
-from xscl.polling.feed_repository import Count, Feeds, feed_row, ticks
+from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
 from xscl.service.tokens import Tokens
 from xscl.store.backup import Backup, back_up
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
 from xscl.time_format import written
@@ -62,7 +62,7 @@ from xscl.time_format import written
 class LocalService:
     """A data directory, used with the rights of the operator; who calls holds its lock."""
 
-    home: Home
+    home: DataDirectory
     engine: Engine
     is_served = False
 
@@ -207,7 +207,7 @@ class LocalService:
         The matches are acknowledged when the block ends: after a kill before that, the next command
         reports them again.
         """
-        self.engine.retain(asked(self.engine.retention))
+        self.engine.retain(changed_retention(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
         with Spool(self.home.spool) as spool:
             for batch in _batches(documents):
@@ -233,7 +233,7 @@ class LocalService:
         """Return the feeds in the order in which they were added."""
         with self._feeds() as feeds:
             counts = feeds.counts()
-            return [_row(each, counts.get(each.key, Count())) for each in feeds]
+            return [_row(each, counts.get(each.key, ItemCounts())) for each in feeds]
 
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
@@ -243,14 +243,14 @@ class LocalService:
             feed, fixed = follow(
                 *(self.engine, feeds, url), stream=stream, tags=tags, every=every, headers=headers
             )
-        return _row(feed, Count()), [late_items(name) for name in fixed]
+        return _row(feed, ItemCounts()), [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
         """Change a feed; return it, and warnings."""
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
             changed, fixed = edit(self.engine, feeds, found, change, ticks())
-            count = feeds.counts([changed.key]).get(changed.key, Count())
+            count = feeds.counts([changed.key]).get(changed.key, ItemCounts())
         return _row(changed, count), [late_items(name) for name in fixed]
 
     def remove_feed(self, feed: Row) -> None:
@@ -261,13 +261,13 @@ class LocalService:
 
     @contextmanager
     def poll_feeds(
-        self, feeds: Sequence[Row], fetching: Fetching, report: MatchReport
+        self, feeds: Sequence[Row], fetching: PollSettings, report: MatchReport
     ) -> Iterator[list[PollOutcome]]:
         """Poll feeds and consume what is new; yield the outcomes.
 
         The matches are acknowledged when the block ends, as with `push`.
         """
-        self.engine.retain(asked(self.engine.retention))
+        self.engine.retain(changed_retention(self.engine.retention))
         with Spool(self.home.spool) as spool, self._feeds() as table:
             found = {one.key: one for one in table.among([one["key"] for one in feeds])}
             chosen = [found[one["key"]] for one in feeds]
@@ -276,7 +276,7 @@ class LocalService:
                 counts = table.counts()
                 yield [
                     PollOutcome(
-                        _row(each.feed, counts.get(each.feed.key, Count())),
+                        _row(each.feed, counts.get(each.feed.key, ItemCounts())),
                         each.new,
                         None if each.held_until is None else written(each.held_until),
                         each.asked,
@@ -285,11 +285,11 @@ class LocalService:
                 ]
 
     def import_feeds(
-        self, body: bytes, outlines: Sequence[Outline], tags: Sequence[str]
-    ) -> Sequence[Line]:
+        self, body: bytes, outlines: Sequence[FeedOutline], tags: Sequence[str]
+    ) -> Sequence[ImportLine]:
         """Follow the feeds of a list; return the outcome of each outline."""
         with self._feeds() as feeds:
-            taken = take_list(feeds, outlines, tags, EVERY)
+            taken = import_outlines(feeds, outlines, tags, EVERY)
             fixed = allow_late(self.engine, taken.feeds)
         if fixed:
             warn(
@@ -300,15 +300,15 @@ class LocalService:
 
     def export_feeds(
         self, tag: str | None, *, secrets: bool
-    ) -> tuple[Sequence[Outline], Sequence[str]]:
+    ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
         with self._feeds() as feeds:
             chosen = [feed for feed in feeds if tag is None or tag in feed.tags]
         outlines, secret = outlines_of(chosen, secrets=secrets)
         return outlines, [feed.shown_url for feed in secret]
 
-    def _feeds(self) -> Feeds:
-        return Feeds(self.engine, self.home.spool)
+    def _feeds(self) -> FeedRepository:
+        return FeedRepository(self.engine, self.home.spool)
 
     # -- Administration --------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ def _stopped(stopped: Stopped) -> Row:
     return {name: getattr(stopped, name) for name in ("documents", "results", "incomplete")}
 
 
-def _row(feed: Feed, count: Count) -> Row:
+def _row(feed: Feed, count: ItemCounts) -> Row:
     """Return a feed as the API shows it: times are texts."""
     found: dict[str, Any] = feed_row(feed, count)
     for name in TIMES:

@@ -18,8 +18,8 @@ from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.shredding.arrivals import Part
-from xscl.store.consumed_offsets import Batch
+from xscl.shredding.arrivals import BatchPart
+from xscl.store.consumed_offsets import BatchKey
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _AcknowledgedAtTheEnd(EngineSink):
         return self
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
+        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
     ) -> None:
         pushed = self.engine.host.ingest.push(documents, source=batch, parts=parts)
         self.on_matches(pushed.matches)

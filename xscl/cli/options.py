@@ -11,7 +11,7 @@ import typer
 from xscl.cli.output import warn
 from xscl.errors import QueryError
 from xscl.service.client_address import network_of
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 
 def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
@@ -48,9 +48,9 @@ NotifyHistory: TypeAlias = Annotated[
 ]
 
 
-def home(data: Path) -> Home:
+def home(data: Path) -> DataDirectory:
     """Return the data directory of `--data`."""
-    return Home(data.expanduser().absolute())
+    return DataDirectory(data.expanduser().absolute())
 
 
 def _token(context: typer.Context, text: str | None) -> str | None:

@@ -11,13 +11,13 @@ import typer
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.files.files import Rejected
+from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, option
 from xscl.cli.output import UsageError, echo, echo_json, warn
 from xscl.cli.service import opened
-from xscl.documents.document_validation import Refusal, check
+from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.polling.feed_repository import ticks
@@ -95,7 +95,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
     wrong: list[Refusal] = []
     for document in documents:
         try:
-            check([document])
+            expect_valid([document])
             if document.timestamp > latest:
                 raise DocumentError(
                     "its time is more than a day ahead of the clock of this machine, and what is"
@@ -111,7 +111,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
     return fine, wrong
 
 
-def _refused(found: Rejected) -> Refusal:
+def _refused(found: RejectedFile) -> Refusal:
     """Convert an unreadable input to a refused document."""
     code, _, message = found.reason.partition(": ")
     error = DocumentError(message, reason_code=code, line=found.line, column=found.column)

@@ -19,17 +19,17 @@ import pyarrow.parquet as pq
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from feeds.formats.opml import Outline, read_list
+from feeds.formats.opml import FeedOutline, read_list
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, progress, warn
-from xscl.documents.document_validation import Refusal, check
+from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.errors import DocumentError, NameTaken
 from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
-from xscl.polling.feed_list import Line
-from xscl.polling.feed_poller import FeedChange, Fetching
+from xscl.polling.feed_list import ImportLine
+from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
@@ -308,7 +308,7 @@ class RemoteService:
 
     @contextmanager
     def poll_feeds(
-        self, feeds: Sequence[Row], fetching: Fetching, report: MatchReport
+        self, feeds: Sequence[Row], fetching: PollSettings, report: MatchReport
     ) -> Iterator[list[PollOutcome]]:
         """Request polls of feeds; yield the outcomes once new matches are reported."""
         if fetching.allow_addresses:
@@ -339,15 +339,15 @@ class RemoteService:
             time.sleep(0.05)
 
     def import_feeds(
-        self, body: bytes, outlines: Sequence[Outline], tags: Sequence[str]
-    ) -> Sequence[Line]:
+        self, body: bytes, outlines: Sequence[FeedOutline], tags: Sequence[str]
+    ) -> Sequence[ImportLine]:
         """Follow the feeds of a list; return the outcome of each outline."""
         answer = self.http.ask("POST", "/v1/feeds:import", params={"tag": tags}, content=body)
-        return [Line(**{**one, "tags": tuple(one["tags"])}) for one in answer.json()]
+        return [ImportLine(**{**one, "tags": tuple(one["tags"])}) for one in answer.json()]
 
     def export_feeds(
         self, tag: str | None, *, secrets: bool
-    ) -> tuple[Sequence[Outline], Sequence[str]]:
+    ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
         if secrets:
             raise UsageError("a service writes no secret addresses", hint="stop it first")
@@ -393,7 +393,7 @@ def _lines(headers: Headers) -> list[str]:
 def _is_malformed(document: Document) -> bool:
     """Check for XML that is not well-formed; other faults do not count."""
     try:
-        check([document])
+        expect_valid([document])
     except (MalformedDocument, DocumentError) as error:
         return isinstance(error, MalformedDocument)
     return False

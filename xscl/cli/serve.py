@@ -27,9 +27,9 @@ from xscl.cli.options import (
 )
 from xscl.cli.output import answer, warn
 from xscl.delivery.channels.mail import mail_server
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate
-from xscl.server.serve import Service, Serving
+from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import network_of
 from xscl.service.connection_limit import CONNECTIONS
@@ -115,8 +115,8 @@ def serve(
             hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
         )
     spark = _uses_spark(no_spark, master)
-    fetching = Fetching(tuple(allow_address or ()), contact=contact)
-    serving = Serving(
+    fetching = PollSettings(tuple(allow_address or ()), contact=contact)
+    serving = ServeSettings(
         spark=spark,
         master=master or MASTER,
         fetching=fetching,
@@ -158,7 +158,7 @@ def _listening(
     names: list[str] | None,
     proxies: list[str] | None,
     connections: int,
-    fetching: Fetching,
+    fetching: PollSettings,
 ) -> ServiceSettings:
     """Return the settings of the HTTP server."""
     # Of the extra `service`, which `--once` does without.

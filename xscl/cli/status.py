@@ -13,7 +13,7 @@ from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
 from xscl.service.status import ServiceStatus
-from xscl.store.data_directory import SERVICE, HomeError
+from xscl.store.data_directory import SERVICE, DataDirectoryError
 from xscl.time_format import ticks_of_time
 
 
@@ -51,7 +51,7 @@ def _of_running(data: Path, url: str | None, token: str | None) -> dict[str, Any
         return None
     written = at.read_status()
     if written is None or written.get("pid") != holder.pid:
-        raise HomeError(
+        raise DataDirectoryError(
             f"the service (process {holder.pid}) has not written its status yet",
             hint="try again soon",
         )
@@ -63,7 +63,7 @@ def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
     try:
         found, then = ServiceStatus.of(written), ticks_of_time(written["written"])
     except (KeyError, TypeError, AttributeError):
-        raise HomeError(
+        raise DataDirectoryError(
             f"the service (process {written.get('pid')}) is of another release, whose status is"
             " not known here",
             hint="ask with the release that runs, or start the service anew",

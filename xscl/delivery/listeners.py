@@ -18,8 +18,8 @@ from typing import TypeAlias
 from xscl.delivery.message import Message, message_of
 from xscl.delivery.message_reader import following
 from xscl.documents.results import Subscription
-from xscl.store.store_epochs import Generations
-from xscl.subscriptions.match_pages import LAST, Pages, Place, Span
+from xscl.store.store_epochs import StoreEpochs
+from xscl.subscriptions.match_pages import LAST, MatchPages, Place, PositionRange
 
 PAGE = 100
 """Maximum number of matches in a page."""
@@ -55,7 +55,7 @@ _Key: TypeAlias = tuple[object, ...]
 class ListenerReader:
     """Reads pages for listeners, one at a time, in a thread of its own."""
 
-    def __init__(self, pages: Pages, generations: Generations) -> None:
+    def __init__(self, pages: MatchPages, generations: StoreEpochs) -> None:
         self._pages = pages
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
@@ -83,7 +83,7 @@ class ListenerReader:
         agreed = self.generations.agreed(generation, place[0])
         return place if agreed == place[0] else (agreed, LAST)
 
-    async def span(self) -> Span:
+    async def span(self) -> PositionRange:
         """Return the range of positions that the store keeps now."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._pages.span)
 

@@ -20,7 +20,7 @@ from lxml import etree
 from feeds.formats.display import safe_link
 from feeds.formats.times import rfc3339
 from xscl.delivery.wording import CUT, bound_lines
-from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.tree import DocumentTree
 from xscl.subscriptions.match import Match, Node
 
 TOGETHER = 100
@@ -214,7 +214,7 @@ def _alone(match: Match) -> str:
     return match.id
 
 
-def _source(document: str, tree: Tree) -> DocumentSource:
+def _source(document: str, tree: DocumentTree) -> DocumentSource:
     """Extract title and link from a document that has the shape of a feed item."""
     title, address = "", None
     for item in tree.items:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xscl.delivery.message import Message, documents_of, messages_of, whole_groups
-from xscl.subscriptions.match_pages import Pages
+from xscl.subscriptions.match_pages import MatchPages
 
 PAGE = 200
 """Matches read in one query."""
@@ -36,7 +36,7 @@ class LatestMessages:
 
 
 def following(
-    pages: Pages, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
+    pages: MatchPages, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
 ) -> MessagePage:
     """Return the messages of a subscription after a position."""
     while True:
@@ -50,7 +50,7 @@ def following(
 
 
 def latest(
-    pages: Pages, subscription: str, count: int, *, before: int | None = None
+    pages: MatchPages, subscription: str, count: int, *, before: int | None = None
 ) -> LatestMessages:
     """Return the latest messages of a subscription, optionally before a position."""
     limit = count * 2

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.tree import DocumentTree
 from xscl.subscriptions.match import Match, Node
 
 CUT = 500
@@ -42,7 +42,7 @@ def shortened(text: str) -> str:
     return line if len(line) <= CUT else line[: CUT - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _leaves(node: Node, tree: Tree | None) -> list[tuple[str, list[str]]]:
+def _leaves(node: Node, tree: DocumentTree | None) -> list[tuple[str, list[str]]]:
     """Return the leaf texts of a node by element name; empty for mixed or plain text."""
     item = tree.items[node.node] if tree is not None and node.node < len(tree.items) else None
     if not isinstance(item, etree._Element) or next(item.iterchildren("*"), None) is None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from xscl.documents.document_log import EARLIEST, Documents, Stored
-from xscl.shredding.nodes.tree import Item, Tree
+from xscl.documents.document_log import EARLIEST, DocumentLog, StoredDocument
+from xscl.shredding.nodes.tree import DocumentTree, Item
 from xscl.store.store import Store
 
 ABSENT = 0
@@ -66,7 +66,7 @@ def composite_of(fields: Sequence[Any]) -> Composite:
     )
 
 
-def of_document(document: Stored) -> Composite:
+def of_document(document: StoredDocument) -> Composite:
     """Return the composite of one document, without nodes."""
     return Composite(
         (document.doc,),
@@ -138,7 +138,9 @@ def qualified(node: int) -> tuple[int, int]:
     return node >> _NODE_BITS, node & _NODE
 
 
-def item_at(composite: Composite, position: int, tree: Callable[[int], Tree]) -> Item | None:
+def item_at(
+    composite: Composite, position: int, tree: Callable[[int], DocumentTree]
+) -> Item | None:
     """Return the item bound to a variable, by its position; for an aggregate its text."""
     if position >= len(composite.nodes):
         return composite.values[position - len(composite.nodes)]
@@ -163,10 +165,10 @@ def over_time(
     )
 
 
-class Composites:
+class CompositeEvents:
     """The composites that have numbers: the recent ones in memory, all in the store."""
 
-    def __init__(self, store: Store, documents: Documents) -> None:
+    def __init__(self, store: Store, documents: DocumentLog) -> None:
         self._store = store
         self._documents = documents
         self.new: dict[Composite, int] = {}
@@ -176,7 +178,7 @@ class Composites:
         """Return the number of a composite, a new one if it has none in this push."""
         number = self.new.get(composite)
         if number is None:
-            number = self._documents.take_number()
+            number = self._documents.next_number()
             self.new[composite] = number
             self._known[number] = composite
         return number

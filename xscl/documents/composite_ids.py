@@ -10,7 +10,7 @@ from collections import Counter
 from xscl.store.store import Store
 
 
-class CompositeStreams:
+class CompositeIds:
     """Definitions with their numbers and how often each is used.
 
     After a restart all are known, and in use once they are acquired again.
@@ -25,7 +25,7 @@ class CompositeStreams:
         self._new: list[tuple[int, str]] = []
         self._lowest = min(self._definitions, default=0)
 
-    def take(self, definition: str) -> int:
+    def acquire(self, definition: str) -> int:
         """Return the number of a definition, perhaps a new one, and count one more use."""
         number = self._numbers.get(definition)
         if number is None:

@@ -26,11 +26,17 @@ from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 from templates.columns.columns import HashFilter
-from xscl.documents.document_validation import FARTHEST, Reason, Refusal, rejected, sound
+from xscl.documents.document_validation import (
+    FARTHEST,
+    Reason,
+    Refusal,
+    rejection_row,
+    separate_invalid,
+)
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import DocumentError, StoreError
-from xscl.shredding.arrivals import Arrival, Arrivals, Elsewhere, Part
-from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesses
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
 from xscl.store.store import Store
@@ -41,7 +47,7 @@ EARLIEST = -FARTHEST  # the clock before the first document
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DocumentOrigin:
     """The place of a published document in the order of arrival; its parts' highest version."""
 
     clock: int
@@ -51,7 +57,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredDocument:
     """The part of a stored document that matches need."""
 
     doc: int
@@ -65,21 +71,21 @@ class Stored:
     base: int
 
 
-class Accepted(NamedTuple):
+class AcceptedDocuments(NamedTuple):
     """The new documents of a batch, and how many were rejected; all others are unchanged."""
 
     arrivals: Arrivals
     rejected: int
 
 
-class Documents:
+class DocumentLog:
     """Accepts the documents of a batch and stores them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.clock, self.next = store.numbers("clock", "next_doc")
         self._trees = TreeCache()
-        self._recent: OrderedDict[int, Stored] = OrderedDict()
+        self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
@@ -89,21 +95,21 @@ class Documents:
     def accept(
         self,
         documents: Sequence[Document],
-        origins: Sequence[Origin] = (),
+        origins: Sequence[DocumentOrigin] = (),
         *,
-        parts: Sequence[Part] = (),
+        parts: Sequence[BatchPart] = (),
         beats: Sequence[Beat] = (),
-    ) -> Accepted:
+    ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
         to find what was shredded elsewhere; `beats` set the clock between documents.
         """
-        given, refused = sound(documents)
-        batch = _Batch(given, origins, Elsewhere.of(parts, len(given)), refused)
-        self._look(batch)
+        given, refused = separate_invalid(documents)
+        batch = _Batch(given, origins, RemoteWitnesses.of(parts, len(given)), refused)
+        self._identify(batch)
         rows = np.flatnonzero(batch.taken)
-        clocks = self._pass(batch, beats)
+        clocks = self._advance_clock(batch, beats)
         arrivals = batch.arrivals(rows, self.next, clocks)
         self.next += len(rows)
         if len(arrivals):
@@ -112,23 +118,25 @@ class Documents:
         columns = batch.columns(rows, arrivals)
         self._store.insert("state.document", self._store.typed("state.document", columns))
         if refused:
-            self._keep_refused(
-                rejected(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
+            self._record_rejected(
+                rejection_row(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
             )
         if len(rows) <= RECENT // 4:
             self._remember(batch, rows, arrivals)
-        return Accepted(arrivals, len(refused))
+        return AcceptedDocuments(arrivals, len(refused))
 
-    def refuse_poison(self, documents: Sequence[Document]) -> None:
+    def reject_poison(self, documents: Sequence[Document]) -> None:
         """Record documents that crashed the process that read them; they are not read."""
         error = DocumentError("a process ended while it read the document", reason_code="poison")
         self.refuse((document, error) for document in documents)
 
     def refuse(self, refused: Iterable[Refusal]) -> None:
         """Record rejected documents, each with the reason."""
-        self._keep_refused(rejected(document, error, self.clock) for document, error in refused)
+        self._record_rejected(
+            rejection_row(document, error, self.clock) for document, error in refused
+        )
 
-    def _look(self, batch: _Batch) -> None:
+    def _identify(self, batch: _Batch) -> None:
         """Determine the new documents, and their ids.
 
         An id that occurs for the first time needs no more; the others are examined one by one,
@@ -143,14 +151,16 @@ class Documents:
             known.setdefault(one, {})
         self._names = set()
         missing = 0
-        for at in batch.to_look_at(known):
-            if not self._take(batch, at, self.next + at - missing, known.get(ids[at])):
+        for at in batch.candidates(known):
+            if not self._assign(batch, at, self.next + at - missing, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
         made = [name for name, one in zip(batch.names, ids, strict=True) if name is not one]
         self._seen.add(np.concatenate((numbers, _numbers(made))))
 
-    def _take(self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None) -> bool:
+    def _assign(
+        self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None
+    ) -> bool:
         """Return True if the document at a place is accepted under a number.
 
         `versions` are those of its id, to which it is added; None if there are no others.
@@ -168,10 +178,10 @@ class Documents:
                 batch.bases[at] = min(versions.values())
             versions[batch.hashes[at]] = number
             batch.versions[at] = len(versions)
-            batch.names[at] = self._name(batch.given.ids[at], len(versions))
+            batch.names[at] = self._version_id(batch.given.ids[at], len(versions))
         return True
 
-    def _pass(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
+    def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
         """Advance the clock; return it before each document and after the last."""
         times = np.full(len(batch.given) + 1, self.clock)
         if not batch.origins:
@@ -195,16 +205,16 @@ class Documents:
             arrivals.ranks.tolist(),
             arrivals.bases.tolist(),
         )
-        self._recent.update((row[0], Stored(*row)) for row in zip(*columns, strict=True))
+        self._recent.update((row[0], StoredDocument(*row)) for row in zip(*columns, strict=True))
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
-    def take_number(self) -> int:
+    def next_number(self) -> int:
         """Return the next number: composites are numbered among the documents."""
         number, self.next = self.next, self.next + 1
         return number
 
-    def _name(self, given: str, version: int) -> str:
+    def _version_id(self, given: str, version: int) -> str:
         """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
         name = given if version == 1 else f"{given}@{version}"
         while "@" in name and (name in self._names or self._known(name)):
@@ -241,7 +251,7 @@ class Documents:
             known.setdefault(given, {})[digest] = doc
         return known
 
-    def _keep_refused(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def _record_rejected(self, found: Iterable[tuple[Any, ...]]) -> None:
         """Record rejected documents, by id and content, each once."""
         rows: dict[tuple[str, str], tuple[Any, ...]] = {}
         for row in found:
@@ -260,7 +270,7 @@ class Documents:
 
     # -- Texts -----------------------------------------------------------------------------
 
-    def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
+    def store_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
         """Store the texts of documents and return how many bytes they have."""
         table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
         self._store.insert("state.text", table)
@@ -279,7 +289,7 @@ class Documents:
         batch, place = self._arrived[at], doc - self._arrived_from[at]
         return Arrival(batch, place) if place < len(batch) else None
 
-    def tree(self, doc: int) -> Tree:
+    def tree(self, doc: int) -> DocumentTree:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
         if tree is None and (here := self._arrival(doc)) is not None:
@@ -309,14 +319,14 @@ class Documents:
         ):
             self._trees.put(doc, number_nodes(parse(xml)))
 
-    def recent(self, doc: int) -> Stored | None:
+    def recent(self, doc: int) -> StoredDocument | None:
         """Return a recent document, None if it has to be read from the store.
 
         Any thread may call it while the engine's changes the table: it is one lookup.
         """
         return self._recent.get(doc)
 
-    def stored(self, docs: set[int]) -> dict[int, Stored]:
+    def stored(self, docs: set[int]) -> dict[int, StoredDocument]:
         """Return the parts of documents that matches need."""
         recent = ((doc, self.recent(doc)) for doc in docs)
         found = {doc: stored for doc, stored in recent if stored is not None}
@@ -327,7 +337,7 @@ class Documents:
                 "SELECT doc, id, ts, first, version, history, clock, rank, base"
                 " FROM state.document SEMI JOIN asked USING (doc)"
             )
-            found.update((row[0], Stored(*row)) for row in rows)
+            found.update((row[0], StoredDocument(*row)) for row in rows)
         return found
 
 
@@ -337,8 +347,8 @@ class _Batch:
     def __init__(
         self,
         given: DocumentColumns,
-        origins: Sequence[Origin],
-        elsewhere: Elsewhere,
+        origins: Sequence[DocumentOrigin],
+        elsewhere: RemoteWitnesses,
         refused: dict[int, Reason],
     ) -> None:
         self.given = given
@@ -353,7 +363,7 @@ class _Batch:
         self.versions = np.ones(len(given), np.int64)
         self.bases = np.full(len(given), -1)  # which is the document itself
 
-    def to_look_at(self, ids: Container[str]) -> list[int]:
+    def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""
         look = ~self.elsewhere.fine
         look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
@@ -403,7 +413,7 @@ class _Batch:
         )
 
 
-def _place(origin: Origin) -> tuple[int, int, int, int]:
+def _place(origin: DocumentOrigin) -> tuple[int, int, int, int]:
     return origin.clock, origin.rank, origin.first, origin.version
 
 

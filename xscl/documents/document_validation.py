@@ -23,14 +23,14 @@ Refusal: TypeAlias = tuple[Document, Reason]
 _NOTHING = Document("-", "", 0, b"")
 
 
-def check(documents: Iterable[Document]) -> None:
+def expect_valid(documents: Iterable[Document]) -> None:
     """Raise for the first invalid document."""
     for document in documents:
         _check(document)
         parse(document.xml)
 
 
-def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Reason]]:
+def separate_invalid(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Reason]]:
     """Return documents as columns, and the faults of invalid ones by their places.
 
     An empty document replaces each invalid one.  None was parsed.
@@ -49,7 +49,7 @@ def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Rea
     return DocumentColumns.of(found), refused
 
 
-def rejected(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
+def rejection_row(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
     """Return the record of a rejected document: a row of `state.rejected`."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     return (

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.documents.composite_events import Composite, joined, qualified
-from xscl.documents.document_log import Stored
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
 
 XSCL = "xscl"
@@ -67,16 +67,16 @@ class Result:
     position: int
     qid: int
     composite: Composite
-    documents: tuple[Stored | None, ...]
+    documents: tuple[StoredDocument | None, ...]
     nodes: tuple[tuple[int, ...], ...]
 
     @property
-    def present(self) -> tuple[Stored, ...]:
+    def present(self) -> tuple[StoredDocument, ...]:
         """The documents that are present."""
         return tuple(document for document in self.documents if document is not None)
 
 
-def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Result:
+def result_of(group: Sequence[Composite], documents: Mapping[int, StoredDocument]) -> Result:
     """Return composites of the same documents as one result, each variable with all its nodes."""
     head = group[0]
     columns = zip(*(one.nodes for one in group), strict=True)
@@ -86,7 +86,7 @@ def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Re
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class ResultAges:
     """Columns of rows: stream, oldest part's arrival, whether a part is an update.
 
     `repeats` says whether a row has the stream and the documents of the row before it.
@@ -110,7 +110,7 @@ class Results(Sequence[Result]):
         self,
         rows: pa.Table,
         splits: Mapping[int, int],
-        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, Stored]]],
+        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
     ) -> None:
         self._rows = rows
         self._splits = splits
@@ -146,7 +146,7 @@ class Results(Sequence[Result]):
         one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
 
-    def ages(self) -> Ages:
+    def ages(self) -> ResultAges:
         """Return `age` and `group` of all rows, as columns."""
         qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
         numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
@@ -160,7 +160,7 @@ class Results(Sequence[Result]):
         repeats[1:] = np.diff(qids) == 0
         for side in (groups[one], groups[two]):
             repeats[1:] &= np.diff(side) == 0
-        return Ages(
+        return ResultAges(
             qids, np.minimum(firsts[one], firsts[two]), updated[one] | updated[two], repeats
         )
 
@@ -175,7 +175,7 @@ class Results(Sequence[Result]):
         return [column.to_pylist() for column in self._rows.columns]
 
     @lazy
-    def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+    def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
         return self._read(set().union(*docs))
 
@@ -184,5 +184,5 @@ class Results(Sequence[Result]):
         return self._found[0]
 
     @property
-    def _documents(self) -> Mapping[int, Stored]:
+    def _documents(self) -> Mapping[int, StoredDocument]:
         return self._found[1]

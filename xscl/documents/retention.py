@@ -84,7 +84,9 @@ def ticks_of(age: Age) -> int | None:
     return None if age.strip().lower() == FOR_EVER else parse_window(age)
 
 
-def asked(before: Retention | None, history: Age = None, matches: Age = None) -> Retention:
+def changed_retention(
+    before: Retention | None, history: Age = None, matches: Age = None
+) -> Retention:
     """Return the new retention of a data directory: the old one, with the given changes.
 
     `before` is None if there was none; an age is None where it stays.
@@ -102,7 +104,7 @@ def asked(before: Retention | None, history: Age = None, matches: Age = None) ->
 # -- In the store --------------------------------------------------------------------------
 
 
-def recorded(store: Store) -> Retention | None:
+def load_retention(store: Store) -> Retention | None:
     """Return the recorded retention of a store, None if there is none."""
     rows = store.fetch("SELECT key, value FROM state.meta WHERE key LIKE 'keep\\_%' ESCAPE '\\'")
     if not rows:
@@ -112,14 +114,14 @@ def recorded(store: Store) -> Retention | None:
     return Retention(**{**ages, "rows": found["rows"]})
 
 
-def record(store: Store, retention: Retention) -> None:
+def save_retention(store: Store, retention: Retention) -> None:
     """Record the retention of a store, for every process that opens it."""
     values = {name: INFINITE if v is None else v for name, v in asdict(retention).items()}
     store.set_meta(**{f"keep_{name}": value for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTexts:
+class RetainedTexts:
     """The kept texts of a store: their number, their bytes, and since when they are complete.
 
     `since` is the clock at the arrival of the oldest; None: only texts that queries need are kept.
@@ -130,13 +132,13 @@ class KeptTexts:
     since: int | None
 
 
-def kept(store: Store) -> KeptTexts:
+def retained_texts(store: Store) -> RetainedTexts:
     """Return the kept texts of a store; the cost does not depend on their bytes."""
     ((texts, since),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.text),"
         " (SELECT arg_min(greatest(clock, ts), doc) FROM state.document WHERE doc >= ?)",
         [store.progress("texts_from")],
     )
-    told = recorded(store)
+    told = load_retention(store)
     everything = told is not None and told.everything
-    return KeptTexts(texts, store.progress("text_bytes"), since if everything else None)
+    return RetainedTexts(texts, store.progress("text_bytes"), since if everything else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.tree import DocumentTree
 
 TREES = 256
 """Documents at most."""
@@ -16,20 +16,20 @@ class TreeCache:
     """Trees by document number; one thread uses it at a time."""
 
     def __init__(self) -> None:
-        self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._trees: OrderedDict[int, DocumentTree] = OrderedDict()
         self._nodes = 0
 
     def __contains__(self, doc: int) -> bool:
         return doc in self._trees
 
-    def get(self, doc: int) -> Tree | None:
+    def get(self, doc: int) -> DocumentTree | None:
         """Return a document's tree, None if it is not cached; mark it as used."""
         tree = self._trees.get(doc)
         if tree is not None:
             self._trees.move_to_end(doc)
         return tree
 
-    def put(self, doc: int, tree: Tree) -> Tree:
+    def put(self, doc: int, tree: DocumentTree) -> DocumentTree:
         """Add a document, and evict the least recently used ones; return its tree."""
         replaced = self._trees.pop(doc, None)
         if replaced is not None:

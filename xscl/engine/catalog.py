@@ -192,7 +192,7 @@ class Catalog:
             raise XsclError("since is for queries in XSCL: what events were before is not kept")
         with self._transactions.lock:
             documents = self._state.documents
-            self._state.subscriptions.refuse_taken(name)
+            self._state.subscriptions.expect_free(name)
             query = self._transactions.compiled(text)
             refuse_unprimed(query)
             begin = beginning(since, documents.clock)

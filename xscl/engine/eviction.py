@@ -26,10 +26,10 @@ import pyarrow as pa
 
 from cep_core.plan import VALUES, Plan, Row
 from templates.model.relations import INFINITE
-from xscl.documents.composite_events import Composite, Composites
-from xscl.documents.document_log import Documents
+from xscl.documents.composite_events import Composite, CompositeEvents
+from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
-from xscl.documents.retention import Retention, record, recorded
+from xscl.documents.retention import Retention, load_retention, save_retention
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.store import Store
 
@@ -71,8 +71,8 @@ class Forgetting:
     def __init__(
         self,
         store: Store,
-        documents: Documents,
-        composites: Composites,
+        documents: DocumentLog,
+        composites: CompositeEvents,
         plan: Plan,
         waiting: Callable[[], set[int]],
     ) -> None:
@@ -81,7 +81,7 @@ class Forgetting:
         self._composites = composites
         self._plan = plan
         self._waiting = waiting
-        self._set(recorded(store))
+        self._set(load_retention(store))
         *horizons, self._forgotten, self._bytes = store.numbers(
             "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
         )
@@ -106,7 +106,7 @@ class Forgetting:
 
     def retain(self, retention: Retention) -> None:
         """Set the retention; the next push applies it."""
-        record(self._store, retention)
+        save_retention(self._store, retention)
         self._set(retention)
         for horizon in (self._texts, self._matches, self._identities):
             horizon.looked = -INFINITE
@@ -131,7 +131,7 @@ class Forgetting:
         if not self._everything:
             wanted = [doc in needed for doc in docs]
             docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
-        self._bytes += self._documents.keep_texts(docs, texts)
+        self._bytes += self._documents.store_texts(docs, texts)
 
     def forget(self, position: int, *, freed: bool) -> None:
         """Evict expired data, if enough has expired.

@@ -30,7 +30,7 @@ from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
 from xscl.store.backup import Backup
-from xscl.store.consumed_offsets import Batch
+from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.matches import Matches
@@ -91,7 +91,7 @@ class Engine:
         documents: Iterable[Document] | Document,
         *,
         strict: bool = False,
-        source: Batch | tuple[str, int] | None = None,
+        source: BatchKey | tuple[str, int] | None = None,
         listen: Callable[[Matches], None] | None = None,
     ) -> PushResult:
         """Push documents, and return the matches that they complete, committed, with counts.

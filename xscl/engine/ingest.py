@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
-from xscl.documents.document_log import Accepted, Origin
-from xscl.documents.document_validation import Refusal, check
+from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
+from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
@@ -25,9 +25,9 @@ from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
-from xscl.shredding.arrivals import Part, cut_parts
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.store.consumed_offsets import Batch, Beat
+from xscl.shredding.arrivals import BatchPart, cut_parts
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -133,7 +133,7 @@ class PushSlice:
     """Documents, their witnesses from other processes, and the beats between them."""
 
     documents: Sequence[Document]
-    parts: Sequence[Part]
+    parts: Sequence[BatchPart]
     beats: Sequence[Beat]
 
     def cut(self, start: int, end: int) -> PushSlice:
@@ -183,8 +183,8 @@ class Ingest:
         documents: Iterable[Document] | Document,
         *,
         strict: bool = False,
-        source: Batch | tuple[str, int] | None = None,
-        parts: Sequence[Part] = (),
+        source: BatchKey | tuple[str, int] | None = None,
+        parts: Sequence[BatchPart] = (),
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
     ) -> PushResult:
@@ -198,17 +198,17 @@ class Ingest:
             documents = (documents,)
         elif not isinstance(documents, DocumentColumns):
             documents = tuple(documents)
-        batch = None if source is None else Batch(*source)
+        batch = None if source is None else BatchKey(*source)
         given = PushSlice(documents, tuple(parts), () if batch is None else tuple(batch.beats))
         whole = given.without(poison)
         if strict:
-            check(whole.documents)
+            expect_valid(whole.documents)
         outcome = _Outcome([_RESULTS.empty_table()])
         with self._transactions.lock:
             if batch is not None and self._transactions.state.ledger.has(batch):
                 return self._result(outcome, len(documents))
             if poison:
-                self.refuse_poison([documents[at] for at in sorted(poison)])
+                self.reject_poison([documents[at] for at in sorted(poison)])
         start, end = 0, len(whole.documents)
         while True:
             some = whole.cut(start, start + self._push_size.documents)
@@ -244,7 +244,7 @@ class Ingest:
                 late,
             )
 
-    def _transact(self, portion: PushSlice, batch: Batch | None, outcome: _Outcome) -> pa.Table:
+    def _transact(self, portion: PushSlice, batch: BatchKey | None, outcome: _Outcome) -> pa.Table:
         """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
         with self._transactions.change() as state, paused():
@@ -275,8 +275,8 @@ class Ingest:
         return results
 
     def _accept(
-        self, state: EngineState, portion: PushSlice, origins: Sequence[Origin] = ()
-    ) -> Accepted:
+        self, state: EngineState, portion: PushSlice, origins: Sequence[DocumentOrigin] = ()
+    ) -> AcceptedDocuments:
         """Identify and parse documents; those with `origins` have a place in the past."""
         accepted = state.documents.accept(
             portion.documents, origins, parts=portion.parts, beats=portion.beats
@@ -319,7 +319,7 @@ class Ingest:
         reached("stored")
         return results
 
-    def replay(self, documents: Sequence[tuple[Document, Origin]]) -> None:
+    def replay(self, documents: Sequence[tuple[Document, DocumentOrigin]]) -> None:
         """Push documents of another engine's past, at the places that they had there."""
         given, origins = zip(*documents, strict=True)
         with self._transactions.change() as state:
@@ -328,10 +328,10 @@ class Ingest:
             state.dataflow.join()
             self._commit(state)
 
-    def refuse_poison(self, documents: Sequence[Document]) -> None:
+    def reject_poison(self, documents: Sequence[Document]) -> None:
         """Record documents as rejected that crashed a process that read them."""
         with self._transactions.change() as state:
-            state.documents.refuse_poison(documents)
+            state.documents.reject_poison(documents)
 
     def refuse(self, refused: Sequence[Refusal]) -> None:
         """Record documents as rejected that other processes have read, each with the reason."""
@@ -384,7 +384,7 @@ class Ingest:
         """The segment up to which the spool was consumed."""
         return self._transactions.state.ledger.segment
 
-    def publish_patterns(self, artefacts: Artefacts) -> None:
+    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
         """Write the automaton for processes that shred documents elsewhere.
 
         A failure is logged, and documents are shredded here.

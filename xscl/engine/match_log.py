@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from xscl.documents.results import Results
 from xscl.engine.transactions import Transactions
-from xscl.subscriptions.match import Match, Reader
-from xscl.subscriptions.match_pages import LIMIT, Page, Pages
+from xscl.subscriptions.match import Match, MatchSource
+from xscl.subscriptions.match_pages import LIMIT, MatchPages, Page
 from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches
 
@@ -28,7 +28,7 @@ class MatchLog:
         self._reader = MatchReader(
             transactions.connect(), lambda doc: transactions.state.documents.recent(doc)
         )
-        self._pages: Pages | None = None
+        self._pages: MatchPages | None = None
 
     def close(self) -> None:
         """Close the connections.  The caller holds the engine's lock."""
@@ -46,7 +46,9 @@ class MatchLog:
         subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
         splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
         results = Results(rows, splits, self._reader.read)
-        return Matches(results, subscribers, Reader(self._transactions.compiled, self._reader.tree))
+        return Matches(
+            results, subscribers, MatchSource(self._transactions.compiled, self._reader.tree)
+        )
 
     def since(self, position: int = 1) -> Matches:
         """Return the kept matches from a position on."""
@@ -68,17 +70,17 @@ class MatchLog:
         passed = [m.id for m in found[: found.count_first()] if m.position == position]
         return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
 
-    def pages(self) -> Pages:
+    def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""
         with self._transactions.lock:
             if self._pages is None:
                 self._pages = self.new_pages()
             return self._pages
 
-    def new_pages(self) -> Pages:
+    def new_pages(self) -> MatchPages:
         """Return a reader of pages on a new connection; close it before the engine."""
         with self._transactions.lock:
-            return Pages(
+            return MatchPages(
                 self._transactions.connect(),
                 lambda: self._transactions.state.subscriptions,
                 self._transactions.compiled,

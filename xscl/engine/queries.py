@@ -48,7 +48,7 @@ class Queries:
             state, store = self._state, self._transactions.store
             store.expect_open()
             _refuse_all_but_select(query)
-            with store.telling():
+            with store.translate_errors():
                 state.relations.refresh()
             try:
                 if not state.registry.waiting:

@@ -82,7 +82,7 @@ def _snapshot(
 ) -> ReadSnapshot | None:
     """Return the snapshot; None if it cannot be read without the lock."""
     state = transactions.state
-    streams = state.streams.table() if locked else state.streams.at_hand
+    streams = state.streams.table() if locked else state.streams.cached_table
     if pushed is None or streams is None:
         return None
 

@@ -16,9 +16,9 @@ from templates.model.result_bound import RESULTS
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.state.join_state import a_quarter
-from xscl.documents.composite_events import Composite, Composites
-from xscl.documents.composite_ids import CompositeStreams
-from xscl.documents.document_log import Documents, Origin
+from xscl.documents.composite_events import Composite, CompositeEvents
+from xscl.documents.composite_ids import CompositeIds
+from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
@@ -28,11 +28,11 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.result_sinks import Published
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
-from xscl.shredding.remote.image import Image
-from xscl.store.consumed_offsets import Ledger
+from xscl.shredding.remote.image import AutomatonImage
+from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.store import Store
-from xscl.subscriptions.lateness import Readings
-from xscl.subscriptions.match import Reader, groups_of, output_of
+from xscl.subscriptions.lateness import LatenessBounds
+from xscl.subscriptions.match import MatchSource, groups_of, output_of
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -63,16 +63,16 @@ class EngineState:
     store: Store
     registry: Registry
     processor: Processor
-    documents: Documents
-    composites: Composites
+    documents: DocumentLog
+    composites: CompositeEvents
     subscriptions: Subscriptions
     streams: Streams
-    ledger: Ledger
+    ledger: ConsumedOffsets
     dataflow: Dataflow
     registration: Registration
     eviction: Forgetting
-    image: Image
-    readings: Readings
+    image: AutomatonImage
+    readings: LatenessBounds
     relations: Relations
     arrived: list[Arrivals]
     position: int
@@ -97,17 +97,17 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         lender=store.lender,
         most=settings.result_bound,
     )
-    documents = Documents(store)
-    composites = Composites(store, documents)
+    documents = DocumentLog(store)
+    composites = CompositeEvents(store, documents)
     subscriptions = Subscriptions(store, registry)
     shapes = Shapes(compiled)
     streams = Streams(store, subscriptions, compiled, shapes.prepare)
-    numbers = CompositeStreams(store)
-    image = Image(store.image_path)
+    numbers = CompositeIds(store)
+    image = AutomatonImage(store.image_path)
     arrived: list[Arrivals] = []
 
     def publish(found: Sequence[Published]) -> None:
-        outputs = _outputs(found, documents, Reader(compiled, documents.tree))
+        outputs = _outputs(found, documents, MatchSource(compiled, documents.tree))
         if outputs:
             arrivals = documents.accept(*zip(*outputs, strict=True)).arrivals
             arrived.append(arrivals)
@@ -118,7 +118,7 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         processor,
         documents,
         composites,
-        numbers.take,
+        numbers.acquire,
         streams.lateness,
         publish,
         streams.schema,
@@ -132,7 +132,7 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         store, documents, composites, dataflow.core.plan, dataflow.state.documents
     )
     registration.plan_again()
-    readings = Readings(subscriptions, registry, streams.lateness, compiled)
+    readings = LatenessBounds(subscriptions, registry, streams.lateness, compiled)
     position, acknowledged = store.numbers("position", "told")
     return EngineState(
         store=store,
@@ -142,7 +142,7 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
         composites=composites,
         subscriptions=subscriptions,
         streams=streams,
-        ledger=Ledger(store),
+        ledger=ConsumedOffsets(store),
         dataflow=dataflow,
         registration=registration,
         eviction=eviction,
@@ -157,8 +157,8 @@ def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQue
 
 
 def _outputs(
-    found: Sequence[Published], documents: Documents, reader: Reader
-) -> list[tuple[Document, Origin]]:
+    found: Sequence[Published], documents: DocumentLog, reader: MatchSource
+) -> list[tuple[Document, DocumentOrigin]]:
     """Return the output documents of matches, each with its place right after its composite."""
     sources = {doc for _, composites in found for one in composites for doc in one.sources}
     stored = documents.stored(sources)
@@ -169,5 +169,5 @@ def _outputs(
     ]
 
 
-def _place(composite: Composite) -> Origin:
-    return Origin(composite.clock, composite.rank + 1, composite.first, composite.version)
+def _place(composite: Composite) -> DocumentOrigin:
+    return DocumentOrigin(composite.clock, composite.rank + 1, composite.first, composite.version)

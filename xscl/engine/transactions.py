@@ -45,7 +45,7 @@ class Transactions:
         self._close_by = math.inf
         self._frozen = 0  # subscriptions when objects were last excluded from collection
         try:
-            with self.store.telling(), paused():
+            with self.store.translate_errors(), paused():
                 self.state = load(self.store, settings, self.compiled)
                 self.state.keep_image()
             self.freeze()
@@ -108,7 +108,7 @@ class Transactions:
     def connect(self) -> Store:
         """Return the store on a new connection, for another thread; close it before the engine."""
         with self.lock:
-            return self.store.beside()
+            return self.store.connect_again()
 
     def freeze(self) -> None:
         """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions."""

@@ -18,7 +18,7 @@ A batch is cut so that it takes a second; Spark needs up to a minute to start.
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class ConsumerStall:
     """A consumer that does not advance: its first waiting segment, and for how many seconds."""
 
     segment: int
@@ -51,7 +51,7 @@ class ConsumerWatch:
             self._position = position
             self._since = None
 
-    def stall(self) -> Stall | None:
+    def stall(self) -> ConsumerStall | None:
         """Return the stall of the consumer, None if it advances."""
         latest, now = self._latest(), self._clock()
         with self._mutex:
@@ -61,4 +61,4 @@ class ConsumerWatch:
             if self._since is None:
                 self._since = now
             waited = now - self._since
-            return Stall(self._position + 1, waited) if waited >= self._stalled else None
+            return ConsumerStall(self._position + 1, waited) if waited >= self._stalled else None

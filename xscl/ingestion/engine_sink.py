@@ -11,10 +11,10 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
-from xscl.ingestion.quarantine import Attempts, poisonous
-from xscl.shredding.arrivals import Part
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.store.consumed_offsets import Batch
+from xscl.ingestion.quarantine import BatchAttempts, poisonous
+from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class EngineSink:
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
     hold: Callable[[], None] = _go_on
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: BatchAttempts = field(default_factory=BatchAttempts)
     tells: bool = True
     on_pushed: Callable[[PushResult], None] = _ignore
 
@@ -66,7 +66,7 @@ class EngineSink:
             self.engine.host.log.acknowledge(durable=True)
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
+        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
     ) -> None:
         """Push a batch; one that was consumed before changes nothing and matches nothing."""
         reached("batch_read")
@@ -104,6 +104,6 @@ class EngineSink:
         """The segment up to which the spool was consumed."""
         return self.engine.host.ingest.segment
 
-    def publish_patterns(self, artefacts: Artefacts) -> None:
+    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
         """Publish the engine's patterns for other processes."""
         self.engine.host.ingest.publish_patterns(artefacts)

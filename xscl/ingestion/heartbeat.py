@@ -25,7 +25,7 @@ ON_THE_WAY = 1_000_000
 """Ticks from a document's own time to its segment that are allowed for."""
 
 
-class Timekeeper:
+class Heartbeat:
     """Appends beats to a spool when an engine waits for time to pass.
 
     `heard_until` returns the time up to which all feeds were polled, None without feeds; `clock`
@@ -44,7 +44,7 @@ class Timekeeper:
         self._heard_until = heard_until
         self._clock = clock
 
-    def look(self) -> None:
+    def beat_if_due(self) -> None:
         """Append a beat if an operator waits for it, and the spool is consumed.
 
         Raises SegmentsMissing if a segment is lost.

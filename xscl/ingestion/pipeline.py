@@ -1,7 +1,7 @@
 """Consumers from the spool to the engine: their interface, and the one without Spark.
 
 A consumer reads the segments of a spool in order and passes their documents to a
-`Sink` in batches.  Each batch has a key, (query id, batch id), which the sink records
+`BatchSink` in batches.  Each batch has a key, (query id, batch id), which the sink records
 in the transaction of the documents, so that a repeated batch changes nothing.  The
 sink also records the last consumed segment: a store may change from one consumer to
 the other, and each continues where the other one ended.  A batch includes the beats of
@@ -27,9 +27,9 @@ from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.engine.batch_size import Sizing
 from xscl.errors import XsclError
-from xscl.shredding.arrivals import Part
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.store.consumed_offsets import DIRECT, Batch, Beat
+from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.store.consumed_offsets import DIRECT, BatchKey, Beat
 
 BATCH = 10_000
 """The most documents after which a batch of the direct consumer is closed, with their segment."""
@@ -60,7 +60,7 @@ class PipelineError(XsclError):
     code = "pipeline"
 
 
-class Sink(Protocol):
+class BatchSink(Protocol):
     """The receiver of the documents: an engine with its consumed offsets.
 
     Always called in the thread that runs the consumer.
@@ -70,7 +70,7 @@ class Sink(Protocol):
         """Wait until a batch can be consumed, before each; may raise."""
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
+        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
     ) -> None:
         """Consume a batch, which may be empty, and record its key: all or nothing.
 
@@ -85,7 +85,7 @@ class Sink(Protocol):
     def segment(self) -> int:
         """The last segment that any consumer has consumed."""
 
-    def publish_patterns(self, artefacts: Artefacts) -> None:
+    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
         """Publish the automaton for other processes, if it can be written."""
 
 
@@ -113,7 +113,7 @@ class DirectConsumer:
     def __init__(
         self,
         spool: Spool,
-        sink: Sink,
+        sink: BatchSink,
         *,
         batch: int = BATCH,
         most_bytes: int = BATCH_BYTES,
@@ -139,7 +139,7 @@ class DirectConsumer:
             last = numbers[-1]
             self._sink.hold()
             began = self._clock()
-            self._sink.consume(documents, Batch(DIRECT, last, last, beats))
+            self._sink.consume(documents, BatchKey(DIRECT, last, last, beats))
             self._sizing.learn(len(documents), self._clock() - began)
             self._position = last
             reached("batch_done")
@@ -206,7 +206,7 @@ def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[DocumentColumns, tup
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class SparkCheckpoint:
     """The state of a Spark checkpoint: its query id and its last committed batch."""
 
     directory: Path
@@ -214,7 +214,7 @@ class Checkpoint:
     committed: int | None
 
 
-def read_checkpoint(directory: Path) -> Checkpoint | None:
+def read_checkpoint(directory: Path) -> SparkCheckpoint | None:
     """Return the checkpoint in a directory, None if no query has started there yet."""
     path = directory / "metadata"
     if not path.exists():
@@ -222,7 +222,7 @@ def read_checkpoint(directory: Path) -> Checkpoint | None:
     query_id = _entry(path, path.read_text("utf-8"), "id")
     commits = (directory / "commits").glob("[0-9]*")
     committed = max((int(commit.name) for commit in commits if commit.name.isdigit()), default=None)
-    return Checkpoint(directory, query_id, committed)
+    return SparkCheckpoint(directory, query_id, committed)
 
 
 def read_offset(directory: Path, batch_id: int) -> int:
@@ -240,7 +240,7 @@ def read_offset(directory: Path, batch_id: int) -> int:
         ) from error
 
 
-def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
+def check_store(sink: BatchSink, checkpoint: SparkCheckpoint) -> None:
     """Raise if the sink lacks batches that the checkpoint has committed, but for the last one.
 
     Spark would continue after them, and their documents would be lost: the store
@@ -256,7 +256,7 @@ def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
         )
 
 
-def reconcile(sink: Sink, directory: Path) -> None:
+def reconcile(sink: BatchSink, directory: Path) -> None:
     """Align the checkpoint in a directory, if there is one, with the sink.
 
     If the sink lacks the last batch, its commit is removed, with the offsets of the one begun after
@@ -278,7 +278,7 @@ def _remove(log: Path, batch_id: int) -> None:
         (log / name).unlink(missing_ok=True)
 
 
-def _missing(consumed: int | None, checkpoint: Checkpoint) -> int:
+def _missing(consumed: int | None, checkpoint: SparkCheckpoint) -> int:
     """Return the number of batches that a checkpoint has committed after the sink's last one."""
     if checkpoint.committed is None:
         return 0

@@ -1,7 +1,7 @@
 """Quarantine of documents that crash the process that reads them.
 
-A consumer records each batch in a file before it pushes it (`Attempts`).  A process that finds a
-recorded batch that was not consumed knows that its predecessor ended within it, for any reason.
+A consumer records each batch in a file before it pushes it (`BatchAttempts`).  A process that finds
+a recorded batch that was not consumed knows that its predecessor ended within it, for any reason.
 Before it tries the segments again, another process reads the documents (`feeds.xml.probe`).  A
 document that crashes this process is poison, and a further process reads the rest.  The batch
 continues without it; it is recorded as rejected with the reason `poison`.
@@ -23,7 +23,7 @@ from feeds.xml.probe import SIZE
 _PATIENCE = 300.0  # seconds for one process to read what is left of a batch
 
 
-class Attempts:
+class BatchAttempts:
     """The record of the batch in progress; without a path nothing is recorded."""
 
     def __init__(self, path: Path | None = None) -> None:

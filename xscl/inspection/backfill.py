@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from templates.batch_join import FOUND
 from templates.model.relations import Pair, Witnesses
-from xscl.documents.composite_events import Composite, Composites, of_document, together
-from xscl.documents.document_log import Documents, Stored
+from xscl.documents.composite_events import Composite, CompositeEvents, of_document, together
+from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.documents.results import Result, Subscription
 from xscl.errors import XsclError
 from xscl.inspection.replay import Trial
@@ -107,8 +107,8 @@ def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) ->
 
 def found_before(
     store: Store,
-    documents: Documents,
-    composites: Composites,
+    documents: DocumentLog,
+    composites: CompositeEvents,
     subscription: Subscription,
     tried: Subscription,
     results: Iterable[Result],
@@ -145,7 +145,7 @@ def found_before(
 
 
 def _together(
-    subscription: Subscription, documents: Sequence[Stored], nodes: Sequence[int]
+    subscription: Subscription, documents: Sequence[StoredDocument], nodes: Sequence[int]
 ) -> Composite:
     """Return documents as one composite with the nodes of a subscription's outputs."""
     parts = []

@@ -18,7 +18,7 @@ from templates.processor import Processor
 from templates.registry.registry import Registry, r_t
 from xscl.documents.document_log import EARLIEST, LEVELS
 from xscl.store.store import Store
-from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, Readings
+from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, LatenessBounds
 from xscl.subscriptions.streams import Streams
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
@@ -162,7 +162,7 @@ class Relations:
         store: Store,
         registry: Registry,
         processor: Processor,
-        readings: Readings,
+        readings: LatenessBounds,
         streams: Streams,
     ) -> None:
         self._store = store

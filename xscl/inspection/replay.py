@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document
 from templates.model.relations import INFINITE
-from xscl.documents.document_log import Origin
+from xscl.documents.document_log import DocumentOrigin
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
@@ -37,7 +37,7 @@ _NOWHERE = " "
 OWN_TIME = "CASE WHEN d.history THEN least(d.clock, d.ts) ELSE d.clock END"
 """The clock of a document `d` where no document of history comes late."""
 
-Arrived: TypeAlias = tuple[Document, Origin]
+Arrived: TypeAlias = tuple[Document, DocumentOrigin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _arrived(
     """Yield a document, preceded by placeholders of its earlier versions that are not kept."""
     name, given, version, streams, ts, clock, rank, first, history, origin, doc, xml = row
     text = texts[doc] if xml is None else bytes(xml)
-    place = Origin(clock, rank, first, version)
+    place = DocumentOrigin(clock, rank, first, version)
     if name != given:
         for missing in range(seen[given] + 1, version):
             yield Document(_NOWHERE, given, ts, b"<version n='%d'/>" % missing), place

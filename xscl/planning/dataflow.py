@@ -30,8 +30,8 @@ from cep_core.plan import (
 from templates.model.join_graph import LEFT
 from templates.processor import Processor
 from templates.registry.registry import Registry
-from xscl.documents.composite_events import Composite, Composites
-from xscl.documents.document_log import LEVELS, Documents
+from xscl.documents.composite_events import Composite, CompositeEvents
+from xscl.documents.document_log import LEVELS, DocumentLog
 from xscl.documents.results import Subscription
 from xscl.language.parser import parse_block
 from xscl.planning.event_queries import Relational
@@ -57,7 +57,7 @@ from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.image import Image
+from xscl.shredding.remote.image import AutomatonImage
 
 
 class Dataflow:
@@ -72,13 +72,13 @@ class Dataflow:
         self,
         registry: Registry,
         processor: Processor,
-        documents: Documents,
-        composites: Composites,
+        documents: DocumentLog,
+        composites: CompositeEvents,
         number: Callable[[str], int],
         lateness: Callable[[str], int],
         publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
-        image: Image,
+        image: AutomatonImage,
         cuts: Cuts,
     ) -> None:
         self.cuts = cuts

@@ -18,8 +18,8 @@ from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import PublishSinks, composite_in
 from xscl.planning.truncations import Cuts, Stopped
-from xscl.shredding.automaton.pattern import ask
-from xscl.shredding.remote.image import Image
+from xscl.shredding.automaton.pattern import install_pairs
+from xscl.shredding.remote.image import AutomatonImage
 
 
 def is_leaf(pair: Pair) -> bool:
@@ -30,7 +30,7 @@ def is_leaf(pair: Pair) -> bool:
 class InstalledPairs:
     """Installs and removes pairs of variables; `image` has the automaton of the last run."""
 
-    def __init__(self, image: Image, leaves: Leaves) -> None:
+    def __init__(self, image: AutomatonImage, leaves: Leaves) -> None:
         self.automaton = image.automaton()
         self._image = image
         self._leaves = leaves
@@ -43,7 +43,7 @@ class InstalledPairs:
                 self._leaves.add(pair)
             else:
                 of_documents.append(pair)
-        ask(self.automaton, of_documents)
+        install_pairs(self.automaton, of_documents)
 
     def install_missing(self, pairs: Sequence[Pair]) -> None:
         """Install, after a restart, the pairs that the image does not contain."""

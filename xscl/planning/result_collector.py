@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from cep_core.plan import Operator
 from templates.batch_join import FOUND
 from templates.registry.registry import Registry
-from xscl.documents.composite_events import Composite, Composites
+from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.result_sinks import ResultSink
 
@@ -22,7 +22,7 @@ class ResultCollector:
     `by_template` counts the rows of joins since the start.
     """
 
-    def __init__(self, registry: Registry, composites: Composites, leaves: Leaves) -> None:
+    def __init__(self, registry: Registry, composites: CompositeEvents, leaves: Leaves) -> None:
         self.by_template: Counter[int] = Counter()
         self._registry = registry
         self._composites = composites

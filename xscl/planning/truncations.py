@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
-from xscl.documents.document_log import LEVELS, Stored
+from xscl.documents.document_log import LEVELS, StoredDocument
 from xscl.store.store import Store
 
 KEPT = 1_000
@@ -46,7 +46,7 @@ class Cuts:
     def __init__(
         self,
         store: Store,
-        documents: Callable[[set[int]], Mapping[int, Stored]],
+        documents: Callable[[set[int]], Mapping[int, StoredDocument]],
         bound: int = RESULTS,
     ) -> None:
         self._store = store

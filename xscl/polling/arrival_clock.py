@@ -55,7 +55,7 @@ def monotonic() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class ClockAgreement:
     """The state of the wall clock; `ahead` are its ticks less those of the clock of arrivals.
 
     `ok`: it is followed. `stepped`: it is not. `slowed`: the clock of arrivals runs at half speed
@@ -71,7 +71,7 @@ class Agreement:
         return self.ahead / SECOND
 
 
-OK = Agreement("ok")
+OK = ClockAgreement("ok")
 _LOGGED = 10  # changes that wait to be logged, at most
 _READS = 8  # of both clocks, at most, until they belong together
 
@@ -108,7 +108,7 @@ class ArrivalClock:
             self._last = max(self._now(), before + 1)
             return self._last
 
-    def agreement(self) -> Agreement:
+    def agreement(self) -> ClockAgreement:
         """Compare the wall clock with this clock, and log changes since the last call.
 
         Only this method writes to the log: stamping documents must not wait for it.
@@ -175,7 +175,7 @@ class ArrivalClock:
         """Run at half speed while the wall clock is behind."""
         ahead = wall - ours
         if ahead < 0:
-            self._agree(Agreement("slowed", ahead) if ahead < -BOUND else OK)
+            self._agree(ClockAgreement("slowed", ahead) if ahead < -BOUND else OK)
             return ours
         self._slow, self._anchor, self._anchored = False, ours, steady
         if ahead > BOUND:
@@ -187,13 +187,13 @@ class ArrivalClock:
         """Continue by the monotonic clock, until a step that can be followed has lasted."""
         ahead = wall - ours
         if steady - self._stepped < SETTLED or _is_too_far(ahead, ours):
-            self._agree(Agreement("stepped", ahead))
+            self._agree(ClockAgreement("stepped", ahead))
             return ours
         self._slow, self._anchor, self._anchored = ahead < 0, max(wall, ours), steady
-        self._agree(Agreement("slowed", ahead) if ahead < 0 else OK)
+        self._agree(ClockAgreement("slowed", ahead) if ahead < 0 else OK)
         return self._anchor
 
-    def _agree(self, found: Agreement) -> None:
+    def _agree(self, found: ClockAgreement) -> None:
         """Record the agreement of the clocks, and its changes."""
         before, self._agreement = self._agreement, found
         if found.state == before.state:

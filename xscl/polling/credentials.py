@@ -34,7 +34,7 @@ Hidden: TypeAlias = dict[str, Any]
 """The fields of a feed that are secret, headers as lists; `before`: addresses just replaced."""
 
 
-class Secrets:
+class Credentials:
     """The secrets of feeds by key: in a file, or in memory only.
 
     All users of a file in one process share one object (`secrets_in`).
@@ -122,17 +122,17 @@ def _without_before(one: Hidden) -> Hidden:
     return {name: value for name, value in one.items() if name != BEFORE}
 
 
-_SHARED: WeakValueDictionary[Path, Secrets] = WeakValueDictionary()
+_SHARED: WeakValueDictionary[Path, Credentials] = WeakValueDictionary()
 _OPENING = threading.Lock()
 
 
-def secrets_in(path: Path) -> Secrets:
+def secrets_in(path: Path) -> Credentials:
     """Return the secrets of a file."""
     with _OPENING:
         place = path.resolve()
         found = _SHARED.get(place)
         if found is None:
-            found = _SHARED[place] = Secrets(place)
+            found = _SHARED[place] = Credentials(place)
         else:
             found.read()  # the file may have been put back from elsewhere
         return found

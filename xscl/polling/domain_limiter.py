@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from feeds.http.fetch import Later
+from feeds.http.fetch import DomainBlocked
 from xscl.limiter import KeyedLimiter
 
 LONGEST = 60
@@ -36,9 +36,9 @@ class DomainLimiter:
 
     @asynccontextmanager
     async def hold(self, domain: str) -> AsyncIterator[None]:
-        """Hold a domain's slot; raises `Later` if it is blocked, or busy for too long."""
+        """Hold a domain's slot; raises `DomainBlocked` if it is blocked, or busy for too long."""
         self._expect_open(domain)
-        async with self._slots.hold_async(domain, 1, Later(AFTERWARDS), LONGEST):
+        async with self._slots.hold_async(domain, 1, DomainBlocked(AFTERWARDS), LONGEST):
             self._expect_open(domain)
             yield
 
@@ -57,4 +57,4 @@ class DomainLimiter:
     def _expect_open(self, domain: str) -> None:
         until = self.blocked_until(domain)
         if until is not None:
-            raise Later(-(-(until - self._clock()) // _SECOND))
+            raise DomainBlocked(-(-(until - self._clock()) // _SECOND))

@@ -22,7 +22,7 @@ from xscl.polling.feed import (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FeedRequest:
     """A feed that somebody wants to follow; `url` as it was given, secrets included.
 
     `owner` comes before the names of the user whose feed it is to be, see `Feed.owner`.
@@ -38,7 +38,7 @@ class Wanted:
     owner: str = ""
 
 
-class Followed:
+class FeedAdmission:
     """The obstacles to following a feed: followed feeds, and published streams.
 
     Keys and addresses are there with their feeds' streams, published streams with a subscription.
@@ -50,14 +50,14 @@ class Followed:
         self.published = published
         self.streams = {EVERYTHING, *published}
         for feed in feeds:
-            self.take(feed)
+            self.register(feed)
 
-    def take(self, feed: Feed) -> None:
+    def register(self, feed: Feed) -> None:
         self.keys[feed.key] = self.urls[feed.owner, feed.url] = feed.stream
         self.streams.add(feed.stream)
 
 
-def feed_of_wanted(wanted: Wanted, known: Followed, now: int) -> Feed:
+def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
     """Return a new feed; raise if it is followed already or a name is invalid."""
     owner = wanted.owner
     key = owner + feed_key(wanted.url)
@@ -93,7 +93,7 @@ def feed_of_wanted(wanted: Wanted, known: Followed, now: int) -> Feed:
     )
 
 
-def _free(owner: str, url: str, known: Followed) -> str:
+def _free(owner: str, url: str, known: FeedAdmission) -> str:
     """Return a name for the stream of a feed that no other stream has."""
     return free_name(owner + stream_name(url), known.streams)
 

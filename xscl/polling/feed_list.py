@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from feeds.formats.opml import Outline
+from feeds.formats.opml import FeedOutline
 from xscl.polling.feed import (
     EVERY,
     Feed,
@@ -22,15 +22,15 @@ from xscl.polling.feed import (
     tag_name,
     without_user,
 )
-from xscl.polling.feed_admission import Wanted
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed_repository import FeedRepository
 
 Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
 """`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ImportLine:
     """The outcome of one outline; `url` has its secrets masked."""
 
     outcome: Outcome
@@ -42,20 +42,20 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportReport:
     """The report, a line for each outline in their order, and the feeds that are new or changed."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ImportLine, ...]
     feeds: tuple[Feed, ...]
 
 
-def take_list(
-    feeds: Feeds,
-    outlines: Sequence[Outline],
+def import_outlines(
+    feeds: FeedRepository,
+    outlines: Sequence[FeedOutline],
     tags: Sequence[str] = (),
     every: int = EVERY,
     owner: str = "",
-) -> Taken:
+) -> ImportReport:
     """Follow the feeds of a list; a feed that is followed already gets its missing tags.
 
     `owner` is the prefix of their user (`Feed.owner`), who has written the tags.
@@ -63,8 +63,8 @@ def take_list(
     known: dict[str, Feed] = {}
     for feed in feeds.owned(owner):
         known |= {feed.url: feed, feed.key: feed}
-    wanted: dict[str, Wanted] = {}
-    lines: list[Line | str] = []  # the key of a feed to add, where its line will be
+    wanted: dict[str, FeedRequest] = {}
+    lines: list[ImportLine | str] = []  # the key of a feed to add, where its line will be
     changed: dict[str, Feed] = {}
     for outline in outlines:
         names = _tags(outline, tags)
@@ -75,7 +75,7 @@ def take_list(
         )
         if line is None:
             key = feed_key(outline.url)
-            wanted[key] = Wanted(
+            wanted[key] = FeedRequest(
                 outline.url,
                 *(None, names, every, ()),
                 *(outline.title, outline.site_url, owner),
@@ -94,49 +94,51 @@ def take_list(
     made = dict(zip(wanted, feeds.add_all(list(wanted.values())), strict=True))
     report = [_added(made[line], wanted[line]) if isinstance(line, str) else line for line in lines]
     new = [feed for feed in made.values() if isinstance(feed, Feed)]
-    return Taken(tuple(report), (*new, *changed.values()))
+    return ImportReport(tuple(report), (*new, *changed.values()))
 
 
 def outlines_of(
     feeds: Iterable[Feed], *, secrets: bool = False
-) -> tuple[list[Outline], list[Feed]]:
+) -> tuple[list[FeedOutline], list[Feed]]:
     """Return the feeds as outlines, and those omitted because their addresses are secret."""
     kept, left_out = [], []
     for feed in feeds:
         if shown(feed.url) != feed.url and not secrets:
             left_out.append(feed)
         else:
-            kept.append(Outline(feed.url, feed.title, feed.site_url, feed.tags))
+            kept.append(FeedOutline(feed.url, feed.title, feed.site_url, feed.tags))
     return kept, left_out
 
 
-def _tags(outline: Outline, given: Sequence[str]) -> tuple[str, ...]:
+def _tags(outline: FeedOutline, given: Sequence[str]) -> tuple[str, ...]:
     names = (tag_name(tag) for tag in outline.tags)
     return tuple(dict.fromkeys((*given, *(name for name in names if name))))
 
 
-def _refused(outline: Outline) -> Line | None:
+def _refused(outline: FeedOutline) -> ImportLine | None:
     if not outline.url:
-        return Line("refused", "", outline.title, reason="it has no address of a feed")
+        return ImportLine("refused", "", outline.title, reason="it has no address of a feed")
     try:
         check_url(outline.url)
     except FeedsError as error:
-        return Line("refused", outline.url[:200], outline.title, reason=error.message)
+        return ImportLine("refused", outline.url[:200], outline.title, reason=error.message)
     return None
 
 
-def _again(outline: Outline, tags: tuple[str, ...], wanted: dict[str, Wanted]) -> Line | None:
+def _again(
+    outline: FeedOutline, tags: tuple[str, ...], wanted: dict[str, FeedRequest]
+) -> ImportLine | None:
     """The line of a feed that the list has named before; its tags there are added."""
     key = feed_key(outline.url)
     before = wanted.get(key)
     if before is None:
         return None
     wanted[key] = replace(before, tags=tuple(dict.fromkeys((*before.tags, *tags))))
-    return Line("twice", shown(outline.url), outline.title, tags=tags)
+    return ImportLine("twice", shown(outline.url), outline.title, tags=tags)
 
 
 def _known(
-    outline: Outline, tags: tuple[str, ...], known: dict[str, Feed], owner: str
+    outline: FeedOutline, tags: tuple[str, ...], known: dict[str, Feed], owner: str
 ) -> Feed | None:
     """The feed that is followed already, with the tags that it lacked."""
     address, user = split_user(outline.url)
@@ -147,14 +149,16 @@ def _known(
     return replace(found, tags=tuple(dict.fromkeys((*found.tags, *named))))
 
 
-def _line(outcome: Outcome, outline: Outline, feed: Feed) -> Line:
-    return Line(outcome, shown(without_user(outline.url)), outline.title, feed.stream, feed.tags)
+def _line(outcome: Outcome, outline: FeedOutline, feed: Feed) -> ImportLine:
+    return ImportLine(
+        outcome, shown(without_user(outline.url)), outline.title, feed.stream, feed.tags
+    )
 
 
-def _added(made: Feed | FeedsError, wanted: Wanted) -> Line:
+def _added(made: Feed | FeedsError, wanted: FeedRequest) -> ImportLine:
     """The line of a feed that was to be added."""
     match made:
         case Feed():
-            return Line("added", made.shown_url, wanted.title, made.stream, made.tags)
+            return ImportLine("added", made.shown_url, wanted.title, made.stream, made.tags)
         case FeedsError():
-            return Line("refused", shown(wanted.url), wanted.title, reason=made.message)
+            return ImportLine("refused", shown(wanted.url), wanted.title, reason=made.message)

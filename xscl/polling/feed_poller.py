@@ -36,13 +36,13 @@ from feeds.formats.parse import ParsedFeed, parse_feed
 from feeds.http.addresses import Resolve, resolve
 from feeds.http.fetch import (
     DEFAULT,
+    Deferred,
     Failed,
     Fetched,
+    FetchSettings,
     Gone,
     NotModified,
     Outcome,
-    PutOff,
-    Settings,
     fetch,
 )
 from feeds.spool import Spool
@@ -52,15 +52,15 @@ from xscl.polling import lifecycle
 from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.domain_limiter import DomainLimiter
 from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, public, shown
-from xscl.polling.feed_repository import Feeds, ticks
-from xscl.polling.new_items import by_time, news, parts
+from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.polling.new_items import by_time, new_items, parts
 
 # -- Streams -------------------------------------------------------------------------------
 
 
 def follow(
     engine: Engine,
-    feeds: Feeds,
+    feeds: FeedRepository,
     url: str,
     *,
     stream: str | None = None,
@@ -93,7 +93,7 @@ class FeedChange:
 
 
 def edit(
-    engine: Engine, feeds: Feeds, feed: Feed, change: FeedChange, now: int
+    engine: Engine, feeds: FeedRepository, feed: Feed, change: FeedChange, now: int
 ) -> tuple[Feed, list[str]]:
     """Change a feed; return it, and streams as `follow` does."""
     tags, headers = change.tags, change.headers
@@ -116,7 +116,7 @@ def prepare(engine: Engine) -> None:
     The stream of all items gets them before the first feed; the others have them since their feeds
     were followed, unless the process was killed at that moment.
     """
-    with Feeds(engine) as feeds:
+    with FeedRepository(engine) as feeds:
         needed = _needed(feeds)
     engine.host.catalog.raise_lateness(
         {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}, _ATTRIBUTES
@@ -174,7 +174,7 @@ _LOOK = 0.2  # seconds between two looks at what is due
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
+class PollSettings:
     """Settings of fetching: allowed private addresses, as host:port, and the User-Agent's contact.
 
     `quick` polls every feed exactly at its interval `every`, whatever the feed
@@ -197,13 +197,13 @@ class Fetching:
         return ticks() if self.clock is None else self.clock()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> FetchSettings:
         allowed = frozenset(self.allow_addresses)
-        return Settings(self.seconds, self.largest, allowed, self.resolve, self.contact)
+        return FetchSettings(self.seconds, self.largest, allowed, self.resolve, self.contact)
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollOutcome:
     """The outcome of a poll: the feed's new state, and the number of new or changed items.
 
     `held_until` is the end of the server's `Retry-After`; `asked` is False if the feed was
@@ -217,8 +217,8 @@ class Polled:
 
 
 def poll_now(
-    feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
-) -> list[Polled]:
+    feeds: FeedRepository, spool: Spool, chosen: Sequence[Feed], fetching: PollSettings
+) -> list[PollOutcome]:
     """Poll some feeds, and return the outcome of each.
 
     Its limiter is its own: the caller holds the data directory (`Home.hold`), and polls nothing
@@ -227,17 +227,19 @@ def poll_now(
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 
 
-def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event) -> None:
+def keep_polling(
+    feeds: FeedRepository, spool: Spool, fetching: PollSettings, stopping: threading.Event
+) -> None:
     """Poll due feeds until the event is set."""
     asyncio.run(_keep_polling(feeds, spool, fetching, stopping))
 
 
 async def _keep_polling(
-    feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
+    feeds: FeedRepository, spool: Spool, fetching: PollSettings, stopping: threading.Event
 ) -> None:
     """Fill free slots with due feeds at every interval, and process the answers."""
-    asking = _Asking(feeds, fetching)
-    flying: set[asyncio.Task[Answer]] = set()
+    asking = _Requests(feeds, fetching)
+    flying: set[asyncio.Task[PollAnswer]] = set()
     try:
         while not stopping.is_set():
             beside = min(asking.domains.waiting, WAITING)
@@ -248,7 +250,7 @@ async def _keep_polling(
             # Before the next look every poll that has ended is taken: its feed is not due twice.
             ended = await _ended(flying)
             flying -= ended
-            _take(feeds, spool, [task.result() for task in ended], fetching.now())
+            _flush(feeds, spool, [task.result() for task in ended], fetching.now())
             asking.release(task.result() for task in ended)
     finally:
         for task in flying:
@@ -256,7 +258,7 @@ async def _keep_polling(
         await asyncio.gather(*flying, return_exceptions=True)
 
 
-async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
+async def _ended(flying: Set[asyncio.Task[PollAnswer]]) -> set[asyncio.Task[PollAnswer]]:
     """The polls that have ended, after an interval, or when all have.
 
     Waking for each ended poll would cost more than the polls if many are due.
@@ -269,31 +271,31 @@ async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]
 
 
 async def _poll_all(
-    feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
-) -> list[Polled]:
+    feeds: FeedRepository, spool: Spool, chosen: Sequence[Feed], fetching: PollSettings
+) -> list[PollOutcome]:
     """Poll feeds: domains concurrently, the feeds of a domain one after the other."""
     domains: dict[str, list[Feed]] = {}
     for feed in {feed.key: feed for feed in chosen}.values():  # each once, however it was named
         domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
-    asking = _Asking(feeds, fetching)
-    round_ = _Round(feeds, spool, fetching)
+    asking = _Requests(feeds, fetching)
+    round_ = _AnswerBatch(feeds, spool, fetching)
 
     async def poll_domain(group: Sequence[Feed]) -> None:
         async with places:
             await _poll_in_turn(asking, group, round_)
 
     await asyncio.gather(*(poll_domain(group) for group in domains.values()))
-    round_.take()
+    round_.flush()
     done = {polled.feed.key: polled for polled in round_.done}
     order = [feed.key for group in domains.values() for feed in group]
     return [
-        done.get(key) or Polled(feeds[key], held_until=round_.held[key], asked=False)
+        done.get(key) or PollOutcome(feeds[key], held_until=round_.held[key], asked=False)
         for key in order
     ]
 
 
-async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
+async def _poll_in_turn(asking: _Requests, group: Sequence[Feed], round_: _AnswerBatch) -> None:
     """Poll the feeds of a domain; none after a `Retry-After` of its server."""
     for feed in group:
         held = asking.domains.blocked_until(feed.domain)
@@ -308,7 +310,7 @@ async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PollAnswer:
     """The answer of a feed, before anything of it is stored.
 
     `before` is the feed at the request, `after` its new state; `size` are the bytes of its body.
@@ -330,22 +332,22 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Asking:
+class _Requests:
     """Requests in progress: `busy` domains, and `claimed` addresses found for feeds without one."""
 
-    feeds: Feeds
-    fetching: Fetching
+    feeds: FeedRepository
+    fetching: PollSettings
     busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
     budget: ByteBudget = field(default_factory=lambda: ByteBudget(IN_FLIGHT))
     domains: DomainLimiter = field(init=False)
-    settings: Settings = field(init=False)
+    settings: FetchSettings = field(init=False)
 
     def __post_init__(self) -> None:
         self.domains = DomainLimiter(self.fetching.now)
         self.settings = replace(self.fetching.settings, turn=self.domains.hold)
 
-    async def ask(self, feed: Feed) -> Answer:
+    async def ask(self, feed: Feed) -> PollAnswer:
         """Ask a feed whose domain is busy with it, and free it again."""
         now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
         try:
@@ -358,12 +360,12 @@ class _Asking:
             case Fetched() | NotModified():
                 size = len(outcome.body) if isinstance(outcome, Fetched) else 0
                 after = lifecycle.answered(feed, outcome, parsed, now, quick)
-                return Answer(feed, after, now, parsed, size=size)
+                return PollAnswer(feed, after, now, parsed, size=size)
             case Gone():
-                return Answer(feed, lifecycle.gone(feed, now), now)
-            case PutOff(seconds):
+                return PollAnswer(feed, lifecycle.gone(feed, now), now)
+            case Deferred(seconds):
                 after = lifecycle.put_off(feed, seconds, now, quick)
-                return Answer(feed, after, now, held_until=after.next_poll)
+                return PollAnswer(feed, after, now, held_until=after.next_poll)
             case Failed():
                 fail = lifecycle.refused if lifecycle.is_ours(feed, outcome) else lifecycle.failed
                 after = fail(feed, outcome, now, quick)
@@ -371,9 +373,9 @@ class _Asking:
                 holds = outcome.domain or domain
                 if held is not None:
                     self.domains.block(holds, held)
-                return Answer(feed, after, now, held_until=held, holds=holds)
+                return PollAnswer(feed, after, now, held_until=held, holds=holds)
 
-    def release(self, answers: Iterable[Answer]) -> None:
+    def release(self, answers: Iterable[PollAnswer]) -> None:
         """Drop the claimed addresses: the table has them."""
         self.claimed.difference_update(answer.before.url for answer in answers)
 
@@ -426,38 +428,42 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 
 
 @dataclass(slots=True)
-class _Round:
+class _AnswerBatch:
     """Answers that go to the spool together; `held` are skipped feeds with their next times."""
 
-    feeds: Feeds
+    feeds: FeedRepository
     spool: Spool
-    fetching: Fetching
-    answers: list[Answer] = field(default_factory=list)
+    fetching: PollSettings
+    answers: list[PollAnswer] = field(default_factory=list)
     size: int = 0
-    done: list[Polled] = field(default_factory=list)
+    done: list[PollOutcome] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: PollAnswer) -> None:
         """Keep an answer; flush all if they are too large together, or too many."""
         self.answers.append(answer)
         self.size += answer.size
         if self.size > ROUND or len(self.answers) >= ANSWERS:
-            self.take()
+            self.flush()
 
-    def take(self) -> None:
+    def flush(self) -> None:
         """Flush the answers to the spool and the table."""
         answers, self.answers, self.size = self.answers, [], 0
-        self.done += _take(self.feeds, self.spool, answers, self.fetching.now())
+        self.done += _flush(self.feeds, self.spool, answers, self.fetching.now())
 
 
-def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> list[Polled]:
+def _flush(
+    feeds: FeedRepository, spool: Spool, answers: Sequence[PollAnswer], now: int
+) -> list[PollOutcome]:
     """Append the new items to the spool and record the polls, without a pause in between."""
     if not answers:
         return []
     answers = sorted(answers, key=lambda answer: answer.after.key)
     read = {one.after.key: (one, one.parsed) for one in answers if one.parsed is not None}
     seen = feeds.items_of(read)
-    found = [news(one.before, read_.items, seen[key], one.at) for key, (one, read_) in read.items()]
+    found = [
+        new_items(one.before, read_.items, seen[key], one.at) for key, (one, read_) in read.items()
+    ]
     reached("fetched")
     segment = _append(feeds, spool, by_time(found), now)
     reached("spooled")
@@ -466,12 +472,14 @@ def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> li
     feeds.record(after, found, segment, holds)
     new = {one.feed: len(one.documents) for one in found}
     return [
-        Polled(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
+        PollOutcome(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)
     ]
 
 
-def _append(feeds: Feeds, spool: Spool, documents: Sequence[Document], now: int) -> int | None:
+def _append(
+    feeds: FeedRepository, spool: Spool, documents: Sequence[Document], now: int
+) -> int | None:
     """Append documents, and return the last segment, None without documents."""
     pieces = list(parts(documents))
     if len(pieces) > 1:
@@ -480,7 +488,7 @@ def _append(feeds: Feeds, spool: Spool, documents: Sequence[Document], now: int)
     return segments[-1] if segments else None
 
 
-def _settled(feeds: Feeds, after: Sequence[Feed]) -> list[Feed]:
+def _settled(feeds: FeedRepository, after: Sequence[Feed]) -> list[Feed]:
     """Return feeds at their new addresses, unless another feed is there."""
     settled: list[Feed] = []
     taken: set[str] = set()

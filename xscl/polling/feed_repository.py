@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
-from xscl.polling.credentials import NAME, Secrets, hidden, secrets_in
+from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
     EVERY,
     SECOND,
@@ -36,14 +36,14 @@ from xscl.polling.feed import (
     shown,
     without_user,
 )
-from xscl.polling.feed_admission import Followed, Wanted, feed_of_wanted, refuse_published
+from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
 from xscl.polling.feed_tables import NAMES, POLLED, SELECT, create_tables, feed_of, table
-from xscl.polling.new_items import News, Seen, item_hash
+from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ItemCounts:
     """The numbers of a feed's known items, their versions, and skipped changes.
 
     Of the items, `clipped` had a time ahead of the poll, and `undated` none that could be read.
@@ -56,7 +56,7 @@ class Count:
     undated: int = 0
 
 
-def feed_row(feed: Feed, count: Count) -> dict[str, Any]:
+def feed_row(feed: Feed, count: ItemCounts) -> dict[str, Any]:
     """Return a feed for output: without secrets, times in ticks."""
     plain = ("title", "site_url", "format", "quality", "every")
     tried = ("polls", "failures", "failing_since", "code", "error", "note")
@@ -79,7 +79,7 @@ def feed_row(feed: Feed, count: Count) -> dict[str, Any]:
     }
 
 
-class Feeds:
+class FeedRepository:
     """The table of feeds in an engine's database, on a connection of its own.
 
     With the directory of a spool, it first catches up with that. `clock` returns the time of
@@ -102,7 +102,7 @@ class Feeds:
             self.close()
             raise
 
-    def __enter__(self) -> Feeds:
+    def __enter__(self) -> FeedRepository:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,9 +160,9 @@ class Feeds:
         found = {feed.key: feed for feed in self.among([key for key, _ in rows])}
         return [found[key] for key, _ in rows if key in found]  # one may have been removed since
 
-    def items_of(self, keys: Collection[str]) -> dict[str, dict[str, Seen]]:
+    def items_of(self, keys: Collection[str]) -> dict[str, dict[str, ItemVersion]]:
         """Return the remembered items of feeds, by key and identity."""
-        found: dict[str, dict[str, Seen]] = {key: {} for key in keys}
+        found: dict[str, dict[str, ItemVersion]] = {key: {} for key in keys}
         if found:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
             self._store.lend("asked", asked)
@@ -172,10 +172,10 @@ class Feeds:
                 " written FROM state.feed_item SEMI JOIN asked USING (key)"
             )
             for key, identity, *row in rows:
-                found[key][identity] = Seen(*row)
+                found[key][identity] = ItemVersion(*row)
         return found
 
-    def counts(self, keys: Collection[str] | None = None) -> dict[str, Count]:
+    def counts(self, keys: Collection[str] | None = None) -> dict[str, ItemCounts]:
         """Return the number of known items of each feed by key, for some feeds or all."""
         among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
         rows = self._store.fetch(
@@ -184,7 +184,7 @@ class Feeds:
             f" FROM state.feed_item{among} GROUP BY key",
             [] if keys is None else [list(keys)],
         )
-        return {key: Count(*row) for key, *row in rows}
+        return {key: ItemCounts(*row) for key, *row in rows}
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
@@ -209,27 +209,27 @@ class Feeds:
         owner: str = "",
     ) -> Feed:
         """Follow a feed; it is due at once."""
-        wanted = Wanted(url, stream, tuple(tags), every, headers, owner=owner)
+        wanted = FeedRequest(url, stream, tuple(tags), every, headers, owner=owner)
         (added,) = self.add_all([wanted], now=now)
         if isinstance(added, FeedsError):
             raise added
         return added
 
     def add_all(
-        self, wanted: Sequence[Wanted], *, now: int | None = None
+        self, wanted: Sequence[FeedRequest], *, now: int | None = None
     ) -> list[Feed | FeedsError]:
         """Follow feeds, all due at once; return an error in place of one that is refused."""
         time_now = self._clock() if now is None else now
         added: list[Feed | FeedsError] = []
         with self._writing:
-            followed = Followed(self, self._published())
+            followed = FeedAdmission(self, self._published())
             for one in wanted:
                 try:
-                    feed = feed_of_wanted(one, followed, time_now)
+                    feed = admit(one, followed, time_now)
                 except FeedsError as error:
                     added.append(error)
                     continue
-                followed.take(feed)
+                followed.register(feed)
                 added.append(feed)
             self._insert([feed for feed in added if isinstance(feed, Feed)])
         return added
@@ -267,7 +267,7 @@ class Feeds:
     def record(
         self,
         feeds: Sequence[Feed],
-        found: Iterable[News] = (),
+        found: Iterable[NewItems] = (),
         segment: int | None = None,
         holds: Mapping[str, int] | None = None,
     ) -> None:
@@ -283,17 +283,17 @@ class Feeds:
             self._store.connection.execute(
                 f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
             )
-            self._remember((one.feed, name, row) for one in news for name, row in one.items)
-            self._forget([(one.feed, name) for one in news for name in one.forgotten])
+            self._save_items((one.feed, name, row) for one in news for name, row in one.items)
+            self._evict([(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
-                self._know(segment)
+                self._save_segment(segment)
             for domain, until in (holds or {}).items():
                 self._store.fetch(
                     "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
                     [until, domain, until],
                 )
 
-    def _remember(self, rows: Iterable[tuple[str, str, Seen]]) -> None:
+    def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
         flat = [
             (
                 *(key, name, row.hash, row.versions, row.rule or None, row.skipped, row.left),
@@ -316,7 +316,7 @@ class Feeds:
             " written = excluded.written"
         )
 
-    def _forget(self, items: Sequence[tuple[str, str]]) -> None:
+    def _evict(self, items: Sequence[tuple[str, str]]) -> None:
         if items:
             keys, names = zip(*items, strict=True)
             self._store.lend("forgotten", pa.table({"key": keys, "identity": names}))
@@ -329,9 +329,9 @@ class Feeds:
         """Record the number of segments that are about to be appended to the spool."""
         ((known,),) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
         with self._writing, self._store.transaction():
-            self._know(known, segments)
+            self._save_segment(known, segments)
 
-    def _know(self, segment: int, announced: int | None = None) -> None:
+    def _save_segment(self, segment: int, announced: int | None = None) -> None:
         self._store.fetch("DELETE FROM state.feed_spool")
         self._store.fetch("INSERT INTO state.feed_spool VALUES (?, ?)", [segment, announced])
 
@@ -350,7 +350,7 @@ class Feeds:
         with self._store.transaction():
             for number in numbers:
                 rows = list(self._unrecorded(spool, number))
-                self._remember(rows)
+                self._save_items(rows)
                 keys.update(key for key, *_ in rows)
                 segments += bool(rows)
             if announced is None or segments >= announced:
@@ -358,9 +358,9 @@ class Feeds:
                     self._store.fetch(
                         "UPDATE state.feed SET polls = greatest(polls, 1) WHERE key = ?", [key]
                     )
-            self._know(numbers[-1])
+            self._save_segment(numbers[-1])
 
-    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, Seen]]:
+    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, ItemVersion]]:
         latest: dict[tuple[str, str], bytes] = {}
         for document in spool.read(number):
             key, mark, identity = document.id.partition("#")
@@ -370,7 +370,7 @@ class Feeds:
         seen = self.items_of(followed)
         for (key, identity), digest in latest.items():
             if key in seen:
-                before = seen[key].get(identity, Seen())
+                before = seen[key].get(identity, ItemVersion())
                 if before.hash != digest:
                     changed = replace(before, hash=digest, versions=before.versions + 1, left=None)
                     yield key, identity, changed
@@ -384,13 +384,13 @@ class Feeds:
 _WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
 """Of the tables of feeds of one engine one writes at a time: two would be in conflict."""
 
-_IN_MEMORY: WeakKeyDictionary[Engine, Secrets] = WeakKeyDictionary()
+_IN_MEMORY: WeakKeyDictionary[Engine, Credentials] = WeakKeyDictionary()
 
 
-def _secrets_of(engine: Engine, store: Store) -> Secrets:
+def _secrets_of(engine: Engine, store: Store) -> Credentials:
     """Return the secrets of an engine's feeds: beside its database, or in memory like it."""
     if store.path is None:
-        return _IN_MEMORY.setdefault(engine, Secrets())
+        return _IN_MEMORY.setdefault(engine, Credentials())
     return secrets_in(store.path.with_name(NAME))
 
 

@@ -22,8 +22,8 @@ from dataclasses import replace
 
 from feeds.formats.parse import ParsedFeed
 from feeds.http.feed_state import FeedState
-from feeds.http.fetch import Cache, Failed, Fetched, NotModified
-from feeds.http.schedule import Policy, Wishes, next_poll
+from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
+from feeds.http.schedule import PollHints, PollPolicy, next_poll
 from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user
 
 MOVES = 3
@@ -32,7 +32,7 @@ MOVES = 3
 SEARCHES = 3
 """Of the feeds that a page announces, so many are tried."""
 
-NO_CACHE = Cache()
+NO_CACHE = CacheHeaders()
 
 SECRET_LOST = Failed(
     "feed_secret",
@@ -111,8 +111,8 @@ def gone(feed: Feed, now: int) -> Feed:
 
 def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
     """Return a feed whose redirects lead to a blocked server."""
-    policy = Policy(base=_PAUSE, floor=_PAUSE)
-    later = next_poll(feed.key, now, Wishes(retry_after=seconds), policy)
+    policy = PollPolicy(base=_PAUSE, floor=_PAUSE)
+    later = next_poll(feed.key, now, PollHints(retry_after=seconds), policy)
     return replace(feed, next_poll=now + feed.every * SECOND if quick else later)
 
 
@@ -185,7 +185,7 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
 def held_until(failure: Failed, now: int) -> int | None:
     """Return the end of a block of the whole domain; None if there is none."""
     pause = _PAUSE if failure.status == _TOO_MANY else 0
-    seconds = min(failure.retry_after or pause, Policy().cap)
+    seconds = min(failure.retry_after or pause, PollPolicy().cap)
     return now + seconds * SECOND if seconds > 0 else None
 
 
@@ -194,13 +194,13 @@ def _scheduled(
     now: int,
     quick: bool,
     *,
-    cache: Cache = NO_CACHE,
+    cache: CacheHeaders = NO_CACHE,
     retry_after: int | None = None,
 ) -> Feed:
     """Return a feed with the time of its next poll."""
     if quick:
         return replace(feed, next_poll=now + feed.every * SECOND)
-    wishes = Wishes(
+    wishes = PollHints(
         ttl=feed.ttl,
         max_age=cache.max_age,
         expires=cache.expires,
@@ -209,5 +209,5 @@ def _scheduled(
         skip_hours=frozenset(map(int, feed.skip_hours.split())),
         skip_days=frozenset(feed.skip_days.split()),
     )
-    policy = Policy(base=feed.every, floor=min(feed.every, Policy().floor))
+    policy = PollPolicy(base=feed.every, floor=min(feed.every, PollPolicy().floor))
     return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))

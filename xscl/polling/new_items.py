@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
 from feeds.formats.identity import identify
-from feeds.formats.items import Item
+from feeds.formats.items import FeedItem
 from xscl.polling.feed import Feed
 
 VERSIONS = 20
@@ -39,7 +39,7 @@ _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ItemVersion:
     """The memory of an item: the hash of its latest content, and the number of its changes.
 
     `skipped` counts the changes that were not passed on; `left` is when the item was missing from
@@ -63,16 +63,18 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewItems:
     """The changes of a feed's latest items; `items` and `forgotten` are by identity."""
 
     feed: str
     documents: tuple[Document, ...] = ()
-    items: tuple[tuple[str, Seen], ...] = ()
+    items: tuple[tuple[str, ItemVersion], ...] = ()
     forgotten: tuple[str, ...] = ()
 
 
-def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) -> News:
+def new_items(
+    feed: Feed, items: Sequence[FeedItem], seen: Mapping[str, ItemVersion], now: int
+) -> NewItems:
     """Return the new and changed items of a feed, the oldest first.
 
     Where a feed has several versions of an item, the last one counts as the latest.
@@ -85,7 +87,7 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
     oldest_first.sort(key=lambda item: item.timestamp)
     for item in oldest_first:
         digest = hash_of(item.canonical)
-        before = known.get(item.identity, Seen())
+        before = known.get(item.identity, ItemVersion())
         if digest == before.hash:
             known[item.identity] = _named(before, item)
             continue
@@ -108,12 +110,12 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
         for name, row in known.items()
         if seen.get(name) != row and name not in forgotten
     )
-    return News(feed.key, tuple(documents), changed, tuple(forgotten))
+    return NewItems(feed.key, tuple(documents), changed, tuple(forgotten))
 
 
 def _identified(
-    items: Sequence[Item], seen: Mapping[str, Seen], hash_of: Callable[[bytes], bytes]
-) -> list[Item]:
+    items: Sequence[FeedItem], seen: Mapping[str, ItemVersion], hash_of: Callable[[bytes], bytes]
+) -> list[FeedItem]:
     """Return the items under the names by which they are known."""
 
     def same(at: int, name: str) -> bool:
@@ -123,7 +125,7 @@ def _identified(
     return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
 
 
-def _named(row: Seen, item: Item) -> Seen:
+def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
     """Return the memory of an item with the names of its latest entry."""
     names = (item.names.first_name, item.names.all_names)
     if (row.first_name, row.all_names) == names:
@@ -132,14 +134,14 @@ def _named(row: Seen, item: Item) -> Seen:
     return replace(row, rule=rule, first_name=names[0], all_names=names[1])
 
 
-def _mark(known: dict[str, Seen], shown: set[str], now: int) -> None:
+def _mark(known: dict[str, ItemVersion], shown: set[str], now: int) -> None:
     """Record the items that have left the answer, and those that returned."""
     for name, row in known.items():
         if (row.left is None) != (name in shown):
             known[name] = replace(row, left=None if name in shown else now)
 
 
-def _forgotten(known: Mapping[str, Seen]) -> dict[str, None]:
+def _forgotten(known: Mapping[str, ItemVersion]) -> dict[str, None]:
     """Return the past items that may be dropped; none until a tenth exceeds the bound."""
     gone = [(row.left, name) for name, row in known.items() if row.left is not None]
     if len(gone) <= KEPT + KEPT // 10:
@@ -148,7 +150,7 @@ def _forgotten(known: Mapping[str, Seen]) -> dict[str, None]:
     return dict.fromkeys(name for _, name in gone[KEPT:])
 
 
-def _document(feed: Feed, item: Item) -> Document:
+def _document(feed: Feed, item: FeedItem) -> Document:
     return Document(
         stream=feed.streams,
         id=f"{feed.key}#{item.identity}",
@@ -164,7 +166,7 @@ def item_hash(canonical: bytes) -> bytes:
     return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=16).digest()
 
 
-def by_time(found: Iterable[News]) -> list[Document]:
+def by_time(found: Iterable[NewItems]) -> list[Document]:
     """Return the documents of several feeds by time; where times are equal, by feed."""
     documents = [each for one in sorted(found, key=lambda one: one.feed) for each in one.documents]
     documents.sort(key=lambda document: document.timestamp)

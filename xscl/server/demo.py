@@ -15,12 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from xscl.engine.facade import Engine
-from xscl.polling.feed_poller import Fetching, follow
-from xscl.polling.feed_repository import Feeds
-from xscl.server.serve import Service, Serving
+from xscl.polling.feed_poller import PollSettings, follow
+from xscl.polling.feed_repository import FeedRepository
+from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.status import ServiceStatus, status
-from xscl.store.data_directory import Home, HomeError
+from xscl.store.data_directory import DataDirectory, DataDirectoryError
 from xscl.subscriptions.match import Match
 from xscl.web.samples import STEPS, Sample, feeds, subscriptions
 
@@ -31,7 +31,7 @@ EVERY = 1
 """Seconds between two polls of a sample feed."""
 
 
-class Publisher(ThreadingHTTPServer):
+class SamplePublisher(ThreadingHTTPServer):
     """The server of the samples, step by step."""
 
     daemon_threads = True
@@ -71,7 +71,7 @@ class Publisher(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Publisher
+    server: SamplePublisher
 
     def do_GET(self) -> None:
         if self.path not in self.server.samples:
@@ -94,9 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def publishing() -> Iterator[Publisher]:
+def publishing() -> Iterator[SamplePublisher]:
     """Serve the samples while the block runs."""
-    with Publisher() as server:
+    with SamplePublisher() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
@@ -107,7 +107,7 @@ def publishing() -> Iterator[Publisher]:
 
 
 def demonstrate(
-    home: Home,
+    home: DataDirectory,
     on_matches: Callable[[Sequence[Match]], None],
     *,
     spark: bool,
@@ -119,11 +119,11 @@ def demonstrate(
     It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
     if home.exists():
-        raise HomeError(
+        raise DataDirectoryError(
             f"{home.path} holds data already", hint="the demonstration needs a new directory"
         )
     with publishing() as server:
-        fetching = Fetching((server.address,), quick=True)
+        fetching = PollSettings((server.address,), quick=True)
 
         def consuming(seconds: float) -> None:
             server.begun.set()
@@ -133,7 +133,9 @@ def demonstrate(
         listening = None if once else _page(fetching)
         service = Service(
             home,
-            Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=listening),
+            ServeSettings(
+                spark=spark, poll_interval=EVERY / 4, fetching=fetching, listen=listening
+            ),
             on_matches,
             lambda address: tell(f"the page is at {address}/"),
             consuming,
@@ -153,7 +155,7 @@ def demonstrate(
         return status(store, home)
 
 
-def _page(fetching: Fetching) -> ServiceSettings:
+def _page(fetching: PollSettings) -> ServiceSettings:
     """Return the address of the web UI: any free port."""
     # Of the extra `service`, which the demonstration without a page does not need.
     from xscl.service.installation import ServiceSettings
@@ -161,9 +163,9 @@ def _page(fetching: Fetching) -> ServiceSettings:
     return ServiceSettings(port=0, fetching=fetching)
 
 
-def _register(home: Home, server: Publisher) -> None:
+def _register(home: DataDirectory, server: SamplePublisher) -> None:
     """Register the sample feeds and subscriptions."""
-    with home.hold("demo"), Engine(home.database) as engine, Feeds(engine) as followed:
+    with home.hold("demo"), Engine(home.database) as engine, FeedRepository(engine) as followed:
         for sample in server.samples.values():
             follow(engine, followed, server.url(sample), stream=sample.stream, every=EVERY)
         engine.subscribe_many(subscriptions().items())

@@ -34,24 +34,24 @@ from xscl.delivery.message import owner_of
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.documents.results import Subscription
-from xscl.documents.retention import asked
+from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
-from xscl.ingestion.consumer_watch import ConsumerWatch, Stall
+from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.heartbeat import Timekeeper
+from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, DirectConsumer
-from xscl.ingestion.quarantine import Attempts
+from xscl.ingestion.quarantine import BatchAttempts
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_poller import Fetching, keep_polling, poll_now, prepare
-from xscl.polling.feed_repository import Feeds, ticks
+from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
+from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import heard_until
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.usage import Usage
-from xscl.store.data_directory import SERVICE, Home
-from xscl.store.disk_guard import LEAST, DiskRoom
+from xscl.store.data_directory import SERVICE, DataDirectory
+from xscl.store.disk_guard import LEAST, DiskGuard
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -79,7 +79,7 @@ REPORT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServeSettings:
     """Settings of the service: with Spark on a master or without, the interval of spool polls.
 
     `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
@@ -90,8 +90,8 @@ class Serving:
 
     spark: bool = True
     master: str = "local[*]"
-    look: float = 1.0
-    fetching: Fetching = field(default_factory=Fetching)
+    poll_interval: float = 1.0
+    fetching: PollSettings = field(default_factory=PollSettings)
     history: str | None = None
     keep_matches: str | None = None
     listen: ServiceSettings | None = None
@@ -105,8 +105,8 @@ class Service:
 
     def __init__(
         self,
-        home: Home,
-        serving: Serving,
+        home: DataDirectory,
+        serving: ServeSettings,
         on_matches: Callable[[Sequence[Match]], None],
         on_listening: Callable[[str], None] = lambda address: None,
         on_consuming: Callable[[float], None] = lambda seconds: None,
@@ -130,7 +130,7 @@ class Service:
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
         self._outbox: Outbox | None = None
-        self.room = DiskRoom(home.path, serving.least_free)
+        self.room = DiskGuard(home.path, serving.least_free)
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self.address: str | None = None  # where requests are taken, once they are
@@ -147,7 +147,7 @@ class Service:
                     self._on_listening(self.address)
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
-                time_passes = self._thread("timekeeper", lambda: self._keep_time(engine, spool))
+                time_passes = self._thread("heartbeat", lambda: self._run_heartbeat(engine, spool))
                 began = time.monotonic()
                 try:
                     hold = partial(self.room.wait, self._stopping)
@@ -174,13 +174,13 @@ class Service:
         self.room.refuse()
         with self._opened() as (engine, outbox, spool, feeds, store):
             poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
-            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
+            heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
             with self._following(engine) as tail:
                 with self._consuming(engine, spool, self.room.refuse) as consumer:
                     self._consumer = consumer
                     if not self._stopping.is_set():
                         consumer.run_once()
-                        keeper.look()
+                        heartbeat.beat_if_due()
                         if spool.numbers(
                             engine.host.ingest.segment, 1
                         ):  # it is later than what waited
@@ -192,7 +192,7 @@ class Service:
             )
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
+    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, FeedRepository, Store]]:
         """Open the engine with the retention of this process until the block ends."""
         home = self._home
         with (
@@ -200,11 +200,11 @@ class Service:
             Engine(home.database) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
-            Feeds(engine, home.spool) as feeds,
+            FeedRepository(engine, home.spool) as feeds,
             closing(engine.host.connect()) as store,
         ):
             asked_now = self._serving.history, self._serving.keep_matches
-            engine.retain(asked(engine.retention, *asked_now))
+            engine.retain(changed_retention(engine.retention, *asked_now))
             self._clock.continue_after(spool.newest_arrival())
             yield engine, outbox, spool, feeds, store
 
@@ -212,7 +212,7 @@ class Service:
         """Run the consumer until `stop`; wait while the disk is full."""
         while not self._stopping.is_set():
             try:
-                consumer.serve(self._serving.look)
+                consumer.serve(self._serving.poll_interval)
             except (SpoolError, StoreError, OSError) as error:
                 if self._serving.spark or not self.room.failed(error):
                     raise
@@ -291,18 +291,18 @@ class Service:
                 server.stop()
                 self.address = None
 
-    def _hand_on(self, matches: Matches) -> None:
+    def _notify(self, matches: Matches) -> None:
         """Notify the readers of matches of a commit, and count the matches.
 
         The matches are stored already: a failure here is logged, and delays no other match.
         """
-        for notify in (self._bring, self._count):
+        for notify in (self._deliver, self._count):
             try:
                 notify(matches)
             except Exception:
                 _log.exception("matches that are kept could not be handed on")
 
-    def _bring(self, matches: Matches) -> None:
+    def _deliver(self, matches: Matches) -> None:
         if self._tail is not None and matches.last:
             self._tail.notify()
         if self._outbox is not None:
@@ -320,12 +320,12 @@ class Service:
 
         `hold` is called before each batch.
         """
-        attempts = Attempts(self._home.attempt)
+        attempts = BatchAttempts(self._home.attempt)
 
         def hand_on(matches: Matches) -> None:
             if self._watch is not None:
                 self._watch.committed(engine.host.ingest.segment)
-            self._hand_on(matches)
+            self._notify(matches)
 
         with EngineSink(engine, hand_on, hold, attempts, tells=False) as sink:
             if self._serving.spark:
@@ -347,7 +347,7 @@ class Service:
         finally:
             session.stop()
 
-    def _fetch(self, engine: Engine, feeds: Feeds, spool: Spool) -> None:
+    def _fetch(self, engine: Engine, feeds: FeedRepository, spool: Spool) -> None:
         """Poll feeds until `stop`.
 
         After a failure the table of feeds is opened anew, because it has to catch up with the
@@ -361,7 +361,7 @@ class Service:
             self.room.wait(self._stopping)
 
             def again() -> None:
-                with Feeds(engine, self._home.spool) as reopened:
+                with FeedRepository(engine, self._home.spool) as reopened:
                     keep(reopened)
 
             if self._until_full(again):
@@ -377,13 +377,13 @@ class Service:
             return False
         return True
 
-    def _keep_time(self, engine: Engine, spool: Spool) -> None:
+    def _run_heartbeat(self, engine: Engine, spool: Spool) -> None:
         """Let time pass on live streams until `stop`; not while the disk is full."""
         with closing(engine.host.connect()) as store:
-            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
-            while not self._stopping.wait(self._serving.look):
+            heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
+            while not self._stopping.wait(self._serving.poll_interval):
                 if self.room.short() is None:
-                    self._until_full(keeper.look)
+                    self._until_full(heartbeat.beat_if_due)
 
     def _keep_reporting(self, looks: StatusReader, until: threading.Event | None) -> None:
         said = ""
@@ -419,7 +419,7 @@ class Service:
         )
         return found.waiting
 
-    def _stall(self) -> Stall | None:
+    def _stall(self) -> ConsumerStall | None:
         return None if self._watch is None else self._watch.stall()
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:

@@ -17,9 +17,9 @@ from typing import IO
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.store.backup import back_up
-from xscl.store.consumed_offsets import Ledger
-from xscl.store.data_directory import Home
-from xscl.store.disk_guard import DiskRoom
+from xscl.store.consumed_offsets import ConsumedOffsets
+from xscl.store.data_directory import DataDirectory
+from xscl.store.disk_guard import DiskGuard
 from xscl.store.store import Store
 from xscl.store.store_file import log_path
 
@@ -35,10 +35,10 @@ class Backups:
 
     def __init__(
         self,
-        home: Home,
+        home: DataDirectory,
         engine: Engine,
         reading: Callable[[], AbstractContextManager[Store]],
-        room: DiskRoom,
+        room: DiskGuard,
     ) -> None:
         self._home = home
         self._engine = engine
@@ -61,7 +61,7 @@ class Backups:
     def _made(self) -> tuple[IO[bytes], int]:
         home = self._home
         with self._reading() as store:
-            self._room.refuse(_size(home, Ledger(store).segment))
+            self._room.refuse(_size(home, ConsumedOffsets(store).segment))
         shutil.rmtree(home.backups, ignore_errors=True)  # left over from a crash
         home.backups.mkdir(mode=0o700)
         target = home.backups / "backup.xscl"
@@ -74,7 +74,7 @@ class Backups:
             shutil.rmtree(home.backups, ignore_errors=True)
 
 
-def _size(home: Home, consumed: int) -> int:
+def _size(home: DataDirectory, consumed: int) -> int:
     """Estimate the size of a backup: the store and the segments that are not consumed yet."""
     store = home.database, log_path(home.database)
     waiting = (path for path in home.spool.glob("*.arrow") if int(path.stem) > consumed)

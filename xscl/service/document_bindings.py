@@ -18,7 +18,7 @@ from feeds.spool import Spool
 from feeds.xml.xmlparse import parse
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
-from xscl.shredding.nodes.tree import Attribute, Tree, number_nodes, string_value
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, number_nodes, string_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
     return bound
 
 
-def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> NodeRow:
+def _row(tree: DocumentTree, number: int, variables: tuple[str, ...]) -> NodeRow:
     item = tree.items[number]
-    if isinstance(item, Attribute):
+    if isinstance(item, AttributeNode):
         name, text = f"@{etree.QName(item.name).localname}", string_value(item)
     else:
         assert isinstance(item, etree._Element)
@@ -129,6 +129,6 @@ def _row(tree: Tree, number: int, variables: tuple[str, ...]) -> NodeRow:
     return NodeRow(number, _depth(tree, number), tree.path(number), name, text, variables)
 
 
-def _depth(tree: Tree, number: int) -> int:
+def _depth(tree: DocumentTree, number: int) -> int:
     parent = tree.parents[number]
     return 0 if parent < 0 else 1 + _depth(tree, parent)

@@ -17,8 +17,8 @@ from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
-from xscl.polling.feed_poller import Fetching
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_poller import PollSettings
+from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network
@@ -32,8 +32,8 @@ from xscl.service.resolving import Resolver
 from xscl.service.sql import UserSql
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
-from xscl.store.data_directory import Home
-from xscl.store.disk_guard import DiskRoom
+from xscl.store.data_directory import DataDirectory
+from xscl.store.disk_guard import DiskGuard
 from xscl.store.store import Store
 
 
@@ -62,7 +62,7 @@ class ServiceSettings:
     guesses: int = 20
     warm: bool = True
     waiting: int = DOCUMENTS
-    fetching: Fetching = field(default_factory=Fetching)
+    fetching: PollSettings = field(default_factory=PollSettings)
 
     @property
     def is_loopback(self) -> bool:
@@ -99,7 +99,7 @@ class StorePool:
             store = self._idle.get_nowait()
         except queue.Empty:
             with self._mutex:
-                store = self._root.beside()
+                store = self._root.connect_again()
                 self._made.append(store)
         try:
             yield store
@@ -190,9 +190,9 @@ class Installation:
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
     """
 
-    home: Home
+    home: DataDirectory
     engine: Engine
-    feeds: Feeds
+    feeds: FeedRepository
     spool: Spool
     outbox: Outbox
     settings: ServiceSettings
@@ -222,18 +222,18 @@ class Installation:
 
 @contextmanager
 def installed(
-    home: Home,
+    home: DataDirectory,
     engine: Engine,
     spool: Spool,
     outbox: Outbox,
     settings: ServiceSettings,
-    room: DiskRoom,
+    room: DiskGuard,
     clock: ArrivalClock,
     watch: ConsumerWatch,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
-        feeds = stack.enter_context(Feeds(engine, clock=clock.now))
+        feeds = stack.enter_context(FeedRepository(engine, clock=clock.now))
         readers = stack.enter_context(closing(StorePool(engine)))
         own, tokens = (stack.enter_context(closing(engine.host.connect())) for _ in range(2))
         accounts = Accounts(own)

@@ -22,7 +22,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.group_commit import GroupCommit
-from xscl.store.disk_guard import DiskFull, DiskRoom
+from xscl.store.disk_guard import DiskFull, DiskGuard
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000
@@ -68,7 +68,7 @@ class Intake:
         self,
         spool: Spool,
         engine: Engine,
-        room: DiskRoom,
+        room: DiskGuard,
         clock: ArrivalClock,
         documents: int = DOCUMENTS,
         size: int = BYTES,

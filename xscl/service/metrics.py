@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Stage
 from xscl.service.status import ServiceStatus
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -49,7 +49,7 @@ _GAUGES = {
 class Metrics:
     """The metrics of one service, in a registry of its own."""
 
-    def __init__(self, engine: Engine, home: Home) -> None:
+    def __init__(self, engine: Engine, home: DataDirectory) -> None:
         self.registry = CollectorRegistry()
         self._engine = engine
         self._stages = Histogram(
@@ -93,7 +93,7 @@ class Metrics:
 class _StatusCollector(Collector):
     """A collector of metrics from the engine, the status file and tables."""
 
-    def __init__(self, engine: Engine, home: Home) -> None:
+    def __init__(self, engine: Engine, home: DataDirectory) -> None:
         self._engine = engine
         self._home = home
         self.counted: dict[str, dict[str, int]] = {}

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from feeds.errors import FeedError
-from feeds.http.addresses import Refused
+from feeds.http.addresses import RefusedAddress
 from feeds.spool import SpoolError
 from xscl.errors import (
     DocumentError,
@@ -125,7 +125,7 @@ def empty_list(hint: str) -> Problem:
     return unprocessable("empty_list", "the list has no rows", hint=hint)
 
 
-def refused_address(who: Account, refused: Refused) -> Problem:
+def refused_address(who: Account, refused: RefusedAddress) -> Problem:
     """Return problem 422 for a refused URL, with a hint for the operator."""
     may = who.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None

@@ -30,10 +30,17 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.store.atomic_files import sha256_of, synchronise, write_durably
 from xscl.store.backup import Backup, read_backup, unpack
-from xscl.store.commit_watermark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
-from xscl.store.data_directory import Home
+from xscl.store.commit_watermark import (
+    NEW,
+    UNFINISHED,
+    CommitPoint,
+    read_watermark,
+    watermark_path,
+    write_watermark,
+)
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
-from xscl.store.store_epochs import begin_generation
+from xscl.store.store_epochs import begin_epoch
 from xscl.store.store_errors import BackupError, StoreDamaged
 from xscl.store.store_file import log_path, new_id
 
@@ -44,7 +51,7 @@ _STAGING = "restoring"
 class SetAside:
     """A dated directory for replaced files, created when the first one is moved there."""
 
-    home: Home
+    home: DataDirectory
     directory: Path | None = None
     kept: list[str] = field(default_factory=list)
 
@@ -106,7 +113,7 @@ class AcceptedStore:
 # -- A backup ------------------------------------------------------------------------------
 
 
-def restore(file: Path, home: Home, *, force: bool = False) -> Restored:
+def restore(file: Path, home: DataDirectory, *, force: bool = False) -> Restored:
     """Restore a backup into an empty data directory, or with `force` over its contents.
 
     Raises BackupError before any change if the backup cannot be used.
@@ -120,14 +127,14 @@ def restore(file: Path, home: Home, *, force: bool = False) -> Restored:
         staging.mkdir(mode=0o700)
         try:
             unpack(file, staging)
-            seen, segment = _tried(Home(staging), backup)
-            return _put(Home(staging), home, backup, seen, segment)
+            seen, segment = _tried(DataDirectory(staging), backup)
+            return _put(DataDirectory(staging), home, backup, seen, segment)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _refuse_kept(home: Home) -> None:
-    parts = (home.database, log_path(home.database), mark_path(home.database), home.checkpoint)
+def _refuse_kept(home: DataDirectory) -> None:
+    parts = (home.database, log_path(home.database), watermark_path(home.database), home.checkpoint)
     kept = [path.name for path in parts if path.exists()]
     if home.spool.is_dir() and Spool(home.spool, read_only=True).latest():
         kept.append(home.spool.name)
@@ -139,7 +146,7 @@ def _refuse_kept(home: Home) -> None:
         )
 
 
-def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
+def _tried(staging: DataDirectory, backup: Backup) -> tuple[CommitPoint, int]:
     """Verify the unpacked store by opening it.
 
     Returns its watermark and the last spool segment that it knows.
@@ -148,7 +155,7 @@ def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")
-        begin_generation(store)
+        begin_epoch(store)
         seen = store.seen()
         segment = max(backup.position, _appended(store))
     if log_path(staging.database).exists():
@@ -164,14 +171,18 @@ def _appended(store: Store) -> int:
     return int(segment)
 
 
-def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) -> Restored:
+def _put(
+    staging: DataDirectory, home: DataDirectory, backup: Backup, seen: CommitPoint, segment: int
+) -> Restored:
     """Rename all parts into place; new segments get numbers after `segment`."""
-    before = read_mark(home.database)
+    before = read_watermark(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
     if before is None or before.commits != UNFINISHED:
-        aside.copy(mark_path(home.database))
-    write_mark(home.database, Seen(backup.store if before is None else before.store, UNFINISHED))
+        aside.copy(watermark_path(home.database))
+    write_watermark(
+        home.database, CommitPoint(backup.store if before is None else before.store, UNFINISHED)
+    )
     aside.take(log_path(home.database))
     aside.take(home.database)
     aside.take(home.checkpoint)
@@ -185,11 +196,13 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) ->
         missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
     synchronise(home.path)
-    write_mark(home.database, seen)
+    write_watermark(home.database, seen)
     return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing)
 
 
-def _is_ours(staging: Home, home: Home, backup: Backup, before: Seen | None) -> bool:
+def _is_ours(
+    staging: DataDirectory, home: DataDirectory, backup: Backup, before: CommitPoint | None
+) -> bool:
     """Return whether the existing spool is the one of the backup, or a later state of it."""
     if not home.spool.is_dir():
         return True
@@ -219,14 +232,14 @@ def _merge(source: Path, target: Path, known: int) -> None:
 # -- What is there -------------------------------------------------------------------------
 
 
-def accept(home: Home) -> AcceptedStore:
+def accept(home: DataDirectory) -> AcceptedStore:
     """Accept the store in its current state and give up commits that only its watermark records.
 
     An unreadable log is set aside, with the commits in it.
     """
     with home.hold("restore"):
         database, aside = home.database, SetAside(home)
-        seen = read_mark(database)
+        seen = read_watermark(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
         now, lost = _accepted(database, aside, seen)
@@ -234,17 +247,26 @@ def accept(home: Home) -> AcceptedStore:
         return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept))
 
 
-def _accept_nothing(home: Home, aside: SetAside, seen: Seen | None) -> AcceptedStore:
+def _accept_nothing(
+    home: DataDirectory, aside: SetAside, seen: CommitPoint | None
+) -> AcceptedStore:
     if not log_path(home.database).exists():
         home.expect()
-    for path in (home.checkpoint, home.database, log_path(home.database), mark_path(home.database)):
+    for path in (
+        home.checkpoint,
+        home.database,
+        log_path(home.database),
+        watermark_path(home.database),
+    ):
         aside.take(path)
-    write_mark(home.database, Seen(new_id(), NEW))
+    write_watermark(home.database, CommitPoint(new_id(), NEW))
     lost = None if seen is None else seen.commits
     return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
 
 
-def _accepted(database: Path, aside: SetAside, before: Seen | None) -> tuple[Seen, int | None]:
+def _accepted(
+    database: Path, aside: SetAside, before: CommitPoint | None
+) -> tuple[CommitPoint, int | None]:
     """Open the store in its current state, without its log if that is damaged.
 
     Returns its watermark and the number of lost commits; None if that is unknown.
@@ -264,11 +286,11 @@ def _accepted(database: Path, aside: SetAside, before: Seen | None) -> tuple[See
         else:
             lost = before.commits - seen.commits
         if lost is None or lost > 0:
-            begin_generation(store)
+            begin_epoch(store)
         return seen, lost
 
 
-def _set_checkpoint_aside(home: Home, aside: SetAside) -> None:
+def _set_checkpoint_aside(home: DataDirectory, aside: SetAside) -> None:
     """Set Spark's checkpoint aside if it is damaged or ahead of the store."""
     with Engine(home.database) as engine:
         try:

@@ -16,14 +16,14 @@ from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents.document_log import EARLIEST
-from xscl.documents.retention import kept
+from xscl.documents.retention import retained_texts
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
 from xscl.inspection.relations import PUBLISHED
 from xscl.polling.feed_repository import ticks
-from xscl.store.commit_watermark import Seen, read_mark
-from xscl.store.consumed_offsets import DIRECT, Ledger
-from xscl.store.data_directory import Home
+from xscl.store.commit_watermark import CommitPoint, read_watermark
+from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.time_format import moment, ticks_of_time, written
 
@@ -198,8 +198,8 @@ class ServiceStatus:
             ("instances", [(one.instances, one.length) for one in windows if one.instances]),
         ):
             if counts:
-                kept = ", ".join(f"{count} for {length}" for count, length in counts)
-                yield f"state          {sum(count for count, _ in counts)} {what}: {kept}"
+                shown = ", ".join(f"{count} for {length}" for count, length in counts)
+                yield f"state          {sum(count for count, _ in counts)} {what}: {shown}"
         for one in windows:
             if one.ticks is None:
                 yield f"growth         {one.last_day} a day of what is kept for ever"
@@ -211,7 +211,7 @@ class ServiceStatus:
         )
 
 
-def status(store: Store, home: Home, engine: Engine | None = None) -> ServiceStatus:
+def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> ServiceStatus:
     """Return the current figures; the tables of feeds must exist.
 
     `store` is a connection of its own, which sees only whole batches of an engine that runs in
@@ -236,7 +236,7 @@ class StatusReader:
     def __init__(
         self,
         store: Store,
-        home: Home,
+        home: DataDirectory,
         clock: Callable[[], float] = time.monotonic,
         engine: Engine | None = None,
         now: Callable[[], int] = ticks,
@@ -248,7 +248,7 @@ class StatusReader:
         self._clock = clock
         self._counted: dict[str, Any] = {}
         self._until = 0.0  # cached counts are valid until then
-        self._mark: Seen | None = None
+        self._mark: CommitPoint | None = None
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> ServiceStatus:
@@ -256,14 +256,14 @@ class StatusReader:
         began = self._clock()
         if whole or self._is_due(began):
             # Later commits are counted the next time.
-            self._mark = read_mark(self._home.database)
+            self._mark = read_watermark(self._home.database)
             self._counted = _counted(self._store)
             if self._engine is not None:
                 found = self._engine.host.queries.state_by_window(self._store)
                 self._counted["windows"] = tuple(WindowState(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
-        ledger = Ledger(self._store)
+        ledger = ConsumedOffsets(self._store)
         position, direct = ledger.segment, ledger.last(DIRECT) or 0
         latest, waiting, oldest = self._backlog.look(self._home, position)
         return ServiceStatus(
@@ -281,13 +281,13 @@ class StatusReader:
             return True
         if now < self._until:
             return False
-        mark = read_mark(self._home.database)
+        mark = read_watermark(self._home.database)
         return mark is None or mark != self._mark
 
 
 def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
-    texts = kept(store)
+    texts = retained_texts(store)
     return {
         **store.arrow(_COUNTS).to_pylist()[0],
         "texts": texts.texts,
@@ -303,7 +303,7 @@ class _Backlog:
         self._segments: deque[Segment] = deque()
         self._seen = 0
 
-    def look(self, home: Home, position: int) -> tuple[int, int, int]:
+    def look(self, home: DataDirectory, position: int) -> tuple[int, int, int]:
         """Return the latest segment, the documents after a position, the oldest one's arrival."""
         try:
             spool = Spool(home.spool, read_only=True)

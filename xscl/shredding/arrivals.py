@@ -20,46 +20,46 @@ from lxml import etree
 from feeds.xml.xmlparse import parse
 from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch.shred import Columns
-from xscl.shredding.remote.remote_bindings import Numbers, Portion, placed
+from xscl.shredding.batch.shred import WitnessColumns
+from xscl.shredding.remote.remote_bindings import Numbers, RemoteBindings, merge_bindings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class BatchPart:
     """Consecutive documents of a batch, and their witnesses.
 
     The first one is at `place` in a portion; without a portion they are not shredded yet.
     """
 
-    portion: Portion | None
+    portion: RemoteBindings | None
     place: int
     count: int
 
 
-def cut_parts(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+def cut_parts(parts: Sequence[BatchPart], start: int, end: int) -> list[BatchPart]:
     """Return the parts of the documents from one place to another of a batch."""
     found, at = [], 0
     for part in parts:
         first, last = max(start, at), min(end, at + part.count)
         if first < last:
-            found.append(Part(part.portion, part.place + first - at, last - first))
+            found.append(BatchPart(part.portion, part.place + first - at, last - first))
         at += part.count
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class RemoteWitnesses:
     """The places of the witnesses of a batch's documents, if other processes found them.
 
     `which` are portions by number, -1 where there is none, `places` the documents' places in them.
     """
 
-    portions: Sequence[Portion]
+    portions: Sequence[RemoteBindings]
     which: Numbers
     places: Numbers
 
     @classmethod
-    def of(cls, parts: Sequence[Part], count: int) -> Elsewhere:
+    def of(cls, parts: Sequence[BatchPart], count: int) -> RemoteWitnesses:
         """Return the content of parts for so many documents; empty without parts."""
         if not parts:
             return cls((), np.full(count, -1), np.zeros(count, np.int64))
@@ -81,11 +81,11 @@ class Elsewhere:
                 found &= (self.which != number) | ~refused
         return found
 
-    def chosen(self, rows: Numbers) -> Elsewhere:
+    def chosen(self, rows: Numbers) -> RemoteWitnesses:
         """Return the entries of some of the documents."""
-        return Elsewhere(self.portions, self.which[rows], self.places[rows])
+        return RemoteWitnesses(self.portions, self.which[rows], self.places[rows])
 
-    def by(self, version: str) -> Iterable[tuple[Portion, Numbers]]:
+    def by(self, version: str) -> Iterable[tuple[RemoteBindings, Numbers]]:
         """Yield the portions of a version of the automaton, with their documents."""
         for number, portion in enumerate(self.portions):
             if portion.version == version:
@@ -108,7 +108,7 @@ class Arrivals:
     bases: Numbers
     firsts: Numbers
     versions: Numbers
-    elsewhere: Elsewhere
+    elsewhere: RemoteWitnesses
     roots: dict[int, etree._Element] = field(default_factory=dict)
 
     @classmethod
@@ -119,7 +119,7 @@ class Arrivals:
         """
         docs, streams, xml, *times = zip(*rows, strict=True)
         ts, clocks, ranks, bases, firsts = np.array(times, np.int64)
-        versions, nowhere = np.ones(len(docs), np.int64), Elsewhere.of((), len(docs))
+        versions, nowhere = np.ones(len(docs), np.int64), RemoteWitnesses.of((), len(docs))
         columns = (ts, clocks, ranks, bases, firsts, versions)
         return cls(np.array(docs, np.int64), streams, xml, *columns, nowhere)
 
@@ -176,9 +176,9 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
     places: dict[int, tuple[Arrivals, list[int]]] = {}
     for batch, place in arrivals:
         places.setdefault(id(batch), (batch, []))[1].append(place)
-    columns = Columns(automaton)
+    columns = WitnessColumns(automaton)
     times = [TIMES.empty_table()]
-    elsewhere: list[tuple[Portion, Numbers, Numbers]] = []
+    elsewhere: list[tuple[RemoteBindings, Numbers, Numbers]] = []
     for batch, listed in places.values():
         some = np.array(listed)
         times.append(batch.times(some))
@@ -189,5 +189,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
             here[rows] = False
         for place in some[here].tolist():
             columns.add(int(batch.docs[place]), batch.streams[place], batch.root(place))
-    bindings, values = placed(columns.tables(), elsewhere) if elsewhere else columns.tables()
+    bindings, values = (
+        merge_bindings(columns.tables(), elsewhere) if elsewhere else columns.tables()
+    )
     return Witnesses(bindings, pa.concat_tables(times), values)

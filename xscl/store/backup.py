@@ -34,11 +34,11 @@ from typing import IO, Any, Protocol
 
 from feeds.spool import Spool
 from xscl.store.atomic_files import synchronise
-from xscl.store.consumed_offsets import Ledger
+from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.migrations import DEVELOPMENT, current_version, is_readable
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, EXPORTING, BackupError
-from xscl.store.store_file import Part
+from xscl.store.store_file import FilePart
 
 MANIFEST = "manifest.json"
 SPOOL = "spool"
@@ -52,7 +52,7 @@ _LARGEST_MANIFEST = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BackupMember:
     """A part of a backup: its name, size and checksum."""
 
     name: str
@@ -73,7 +73,7 @@ class Backup:
     commits: int
     position: int
     made: str
-    parts: tuple[Member, ...]
+    parts: tuple[BackupMember, ...]
 
     @property
     def size(self) -> int:
@@ -103,7 +103,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     with (
         _replacing(target) as file,
         closing(waiting),
-        store.at_rest(waiting.begin) as (seen, parts),
+        store.frozen_files(waiting.begin) as (seen, parts),
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         members = list(_add_store(archive, parts))
@@ -181,7 +181,7 @@ class _Readable(Protocol):
 class _Slice:
     """The first bytes of a file that may be longer, without a position that others share."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: FilePart) -> None:
         self._descriptor, self._left, self._at = part.descriptor, part.size, 0
 
     def read(self, size: int = -1, /) -> bytes:
@@ -205,15 +205,15 @@ class _Summed:
         return found
 
 
-def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Member:
+def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> BackupMember:
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, 0o600
     summed = _Summed(file)
     archive.addfile(info, summed)
-    return Member(name, size, summed.sum.hexdigest())
+    return BackupMember(name, size, summed.sum.hexdigest())
 
 
-def _add_store(archive: tarfile.TarFile, parts: Sequence[Part]) -> Iterator[Member]:
+def _add_store(archive: tarfile.TarFile, parts: Sequence[FilePart]) -> Iterator[BackupMember]:
     for part, name in zip(parts, _STORE, strict=False):
         yield _add(archive, name, _Slice(part), part.size)
 
@@ -234,7 +234,7 @@ class _Waiting:
 
     def begin(self, store: Store) -> None:
         """Record the waiting segments, while no commit runs."""
-        self.position = Ledger(store).segment
+        self.position = ConsumedOffsets(store).segment
         if self._directory is None:
             return
         spool = Spool(self._directory, read_only=True)
@@ -243,7 +243,7 @@ class _Waiting:
         self._numbers = [n for n in spool.numbers(after) if n <= self._latest][::-1]
         self._open()
 
-    def add(self, archive: tarfile.TarFile) -> Iterator[Member]:
+    def add(self, archive: tarfile.TarFile) -> Iterator[BackupMember]:
         """Write the segments; raises BackupError for one that was deleted before it was opened."""
         if self._directory is None:
             return
@@ -305,7 +305,7 @@ def read_backup(path: Path) -> Backup:
             summed = _Summed(_content(path, archive, info))
             while summed.read(_PIECE):
                 continue
-            found = Member(info.name, info.size, summed.sum.hexdigest())
+            found = BackupMember(info.name, info.size, summed.sum.hexdigest())
             if found not in backup.parts:
                 raise _damaged(path, f"the checksum of {info.name} differs")
         return backup
@@ -342,7 +342,7 @@ def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInf
     try:
         read = json.loads(_content(path, archive, members[-1]).read())
         form, version_found = read.pop("format"), read["version"]
-        parts = tuple(Member(**part) for part in read.pop("parts"))
+        parts = tuple(BackupMember(**part) for part in read.pop("parts"))
         backup = Backup(**read, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, f"its manifest cannot be read: {error}") from error
@@ -362,7 +362,7 @@ def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInf
     return backup
 
 
-def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[Member]) -> None:
+def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[BackupMember]) -> None:
     names = [name for name, _ in found]
     if found != [(part.name, part.size) for part in parts]:
         raise _damaged(path, "its parts are not what its manifest says")

@@ -33,37 +33,37 @@ _FORMAT = "xscl-mark 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CommitPoint:
     """The content of a mark: the id of a store, and the number of its acknowledged commits."""
 
     store: str
     commits: int
 
 
-def mark_path(database: Path) -> Path:
+def watermark_path(database: Path) -> Path:
     """Return the path of a database's mark."""
     return database.with_name(f"{database.name}.mark")
 
 
-def read_mark(database: Path) -> Seen | None:
+def read_watermark(database: Path) -> CommitPoint | None:
     """Return the content of a database's mark; None if it is absent or unreadable."""
     try:
-        image = mark_path(database).read_bytes()
+        image = watermark_path(database).read_bytes()
     except FileNotFoundError:
         return None
     found = [_decoded(image[at : at + _PLACE]) for at in (0, _PLACE)]
     return max((one for one in found if one), key=lambda one: one.commits, default=None)
 
 
-def write_mark(database: Path, seen: Seen) -> None:
+def write_watermark(database: Path, seen: CommitPoint) -> None:
     """Replace the mark atomically."""
     image = bytearray(2 * _PLACE)
     at = seen.commits % 2 * _PLACE
     image[at : at + _PLACE] = _encoded(seen)
-    write_durably(mark_path(database), bytes(image))
+    write_durably(watermark_path(database), bytes(image))
 
 
-class Mark:
+class CommitWatermark:
     """The mark of an open store; `lock` keeps its writes in the order of commits.
 
     A commit holds the lock from the assignment of its count until the mark is written.
@@ -72,7 +72,7 @@ class Mark:
     def __init__(self, database: Path, store: str) -> None:
         self.store = store
         self.lock = threading.Lock()
-        self._descriptor = os.open(mark_path(database), os.O_WRONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(watermark_path(database), os.O_WRONLY | os.O_CLOEXEC)
 
     def write(self, commits: int) -> None:
         """Write the number of commits to the mark; durable on return.
@@ -80,19 +80,19 @@ class Mark:
         The file keeps its size, so only one sector has to reach the disk.
         """
         place = commits % 2 * _PLACE
-        os.pwrite(self._descriptor, _encoded(Seen(self.store, commits)), place)
+        os.pwrite(self._descriptor, _encoded(CommitPoint(self.store, commits)), place)
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-def _encoded(seen: Seen) -> bytes:
+def _encoded(seen: CommitPoint) -> bytes:
     text = f"{_FORMAT} {seen.store} {seen.commits}"
     return f"{text} {zlib.crc32(text.encode()):08x}\n".encode().ljust(_PLACE, b"\0")
 
 
-def _decoded(image: bytes) -> Seen | None:
+def _decoded(image: bytes) -> CommitPoint | None:
     """Return the content of a slot, None if it was never written, or is torn."""
     try:
         line, end, _ = image.decode("ascii").partition("\n")
@@ -100,6 +100,6 @@ def _decoded(image: bytes) -> Seen | None:
         if not end or int(checksum, 16) != zlib.crc32(text.encode()):
             return None
         kind, version, store, commits = text.split(" ")
-        return Seen(store, int(commits)) if f"{kind} {version}" == _FORMAT else None
+        return CommitPoint(store, int(commits)) if f"{kind} {version}" == _FORMAT else None
     except ValueError:
         return None

@@ -31,7 +31,7 @@ class Beat(NamedTuple):
     time: int
 
 
-class Batch(NamedTuple):
+class BatchKey(NamedTuple):
     """The key of a batch, its last segment, and the beats between its documents."""
 
     query_id: str
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     beats: tuple[Beat, ...] = ()
 
 
-class Ledger:
+class ConsumedOffsets:
     """The consumed batches of a store; a push writes `segment` with its other numbers."""
 
     def __init__(self, store: Store) -> None:
@@ -48,7 +48,7 @@ class Ledger:
         self._last: dict[str, int | None] = {}
         self.segment = max(store.progress("segment"), self.last(DIRECT) or 0)
 
-    def enter(self, batch: Batch) -> bool:
+    def enter(self, batch: BatchKey) -> bool:
         """Record a batch; return False if it was recorded before."""
         if self.has(batch):
             return False
@@ -65,7 +65,7 @@ class Ledger:
         self.segment = max(self.segment, batch.segment)
         return True
 
-    def has(self, batch: Batch) -> bool:
+    def has(self, batch: BatchKey) -> bool:
         """Return True if a batch was recorded."""
         last = self.last(batch.query_id)
         if last is None or batch.batch_id > last:

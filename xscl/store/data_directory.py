@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import XsclError
-from xscl.store.commit_watermark import mark_path
+from xscl.store.commit_watermark import watermark_path
 from xscl.store.store_file import remaining
 
 SERVICE = "serve"
@@ -59,18 +59,18 @@ _PARTS = frozenset(
 )
 
 
-class HomeError(XsclError):
+class DataDirectoryError(XsclError):
     """The data directory cannot be used."""
 
     code = "home"
 
 
-class HomeInUse(HomeError):
+class DataDirectoryInUse(DataDirectoryError):
     """Another process (`holder`) uses the data directory."""
 
     code = "home_in_use"
 
-    def __init__(self, home: Home, holder: Holder) -> None:
+    def __init__(self, home: DataDirectory, holder: LockHolder) -> None:
         who = "a running service" if holder.command == SERVICE else f"'xscl {holder.command}'"
         super().__init__(
             f"the data directory {home.path} is in use by process {holder.pid}, {who}",
@@ -80,7 +80,7 @@ class HomeInUse(HomeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """The process that holds a data directory, and the command that it runs."""
 
     pid: int
@@ -88,7 +88,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class DataDirectory:
     """A data directory; the constructor touches nothing on disk."""
 
     path: Path
@@ -138,13 +138,13 @@ class Home:
 
         If the mark is lost, too, the spool or the checkpoint shows it.
         """
-        known = self.database.exists() or mark_path(self.database).exists()
+        known = self.database.exists() or watermark_path(self.database).exists()
         return known or remaining(self.database) is not None
 
     def expect(self) -> None:
         """Raise if the directory has no state yet."""
         if not self.exists():
-            raise HomeError(
+            raise DataDirectoryError(
                 f"there is no data in {self.path} yet",
                 hint="'xscl subscribe', 'feeds add', 'push' and 'serve' make it; "
                 "--data or XSCL_DATA names another directory",
@@ -156,14 +156,14 @@ class Home:
             self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
             present = {entry.name for entry in os.scandir(self.path)}
             if present and not present & _PARTS:
-                raise HomeError(
+                raise DataDirectoryError(
                     f"{self.path} is no data directory: it holds other files, "
                     f"such as {min(present)!r}",
                     hint="name a new or an empty directory with --data",
                 )
             self.path.chmod(_MODE)
         except OSError as error:
-            raise HomeError(
+            raise DataDirectoryError(
                 f"the data directory {self.path} cannot be made: {error.strerror}",
                 hint="name another directory with --data or XSCL_DATA",
             ) from error
@@ -180,7 +180,7 @@ class Home:
             deadline = time.monotonic() + PATIENCE
             while (holder := _try_lock(descriptor, fcntl.LOCK_EX)) is not None:
                 if holder.command == SERVICE or time.monotonic() > deadline:
-                    raise HomeInUse(self, holder)
+                    raise DataDirectoryInUse(self, holder)
                 time.sleep(0.02)
             self._sign(descriptor, f"{os.getpid()} {command}\n")
             yield
@@ -194,12 +194,12 @@ class Home:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)
         except OSError as error:
-            raise HomeError(
+            raise DataDirectoryError(
                 f"{self.lock} cannot be written: {error.strerror}",
                 hint="is the disk full or failing? nothing that was acknowledged is lost",
             ) from error
 
-    def holder(self) -> Holder | None:
+    def holder(self) -> LockHolder | None:
         """Return the process that uses the directory, None if there is none."""
         try:
             descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
@@ -233,12 +233,12 @@ class Home:
         return written.get("address") if written.get("pid") == holder.pid else None
 
 
-def _try_lock(descriptor: int, kind: int) -> Holder | None:
+def _try_lock(descriptor: int, kind: int) -> LockHolder | None:
     """Lock, or return the holder of the lock; process 0 if it has not signed yet."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         signed = os.pread(descriptor, 100, 0).decode("utf-8", "replace")
         pid, _, command = signed.strip().partition(" ")
-        return Holder(int(pid) if pid.isdigit() else 0, command or "?")
+        return LockHolder(int(pid) if pid.isdigit() else 0, command or "?")
     return None

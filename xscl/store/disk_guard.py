@@ -39,7 +39,7 @@ class DiskFull(XsclError):
     code = "disk_full"
 
 
-class DiskRoom:
+class DiskGuard:
     """The free space on the disk of a directory; thread-safe.  `clock` returns seconds."""
 
     def __init__(

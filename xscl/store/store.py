@@ -29,7 +29,7 @@ from templates.model.relations import INFINITE
 from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
-from xscl.store.commit_watermark import Seen
+from xscl.store.commit_watermark import CommitPoint
 from xscl.store.database import FILE, THREADS, connect
 from xscl.store.migrations import current_version, is_readable, migrate
 from xscl.store.store_errors import (
@@ -38,9 +38,9 @@ from xscl.store.store_errors import (
     StoreDamaged,
     StoreInUse,
     WrongVersion,
-    told,
+    store_error,
 )
-from xscl.store.store_file import Part, StoreFile, new_id
+from xscl.store.store_file import FilePart, StoreFile, new_id
 
 SCHEMA = """
 CREATE SCHEMA state;
@@ -145,7 +145,7 @@ class Store:
                 self._open(StoreFile(self.path), accept, keep_old)
         except (duckdb.Error, OSError) as error:
             self.close()
-            raise self._told(error) from error
+            raise self._translated(error) from error
         except BaseException:
             self.close()
             raise
@@ -157,7 +157,7 @@ class Store:
         seen = file.make_ready(accept=accept)
         making = not file.path.exists()
         self._connection = connect(file.path)
-        file.claim.know()
+        file.claim.acquire()
         # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
         tables = [] if making else self.fetch(_TABLES)
         if tables:
@@ -236,10 +236,10 @@ class Store:
         (`xscl.shredding.remote.image`)."""
         return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
 
-    def seen(self) -> Seen:
+    def seen(self) -> CommitPoint:
         """Return the id of the store and its number of commits."""
         ((store, commits),) = self.fetch(_SEEN)
-        return Seen(store, int(commits))
+        return CommitPoint(store, int(commits))
 
     # -- Changing --------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Store:
         `committed` is called right after COMMIT; writing the mark can still raise.
         """
         connection = self.connection
-        with self.telling():
+        with self.translate_errors():
             connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
@@ -292,7 +292,7 @@ class Store:
             try:
                 mark.write(commits)
             except OSError as error:
-                raise self._told(error) from error
+                raise self._translated(error) from error
             reached("marked")
 
     def lend(self, name: str, rows: pa.Table) -> None:
@@ -364,12 +364,12 @@ class Store:
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        with self.telling():
+        with self.translate_errors():
             return self.connection.execute(query, list(parameters)).fetchall()
 
     def arrow(self, query: str) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
-        with self.telling():
+        with self.translate_errors():
             return self.answer(query)
 
     def answer(self, query: str) -> pa.Table:
@@ -411,17 +411,17 @@ class Store:
     # -- Errors ----------------------------------------------------------------------------
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Convert errors of DuckDB to errors of the store."""
         try:
             yield
         except duckdb.Error as error:
-            raise self._told(error) from error
+            raise self._translated(error) from error
 
-    def _told(self, error: Exception) -> StoreError:
+    def _translated(self, error: Exception) -> StoreError:
         if self.path is not None and (holder := _HOLDER.search(str(error))):
             return StoreInUse(self.path, int(holder[1]))
-        answer = told(self.path, error)
+        answer = store_error(self.path, error)
         if isinstance(answer, StoreDamaged) and self._connection is not None:
             with suppress(duckdb.Error):  # the damage is what to report
                 self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
@@ -429,21 +429,21 @@ class Store:
 
     # -- Beside, copied, closed ------------------------------------------------------------
 
-    def beside(self) -> Store:
+    def connect_again(self) -> Store:
         """Return the store on a new connection, for another thread."""
         other = copy.copy(self)
         other._own = False
         other._lender, other._statements, other._schemas = None, {}, {}
-        with self.telling():
+        with self.translate_errors():
             other._connection = self.connection.cursor()
             if self.path is not None:
                 other.connection.execute(f"USE {FILE}")
         return other
 
     @contextmanager
-    def at_rest(
+    def frozen_files(
         self, between: Callable[[Store], None] = lambda store: None
-    ) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
+    ) -> Iterator[tuple[CommitPoint, tuple[FilePart, ...]]]:
         """Yield the files as of a moment between two commits; later commits may follow.
 
         A commit appends to the log, and only a checkpoint writes the log to the database, so no
@@ -453,7 +453,7 @@ class Store:
         file = self._file
         if file is None or file.mark is None:
             raise BackupError("a store in memory has no files that could be copied")
-        with file.resting, closing(self.beside()) as other:
+        with file.resting, closing(self.connect_again()) as other:
             ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
             other.fetch("SET checkpoint_threshold = '1000 TiB'")
             try:
@@ -501,7 +501,7 @@ def _expect_readable(path: Path, version: int) -> None:
         raise WrongVersion(path, version)
 
 
-def inspect(path: Path) -> tuple[int, Seen]:
+def inspect(path: Path) -> tuple[int, CommitPoint]:
     """Return the version of a database and its commit count, after reading all of it.
 
     Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
@@ -519,5 +519,5 @@ def inspect(path: Path) -> tuple[int, Seen]:
             tables = connection.execute(_TABLES).fetchall()
             connection.execute(_reading(tables, path.stat().st_size)).fetchall()
         except duckdb.Error as error:
-            raise told(path, error) from error
-    return int(version), Seen(store, int(commits))
+            raise store_error(path, error) from error
+    return int(version), CommitPoint(store, int(commits))

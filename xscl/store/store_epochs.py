@@ -23,7 +23,7 @@ _BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Generations:
+class StoreEpochs:
     """The generation of a store (32 bits), and the last positions common with former ones."""
 
     now: int = 0
@@ -41,22 +41,22 @@ class Generations:
         return min(position, self.forks.get(generation, 0))
 
 
-def generations_of(store: Store) -> Generations:
+def epochs_of(store: Store) -> StoreEpochs:
     """Return the generations of a store; a store in memory has only one."""
     rows = store.fetch("SELECT key, value FROM state.meta")
     forks = {int(key[len(_FORK) :]): value for key, value in rows if key.startswith(_FORK)}
     now = next((value for key, value in rows if key == _NOW), None)
     if now is None:
         now = 0 if store.path is None else int(store.seen().store, 16) % (1 << _BITS)
-    return Generations(now, forks)
+    return StoreEpochs(now, forks)
 
 
-def begin_generation(store: Store) -> Generations:
+def begin_epoch(store: Store) -> StoreEpochs:
     """Begin a new generation at the store's position, durably."""
-    before, position = generations_of(store), store.progress("position")
+    before, position = epochs_of(store), store.progress("position")
     forks = {before.now: position, **before.forks}
     now = secrets.randbits(_BITS)
     values = {_NOW: now, **{f"{_FORK}{number}": at for number, at in forks.items()}}
     with store.transaction():
         store.set_meta(**values)
-    return Generations(now, forks)
+    return StoreEpochs(now, forks)

@@ -141,7 +141,7 @@ def accepting(path: Path) -> str:
     return f"xscl restore --accept --data {shlex.quote(str(path.parent))}"
 
 
-def told(path: Path | None, error: Exception) -> StoreError:
+def store_error(path: Path | None, error: Exception) -> StoreError:
     """Return the error of the store for an error of DuckDB, which users never see.
 
     `path` is None for a store in memory.

@@ -26,20 +26,20 @@ from xscl.errors import StoreError
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
-    Mark,
-    Seen,
-    mark_path,
-    read_mark,
-    write_mark,
+    CommitPoint,
+    CommitWatermark,
+    read_watermark,
+    watermark_path,
+    write_watermark,
 )
 from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
-from xscl.store.store_lock import Claim
+from xscl.store.store_lock import StoreLock
 
 _HEADERS = 3 * 4096  # bytes: DuckDB writes these before anything else
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """A file of a store that is at rest: its first `size` bytes do not change."""
 
     name: str
@@ -60,17 +60,17 @@ class StoreFile:
                 hint="make the directory first",
             )
         self.path = path
-        self.claim = Claim(path)
-        self.mark: Mark | None = None
+        self.claim = StoreLock(path)
+        self.mark: CommitWatermark | None = None
         self.resting = threading.Lock()
         self._descriptor: int | None = None
 
-    def make_ready(self, *, accept: bool) -> Seen | None:
+    def make_ready(self, *, accept: bool) -> CommitPoint | None:
         """Return the content of the mark, after removing the remains of an interrupted creation.
 
         Raises StoreWentBack if a former database is missing.
         """
-        path, seen = self.path, read_mark(self.path)
+        path, seen = self.path, read_watermark(self.path)
         making = seen is not None and seen.commits == NEW
         size = path.stat().st_size if path.exists() else 0
         if size and not (making and size < _HEADERS):
@@ -78,7 +78,7 @@ class StoreFile:
         log = log_path(path)
         if not making and not accept:
             _refuse_unfinished(path, seen)
-            if mark_path(path).exists():
+            if watermark_path(path).exists():
                 raise StoreWentBack(path, f"the file is missing or empty, {_says(path, seen)}")
             if log.exists():
                 raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
@@ -87,18 +87,18 @@ class StoreFile:
                 raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         path.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
-        seen = Seen(seen.store if seen is not None and making else new_id(), NEW)
-        write_mark(path, seen)
+        seen = CommitPoint(seen.store if seen is not None and making else new_id(), NEW)
+        write_watermark(path, seen)
         return seen
 
-    def compare(self, seen: Seen | None, now: Seen | None) -> None:
+    def compare(self, seen: CommitPoint | None, now: CommitPoint | None) -> None:
         """Raise StoreWentBack unless id and commit count agree with the mark.
 
         `now` is None for an empty database.
         """
         if seen is None or seen.commits == NEW:
             return
-        path, mark = self.path, mark_path(self.path)
+        path, mark = self.path, watermark_path(self.path)
         _refuse_unfinished(path, seen)
         if now is None:
             raise StoreWentBack(path, f"it has counted no commits, {_says(path, seen)}")
@@ -113,14 +113,14 @@ class StoreFile:
                 f" acknowledged; the last {seen.commits - now.commits} are missing",
             )
 
-    def follow(self, seen: Seen | None, now: Seen) -> None:
+    def follow(self, seen: CommitPoint | None, now: CommitPoint) -> None:
         """Begin writing the mark."""
         if seen != now:
-            write_mark(self.path, now)
-        self.mark = Mark(self.path, now.store)
+            write_watermark(self.path, now)
+        self.mark = CommitWatermark(self.path, now.store)
 
     @contextmanager
-    def parts(self) -> Iterator[tuple[Part, ...]]:
+    def parts(self) -> Iterator[tuple[FilePart, ...]]:
         """Yield the database and its log; raise if a checkpoint has written to them meanwhile.
 
         The descriptor of the database stays open as long as the store: closing
@@ -128,7 +128,7 @@ class StoreFile:
         """
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        database = Part(self.path.name, self._descriptor, os.fstat(self._descriptor).st_size)
+        database = FilePart(self.path.name, self._descriptor, os.fstat(self._descriptor).st_size)
         headers = os.pread(self._descriptor, _HEADERS, 0)
         log = log_path(self.path)
         try:
@@ -137,7 +137,7 @@ class StoreFile:
             yield (database,)
         else:
             try:
-                yield database, Part(log.name, descriptor, os.fstat(descriptor).st_size)
+                yield database, FilePart(log.name, descriptor, os.fstat(descriptor).st_size)
             finally:
                 os.close(descriptor)
         if os.pread(self._descriptor, _HEADERS, 0) != headers:
@@ -179,12 +179,12 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def _refuse_unfinished(path: Path, seen: Seen | None) -> None:
+def _refuse_unfinished(path: Path, seen: CommitPoint | None) -> None:
     if seen is not None and seen.commits == UNFINISHED:
         raise StoreWentBack(path, "a restore was broken off; run it again")
 
 
-def _says(path: Path, seen: Seen | None) -> str:
+def _says(path: Path, seen: CommitPoint | None) -> str:
     if seen is None:
-        return f"and {mark_path(path)}, which cannot be read, says that it was there"
-    return f"and {mark_path(path)} says that it held {seen.commits} commits"
+        return f"and {watermark_path(path)}, which cannot be read, says that it was there"
+    return f"and {watermark_path(path)} says that it held {seen.commits} commits"

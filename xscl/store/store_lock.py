@@ -23,7 +23,7 @@ _open: set[tuple[int, int]] = set()
 _mutex = threading.Lock()
 
 
-class Claim:
+class StoreLock:
     """The lock of a database file; raises StoreInUse if another store has it.
 
     `database` is a path without symbolic links, so that the same file has the same lock.
@@ -37,7 +37,7 @@ class Claim:
         try:
             self._lock()
             if database.exists():
-                self.know()
+                self.acquire()
         except BaseException:
             self.release()
             raise
@@ -59,7 +59,7 @@ class Claim:
             time.sleep(0.02)
         return int(signed)
 
-    def know(self) -> None:
+    def acquire(self) -> None:
         """Lock the file under all its names, as soon as it exists or is replaced."""
         status = self._database.stat()
         file = (status.st_dev, status.st_ino)

@@ -13,7 +13,7 @@ from lxml import etree
 
 from xscl.language.syntax import Element, Embedded
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Attribute, Item, string_value
+from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
 
 
 def default_document(selected: Iterable[Item]) -> bytes:
@@ -75,7 +75,7 @@ def _append(parent: etree._Element, item: Item) -> None:
         copied.tail = None
         parent.append(copied)
         return
-    text = item.value if isinstance(item, Attribute) else item
+    text = item.value if isinstance(item, AttributeNode) else item
     if len(parent):
         parent[-1].tail = (parent[-1].tail or "") + text
     else:

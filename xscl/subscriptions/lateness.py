@@ -62,7 +62,7 @@ MISSED = """
     FROM state.late l JOIN arrival a USING (doc)
     JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
     WHERE a.first >= r.since AND (r.updates OR a.version = 1)"""
-"""The query of who may have missed what: over `arrival` and `reading`, the table of `Readings`."""
+"""Documents that a subscription may have missed; `reading` is the table of `LatenessBounds`."""
 
 LATE = """
     SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
@@ -103,7 +103,7 @@ def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]
         store.lend("reading", readings.slice(0, 0))
 
 
-class Readings:
+class LatenessBounds:
     """The streams that subscriptions read, with their bounds of lateness; as a table for SQL.
 
     `bound` is that of the rule above, NULL if nothing is missed; `lateness` is that of the

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
-from xscl.documents.document_log import Stored
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Subscription, result_of
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
-from xscl.shredding.nodes.tree import Item, Tree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 from xscl.subscriptions.construct import (
     constructed,
     constructed_document,
@@ -38,20 +38,20 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MatchDocument:
     """A document of a match: its id, its time in ticks, its nodes."""
 
     document: str
     ts: int
-    tree: Tree
+    tree: DocumentTree
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class MatchSource:
     """The access of matches to queries and documents: each compiled or parsed once."""
 
     compiled: Callable[[str], CompiledQuery]
-    tree: Callable[[int], Tree]
+    tree: Callable[[int], DocumentTree]
 
 
 class Match:
@@ -61,7 +61,7 @@ class Match:
     join compared: unique, and the same whenever the documents are replayed.
     """
 
-    def __init__(self, subscription: Subscription, result: Result, reader: Reader) -> None:
+    def __init__(self, subscription: Subscription, result: Result, reader: MatchSource) -> None:
         self._subscription = subscription
         self._result = result
         self._reader = reader
@@ -91,7 +91,7 @@ class Match:
         return tuple(document.id for document in self._result.present)
 
     @property
-    def trees(self) -> list[tuple[str, Tree]]:
+    def trees(self) -> list[tuple[str, DocumentTree]]:
         """The documents by id, as numbered nodes; none of a row."""
         ids = set(self.documents)
         present = self._result.present
@@ -150,10 +150,10 @@ class Match:
         """The query of the subscription; not for a query of events."""
         return self._compiled
 
-    def read(self) -> Iterator[Part]:
+    def read(self) -> Iterator[MatchDocument]:
         """Yield the documents with their trees, in the order of the query's blocks."""
         for document in self._result.present:
-            yield Part(document.id, document.ts, self._tree(document))
+            yield MatchDocument(document.id, document.ts, self._tree(document))
 
     @property
     def constructed(self) -> bool:
@@ -171,7 +171,7 @@ class Match:
     def _compiled(self) -> CompiledQuery:
         return self._reader.compiled(self._subscription.query)
 
-    def _tree(self, document: Stored) -> Tree:
+    def _tree(self, document: StoredDocument) -> DocumentTree:
         return self._reader.tree(document.doc)
 
     @property
@@ -244,7 +244,7 @@ def _hash(parts: Iterable[str]) -> str:
     return hashlib.blake2b(framed.encode(), digest_size=16).hexdigest()
 
 
-def match_of(subscription: Subscription, result: Result, reader: Reader) -> Match:
+def match_of(subscription: Subscription, result: Result, reader: MatchSource) -> Match:
     """Return the match of a result for a subscription."""
     made = EventMatch if subscription.relational else Match
     return made(subscription, result, reader)
@@ -265,8 +265,8 @@ def groups_of(
 def output_of(
     subscription: Subscription,
     group: Sequence[Composite],
-    stored: Mapping[int, Stored],
-    reader: Reader,
+    stored: Mapping[int, StoredDocument],
+    reader: MatchSource,
 ) -> Document:
     """Return the document that a subscription publishes for a match."""
     assert subscription.publish is not None
@@ -274,7 +274,7 @@ def output_of(
     return Document(subscription.publish, match.id, match.t1, match.xml(), match.history)
 
 
-def _node(document: str, tree: Tree, number: int) -> Node:
+def _node(document: str, tree: DocumentTree, number: int) -> Node:
     return Node(document, number, tree.path(number), string_value(tree.items[number]))
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
 from xscl.planning.compile import CompiledQuery
 from xscl.store.store import Store
-from xscl.subscriptions.match import Match, Reader
+from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -52,7 +52,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PositionRange:
     """Positions of results: those up to `forgotten` were evicted, `newest` is the last one."""
 
     forgotten: int
@@ -60,7 +60,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PageRequest:
     """The request of a page: matches between two positions, both exclusive."""
 
     after: Place
@@ -89,7 +89,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _ResultRows:
     """Results in ascending order; `whole` is True if no others follow."""
 
     table: pa.Table
@@ -98,7 +98,7 @@ class _Rows:
     clock: int
 
 
-class Pages:
+class MatchPages:
     """Pages of matches; thread-safe, one request at a time."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Pages:
         self._subscriptions = subscriptions
         self._kept = MatchReader(store)
         self._lock = self._kept.lock
-        self._reader = Reader(compiled, self._kept.tree)
+        self._reader = MatchSource(compiled, self._kept.tree)
 
     def close(self) -> None:
         """Close the connection when no thread reads."""
@@ -122,10 +122,10 @@ class Pages:
         with self._lock:
             return self._store.progress("position")
 
-    def span(self) -> Span:
+    def span(self) -> PositionRange:
         """Return the range of kept positions."""
         with self._lock:
-            return Span(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
+            return PositionRange(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
     def count(self, mine: Callable[[Subscription], bool], after: int, up_to: int) -> int:
         """Return the number of results between two positions, counted for each that is `mine`.
@@ -162,7 +162,9 @@ class Pages:
         """
         one = self._subscriptions()[name]
         upper = LAST if before is None else before
-        return self._page(_Asked((after, LAST), (upper, 0), limit, newest_first, one), one.__eq__)
+        return self._page(
+            _PageRequest((after, LAST), (upper, 0), limit, newest_first, one), one.__eq__
+        )
 
     def of_all(
         self,
@@ -181,9 +183,9 @@ class Pages:
         others lie between: continue from `end`.
         """
         upper = before or (LAST, 0)
-        return self._page(_Asked(after, upper, limit, newest_first, prefix=prefix), mine)
+        return self._page(_PageRequest(after, upper, limit, newest_first, prefix=prefix), mine)
 
-    def _page(self, asked: _Asked, mine: Callable[[Subscription], bool]) -> Page:
+    def _page(self, asked: _PageRequest, mine: Callable[[Subscription], bool]) -> Page:
         """Read results, in growing batches, until they fill a page."""
         chunk = asked.limit + 2
         while True:
@@ -199,7 +201,7 @@ class Pages:
 
     # -- Results ---------------------------------------------------------------------------
 
-    def _rows(self, asked: _Asked, chunk: int) -> _Rows:
+    def _rows(self, asked: _PageRequest, chunk: int) -> _ResultRows:
         """Return a number of results from the beginning of the page, with their neighbours."""
         one = asked.one
         condition, parameters = asked.of
@@ -212,9 +214,9 @@ class Pages:
         if table.num_rows and (one is None or one.distinct):
             table = self._with_neighbours(asked, table)
         ((position, clock),) = self._store.fetch("SELECT position, clock FROM state.progress")
-        return _Rows(table, found.num_rows < chunk, position, clock)
+        return _ResultRows(table, found.num_rows < chunk, position, clock)
 
-    def _with_neighbours(self, asked: _Asked, table: pa.Table) -> pa.Table:
+    def _with_neighbours(self, asked: _PageRequest, table: pa.Table) -> pa.Table:
         """Return results with outside ones that may belong to the group of the first or last."""
         condition, parameters = asked.of
         _, qid, doc1, doc2, _ = (column[-1].as_py() for column in table.columns)
@@ -240,7 +242,10 @@ class Pages:
         return {qid: subscribers for qid, subscribers in found.items() if subscribers}
 
     def _between(
-        self, asked: _Asked, rows: _Rows, subscribers: Mapping[int, Sequence[Subscription]]
+        self,
+        asked: _PageRequest,
+        rows: _ResultRows,
+        subscribers: Mapping[int, Sequence[Subscription]],
     ) -> tuple[int, int, list[Match]]:
         """Return the first and the last complete position, and the matches of the page.
 
@@ -269,7 +274,7 @@ class Pages:
         return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
 
 
-def _filled(asked: _Asked, rows: _Rows, found: list[Match]) -> Page:
+def _filled(asked: _PageRequest, rows: _ResultRows, found: list[Match]) -> Page:
     """Return the page of some matches, one of which may be too many."""
     more = len(found) > asked.limit
     kept = tuple(found[: asked.limit])

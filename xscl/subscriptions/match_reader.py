@@ -13,14 +13,14 @@ from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.composite_events import Composite, composite_of, of_document
-from xscl.documents.document_log import Stored
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import StoreError
-from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
 
 
-def _none(doc: int) -> Stored | None:
+def _none(doc: int) -> StoredDocument | None:
     """Return None: no document is known without the store."""
     return None
 
@@ -32,7 +32,9 @@ class MatchReader:
     returns documents that need not be read; it must be callable from any thread.
     """
 
-    def __init__(self, store: Store, recent: Callable[[int], Stored | None] = _none) -> None:
+    def __init__(
+        self, store: Store, recent: Callable[[int], StoredDocument | None] = _none
+    ) -> None:
         self.store = store
         self.lock = threading.RLock()
         self._recent = recent
@@ -46,10 +48,12 @@ class MatchReader:
     @contextmanager
     def snapshot(self) -> Iterator[Store]:
         """Hold the connection, within a transaction that sees one commit, while the block runs."""
-        with self.lock, self.store.telling(), self.store.reading():
+        with self.lock, self.store.translate_errors(), self.store.reading():
             yield self.store
 
-    def read(self, numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+    def read(
+        self, numbers: set[int]
+    ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Return composites by number and their documents, both of one commit.
 
         Raises StoreError if one of them is no longer kept.
@@ -62,7 +66,7 @@ class MatchReader:
 
     def read_within(
         self, numbers: set[int]
-    ) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+    ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Read composites and documents within the caller's `snapshot`."""
         documents = self._documents(numbers)
         composites = {n: of_document(document) for n, document in documents.items()}
@@ -79,7 +83,7 @@ class MatchReader:
         documents.update(self._documents(sources - documents.keys()))
         return composites, documents
 
-    def _documents(self, docs: Collection[int]) -> dict[int, Stored]:
+    def _documents(self, docs: Collection[int]) -> dict[int, StoredDocument]:
         recent = ((doc, self._recent(doc)) for doc in docs)
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = _missing(docs, found)
@@ -89,10 +93,10 @@ class MatchReader:
                 " FROM state.document WHERE doc IN (SELECT unnest(?::BIGINT[]))",
                 [asked],
             )
-            found.update((row[0], Stored(*row)) for row in rows)
+            found.update((row[0], StoredDocument(*row)) for row in rows)
         return found
 
-    def tree(self, doc: int) -> Tree:
+    def tree(self, doc: int) -> DocumentTree:
         """Return a document's nodes. Raises StoreError if its text is no longer kept."""
         with self.lock:
             tree = self._trees.get(doc)
@@ -104,7 +108,7 @@ class MatchReader:
             return tree
 
 
-def _missing(docs: Iterable[int], found: Mapping[int, Stored]) -> list[int]:
+def _missing(docs: Iterable[int], found: Mapping[int, StoredDocument]) -> list[int]:
     return sorted(doc for doc in docs if doc not in found)
 
 

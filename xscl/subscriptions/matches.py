@@ -16,7 +16,7 @@ import numpy as np
 from templates.model.relations import INFINITE
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Results, Subscription
-from xscl.subscriptions.match import Match, Reader, match_of
+from xscl.subscriptions.match import Match, MatchSource, match_of
 
 
 class Matches(Sequence[Match]):
@@ -26,7 +26,7 @@ class Matches(Sequence[Match]):
         self,
         results: Results,
         subscribers: Mapping[int, Sequence[Subscription]],
-        reader: Reader,
+        reader: MatchSource,
     ) -> None:
         self._results = results
         self._subscribers = subscribers

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cep_core import Query
 from templates.processor import Processor
 from templates.registry.registry import Placed, Registry
-from xscl.documents.composite_ids import CompositeStreams
+from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL
 from xscl.errors import StoreError, XsclError
 from xscl.planning.compile_cache import Plain, Registrable, Shapes
@@ -36,7 +36,7 @@ class Registration:
         processor: Processor,
         subscriptions: Subscriptions,
         streams: Streams,
-        numbers: CompositeStreams,
+        numbers: CompositeIds,
         dataflow: Dataflow,
         shapes: Shapes,
     ) -> None:
@@ -72,7 +72,7 @@ class Registration:
 
     def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
         """Return a query compiled for registration; `others` are names about to be registered."""
-        self._subscriptions.refuse_taken(name, others)
+        self._subscriptions.expect_free(name, others)
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         self._streams.refuse_publisher(name, query.publish)
@@ -91,7 +91,7 @@ class Registration:
             )
         if updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
-        self._subscriptions.refuse_taken(name)
+        self._subscriptions.expect_free(name)
         query = self._dataflow.relational.plan(name, text, language, since)
         try:
             self._subscriptions.refuse_publisher(
@@ -157,7 +157,7 @@ class Registration:
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
         """Store a planned relational query."""
-        qid = self._numbers.take(_definition(name, language))
+        qid = self._numbers.acquire(_definition(name, language))
         added = self._subscriptions.add_query(
             name, text, language, query, qid, since, self._dataflow.relational.events(query)
         )
@@ -203,7 +203,7 @@ class Registration:
         for subscription in self._subscriptions:
             if subscription.relational:
                 query = self._dataflow.relational.plan_again(subscription)
-                self._numbers.take(_definition(subscription.name, subscription.language))
+                self._numbers.acquire(_definition(subscription.name, subscription.language))
                 self._planned.attach_query(subscription, query)
             elif subscription.template:
                 self._planned.attach_row(subscription)

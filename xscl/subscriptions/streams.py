@@ -32,7 +32,7 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class StreamDeclaration:
     """The declaration of a stream: its lateness in ticks, and its attributes if any.
 
     Documents of a live stream arrive as they happen, within its lateness.
@@ -76,7 +76,7 @@ class Streams:
 
     def checked(
         self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
-    ) -> Declared:
+    ) -> StreamDeclaration:
         """Return the checked declaration of a stream.
 
         Raises StreamInUse if it would change the state of readers.
@@ -93,9 +93,9 @@ class Streams:
             )
         schema = self._declared.get(name) if attributes is None else schema_of(attributes)
         self._refuse_changes(name, ticks, schema)
-        return Declared(name, ticks, live, schema)
+        return StreamDeclaration(name, ticks, live, schema)
 
-    def declare(self, one: Declared) -> None:
+    def declare(self, one: StreamDeclaration) -> None:
         """Declare a stream."""
         self._store.fetch(
             "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
@@ -257,7 +257,7 @@ class Streams:
         )
 
     @property
-    def at_hand(self) -> pa.Table | None:
+    def cached_table(self) -> pa.Table | None:
         """The cached table of streams, None if it is outdated."""
         state = self._changes, *self._subscriptions.state
         return self._table if self._table_for == state else None
@@ -267,7 +267,7 @@ class Streams:
 
         The lateness of all others is 0.
         """
-        if (known := self.at_hand) is not None:
+        if (known := self.cached_table) is not None:
             return known
         state = self._changes, *self._subscriptions.state
         read = {stream for one in self._subscriptions for stream in one.reads}

@@ -87,7 +87,7 @@ class Subscriptions:
         self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
     ) -> Subscription:
         """Register a planned query under a name; `save` makes it durable."""
-        self.refuse_taken(name)
+        self.expect_free(name)
         self.refuse_publisher(name, query.streams, query.publish, relational=False)
         root = planned.root
         assert root is not None
@@ -107,7 +107,7 @@ class Subscriptions:
             planned.ordered,
         )
         self._next += 1
-        self._know(subscription)
+        self._index(subscription)
         self._new.append(subscription)
         return subscription
 
@@ -128,7 +128,7 @@ class Subscriptions:
             reads=plain.streams,
         )
         self._next += 1
-        self._know(subscription)
+        self._index(subscription)
         self._new.append(subscription)
         return subscription
 
@@ -151,7 +151,7 @@ class Subscriptions:
 
         `events` are the schemas of the documents that it reads as events.
         """
-        self.refuse_taken(name)
+        self.expect_free(name)
         reads = tuple(dict.fromkeys(query.compiled.reads))
         self.refuse_publisher(name, reads, query.publishes, relational=True)
         subscription = Subscription(
@@ -164,7 +164,7 @@ class Subscriptions:
             events=events,
         )
         self._next += 1
-        self._know(subscription)
+        self._index(subscription)
         self._new.append(subscription)
         return subscription
 
@@ -182,7 +182,7 @@ class Subscriptions:
             del self._readers[stream][name]
             if not self._readers[stream]:
                 del self._readers[stream]
-        self._forget_publisher(subscription)
+        self._remove_publisher(subscription)
         left = [s for s in self.by_qid[subscription.qid] if s is not subscription]
         if left:
             self.by_qid[subscription.qid] = left
@@ -192,9 +192,9 @@ class Subscriptions:
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
-        self._forget_deliveries(name)
+        self._remove_endpoints(name)
 
-    def _forget_deliveries(self, name: str) -> None:
+    def _remove_endpoints(self, name: str) -> None:
         """Remove the endpoints: the next subscription of the name is another one."""
         self._store.fetch(
             "DELETE FROM state.dead_letter WHERE endpoint IN"
@@ -223,14 +223,14 @@ class Subscriptions:
         }
         return tuple(TopologicalSorter(readers).static_order())
 
-    def _forget_publisher(self, subscription: Subscription) -> None:
+    def _remove_publisher(self, subscription: Subscription) -> None:
         if subscription.publish is not None:
             left = [s for s in self.publishers(subscription.publish) if s is not subscription]
             self._publishers[subscription.publish] = left
             if not left:
                 del self._publishers[subscription.publish]
 
-    def _know(self, subscription: Subscription) -> None:
+    def _index(self, subscription: Subscription) -> None:
         self._by_name[subscription.name] = subscription
         for stream in subscription.reads:
             self._readers.setdefault(stream, {})[subscription.name] = None
@@ -238,7 +238,7 @@ class Subscriptions:
         if subscription.publish is not None:
             self._publishers.setdefault(subscription.publish, []).append(subscription)
 
-    def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
+    def expect_free(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among `others` that are about to be registered."""
         plain = name.isprintable() or not any(map(_is_control, name))
         if not name or name != name.strip() or not plain:
@@ -317,7 +317,7 @@ class Subscriptions:
     def _load(self) -> None:
         rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
         for row in rows:
-            self._know(_from_row(*row))
+            self._index(_from_row(*row))
         uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items())
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1

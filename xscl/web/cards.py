@@ -16,8 +16,8 @@ from feeds.formats.display import plain_text
 from xscl.errors import StoreError
 from xscl.planning.join_groups import Place, compared
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Attribute, Item, Tree, string_value
-from xscl.subscriptions.match import EventMatch, Match, Node, Part
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
+from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
 from xscl.web.links import link
 
 LONGEST = 280
@@ -106,7 +106,7 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
     return MatchView(match.id, name, place, match.t1, match.history, cards, output=output)
 
 
-def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]]:
+def _joined(match: Match, trees: Mapping[str, DocumentTree]) -> dict[str, dict[int, int]]:
     """Return the join marks by document and node."""
     found: dict[str, dict[int, int]] = {}
     numbers = {document: _numbers(tree) for document, tree in trees.items()}
@@ -119,12 +119,14 @@ def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]
     return found
 
 
-def _numbers(tree: Tree) -> dict[object, int]:
+def _numbers(tree: DocumentTree) -> dict[object, int]:
     """Return the node numbers of a document by node identity."""
     return {_key(item): number for number, item in enumerate(tree.items)}
 
 
-def _selected(place: Place, node: Node, tree: Tree, numbers: Mapping[object, int]) -> Iterator[int]:
+def _selected(
+    place: Place, node: Node, tree: DocumentTree, numbers: Mapping[object, int]
+) -> Iterator[int]:
     """Yield the numbers of compared nodes; for a text node that of its element."""
     if not place.path.steps:
         yield node.node
@@ -137,7 +139,7 @@ def _selected(place: Place, node: Node, tree: Tree, numbers: Mapping[object, int
 
 def _key(item: Item) -> object:
     """Return the identity of a node within its document."""
-    if isinstance(item, Attribute):
+    if isinstance(item, AttributeNode):
         return id(item.owner), item.name
     return id(item) if isinstance(item, etree._Element) else None
 
@@ -145,7 +147,7 @@ def _key(item: Item) -> object:
 # -- A document ------------------------------------------------------------------------------
 
 
-def card(part: Part, joined: Mapping[int, int]) -> Card:
+def card(part: MatchDocument, joined: Mapping[int, int]) -> Card:
     """Return the card of a document, given the join marks of its nodes."""
     values = list(_values(part.tree, joined))
     if any(value.name == "channel_url" for value in values):
@@ -154,7 +156,7 @@ def card(part: Part, joined: Mapping[int, int]) -> Card:
     return Card(part.document, part.ts, title, None, None, None, (), _others(values, [title]))
 
 
-def _item(part: Part, values: list[Value]) -> Card:
+def _item(part: MatchDocument, values: list[Value]) -> Card:
     """Return the card of a feed item."""
     title = _named(values, "title") or Value("title", "(without a title)")
     text = _text(part.tree, _named(values, "description") or _named(values, "content"))
@@ -167,7 +169,7 @@ def _item(part: Part, values: list[Value]) -> Card:
     return Card(part.document, part.ts, title, url, origin, text, categories, others)
 
 
-def _text(tree: Tree, found: Value | None) -> Value | None:
+def _text(tree: DocumentTree, found: Value | None) -> Value | None:
     """Return the text of an item without HTML; a compared value keeps it."""
     if found is None or found.joined:
         return found
@@ -187,7 +189,7 @@ def _others(values: Iterable[Value], told: Iterable[Value | None]) -> tuple[Valu
     return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
 
 
-def _values(tree: Tree, joined: Mapping[int, int]) -> Iterator[Value]:
+def _values(tree: DocumentTree, joined: Mapping[int, int]) -> Iterator[Value]:
     """Yield the leaves and the compared nodes of a document, in document order."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0
@@ -198,7 +200,7 @@ def _values(tree: Tree, joined: Mapping[int, int]) -> Iterator[Value]:
 
 def name_of(item: Item) -> str:
     """Return the local name of a node; `enclosure url` for an attribute."""
-    if isinstance(item, Attribute):
+    if isinstance(item, AttributeNode):
         return f"{etree.QName(item.owner).localname} {etree.QName(item.name).localname}"
     return etree.QName(item).localname if isinstance(item, etree._Element) else ""
 

@@ -13,7 +13,7 @@ from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
 from tests.xscl.commandline import called
 from xscl.engine.facade import Engine
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 D = 86_400_000_000
 TEXT = (
@@ -25,7 +25,7 @@ TEXT = (
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with a subscription, and four documents; one is in the spool only."""
-    home = Home(tmp_path_factory.mktemp("made") / "xscl-data")
+    home = DataDirectory(tmp_path_factory.mktemp("made") / "xscl-data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.subscribe("keeper", "S//*->k JOIN{k=n} T//none->n")
         engine.push(Document("S", "d1", D, BOOK.encode()))
@@ -41,12 +41,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDirectory:
     """A copy of the data directory in the directory of work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XSCL_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
-    return Home(shutil.copytree(made, tmp_path / "xscl-data"))
+    return DataDirectory(shutil.copytree(made, tmp_path / "xscl-data"))
 
 
 # -- try -----------------------------------------------------------------------------------

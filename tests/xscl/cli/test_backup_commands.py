@@ -13,17 +13,17 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
 from xscl.engine.facade import Engine
-from xscl.store.commit_watermark import mark_path, read_mark
-from xscl.store.data_directory import Home
+from xscl.store.commit_watermark import read_watermark, watermark_path
+from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Home:
+def place(tmp_path: Path) -> DataDirectory:
     """A data directory with a subscription, and a segment that waits."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine:
         engine.subscribe("twice", TWICE)
         with Spool(home.spool) as spool:
@@ -32,14 +32,14 @@ def place(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def backup(place: Home, tmp_path: Path) -> Path:
+def backup(place: DataDirectory, tmp_path: Path) -> Path:
     done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 3 commits, 1 segment that wait")
     return tmp_path / "backup.tar"
 
 
-def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
+def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
@@ -59,7 +59,7 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     assert "twice" in called("subscriptions", *data).stdout
 
 
-def test_data_is_replaced_by_force_only(place: Home, backup: Path) -> None:
+def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> None:
     data = ("--data", str(place.path))
     done = called("restore", str(backup), *data)
     assert done.exit_code == 1
@@ -78,7 +78,7 @@ def test_data_is_replaced_by_force_only(place: Home, backup: Path) -> None:
     assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
 
 
-def test_segments_that_are_gone_are_told(place: Home, backup: Path) -> None:
+def test_segments_that_are_gone_are_told(place: DataDirectory, backup: Path) -> None:
     with Spool(place.spool) as spool:
         for number in (2, 3):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
@@ -88,7 +88,7 @@ def test_segments_that_are_gone_are_told(place: Home, backup: Path) -> None:
     assert "xscl: warning: 1 segment between them cannot be consumed again" in done.stderr
 
 
-def test_damage_is_told(place: Home, backup: Path) -> None:
+def test_damage_is_told(place: DataDirectory, backup: Path) -> None:
     backup.write_bytes(backup.read_bytes()[:5000])
     done = called("restore", str(backup), "--force", "--data", str(place.path))
     assert done.exit_code == 1
@@ -96,18 +96,18 @@ def test_damage_is_told(place: Home, backup: Path) -> None:
     assert done.stderr.endswith("hint: take another backup\n")
 
 
-def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
+def test_a_store_that_went_backwards(place: DataDirectory, backup: Path) -> None:
     data = ("--data", str(place.path))
     older = place.database.read_bytes()
     assert called("subscribe", "again", TWICE, *data).exit_code == 0
     place.database.write_bytes(older)
-    seen = read_mark(place.database)
+    seen = read_watermark(place.database)
     assert seen is not None
     done = called("subscriptions", *data)
     assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: the store {place.database} has gone backwards: it has 3 commits, and "
-        f"{mark_path(place.database)} says that {seen.commits} were acknowledged; "
+        f"{watermark_path(place.database)} says that {seen.commits} were acknowledged; "
         f"the last {seen.commits - 3} are missing\n"
         "hint: put the newer file back if you have it, or a backup: "
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
@@ -126,7 +126,7 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
     assert (told["commits"], told["lost"], told["kept"]) == (4, 0, [])
 
 
-def test_a_store_that_is_gone(place: Home) -> None:
+def test_a_store_that_is_gone(place: DataDirectory) -> None:
     data = ("--data", str(place.path))
     place.database.unlink()
     done = called("subscriptions", *data)
@@ -162,7 +162,7 @@ with Home(pathlib.Path(sys.argv[1])).hold("serve"):
 """
 
 
-def test_a_service_is_not_disturbed(place: Home, backup: Path) -> None:
+def test_a_service_is_not_disturbed(place: DataDirectory, backup: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(place.path)],
         stdin=subprocess.PIPE,
@@ -182,7 +182,7 @@ def test_a_service_is_not_disturbed(place: Home, backup: Path) -> None:
         service.kill()
 
 
-def test_a_lost_segment_is_given_up(place: Home, tmp_path: Path) -> None:
+def test_a_lost_segment_is_given_up(place: DataDirectory, tmp_path: Path) -> None:
     data = ("--data", str(place.path))
     with Spool(place.spool) as spool:
         for number in range(2, 6):
@@ -214,7 +214,9 @@ def test_a_lost_segment_is_given_up(place: Home, tmp_path: Path) -> None:
         ("1-", 2, "'1-' names no segments"),
     ],
 )
-def test_what_is_not_lost_is_not_given_up(place: Home, numbers: str, code: int, said: str) -> None:
+def test_what_is_not_lost_is_not_given_up(
+    place: DataDirectory, numbers: str, code: int, said: str
+) -> None:
     done = called("spool", "skip", numbers, "--data", str(place.path))
     assert done.exit_code == code
     assert said in done.stderr

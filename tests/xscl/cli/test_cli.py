@@ -24,7 +24,7 @@ from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.engine.facade import Engine
 from xscl.server.demo import publishing
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
@@ -228,7 +228,7 @@ def test_times_are_iso_8601_or_ticks() -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with two subscriptions and two documents that match."""
-    home = Home(tmp_path_factory.mktemp("made") / "xscl-data")
+    home = DataDirectory(tmp_path_factory.mktemp("made") / "xscl-data")
     answered("subscribe", "pair", PAIR, "--data", str(home.path))
     answered("subscribe", "books", "S//book->b", "--data", str(home.path))
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
@@ -239,12 +239,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(made: Path, folder: Path) -> Home:
+def place(made: Path, folder: Path) -> DataDirectory:
     """A copy of it, as the data directory of the commands."""
-    return Home(shutil.copytree(made, folder / "xscl-data"))
+    return DataDirectory(shutil.copytree(made, folder / "xscl-data"))
 
 
-def test_subscribe_list_unsubscribe(place: Home) -> None:
+def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
     listed = json.loads(answered("subscriptions", "--json"))
     assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
     assert answered("subscriptions").splitlines()[0].split() == [
@@ -255,7 +255,7 @@ def test_subscribe_list_unsubscribe(place: Home) -> None:
     assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
 
 
-def test_subscribe_refuses_what_is_wrong(place: Home) -> None:
+def test_subscribe_refuses_what_is_wrong(place: DataDirectory) -> None:
     assert "there is a subscription named 'pair' already" in failed(1, "subscribe", "pair", PAIR)
     assert "has no unit" in failed(2, "subscribe", "x", "S//a->x JOIN{x=y, 5} S//a->y")
     assert "line 1, column" in failed(2, "subscribe", "x", "S//")
@@ -267,14 +267,14 @@ def test_subscribe_warns_of_a_stream_that_nothing_feeds() -> None:
     assert done.stderr == "xscl: warning: nothing has come on the stream 'S' yet\n"
 
 
-def test_explain_a_subscription_and_a_query(place: Home) -> None:
+def test_explain_a_subscription_and_a_query(place: DataDirectory) -> None:
     assert answered("explain", "pair").startswith("subscription pair\n")
     assert answered("explain", "S//a->x").startswith("query (not registered)\n")
     assert "SELECT" in answered("explain", "pair", "--sql")
     assert "subscription pair" in json.loads(answered("explain", "pair", "--json"))["explanation"]
 
 
-def test_explain_draws_the_join_graph(place: Home, folder: Path) -> None:
+def test_explain_draws_the_join_graph(place: DataDirectory, folder: Path) -> None:
     for query in ("pair", PAIR):
         answered("explain", query, "--svg", "drawn.svg")
         assert "<title" in (folder / "drawn.svg").read_text("utf-8")
@@ -291,7 +291,7 @@ def test_explain_needs_no_data(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_sql_in_every_format(place: Home) -> None:
+def test_sql_in_every_format(place: DataDirectory) -> None:
     query = "SELECT id, timestamp, streams FROM documents ORDER BY id"
     assert answered("sql", query) == (
         "id  timestamp  streams\n"
@@ -305,7 +305,7 @@ def test_sql_in_every_format(place: Home) -> None:
     assert pq.read_table("d.parquet").column("id").to_pylist() == ["d1", "d2", "d3"]
 
 
-def test_sql_values_that_formats_lack(place: Home) -> None:
+def test_sql_values_that_formats_lack(place: DataDirectory) -> None:
     query = (
         "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d,"
         r" '\xC3\xA9'::BLOB AS b"
@@ -317,12 +317,12 @@ def test_sql_values_that_formats_lack(place: Home) -> None:
     assert json.loads(answered("sql", "SELECT 1 AS a WHERE false", "--json")) == []
 
 
-def test_sql_refuses_all_but_one_select(place: Home) -> None:
+def test_sql_refuses_all_but_one_select(place: DataDirectory) -> None:
     assert "only one SELECT" in failed(1, "sql", "DROP TABLE state.document")
     assert "xscl: Catalog Error" in failed(1, "sql", "SELECT * FROM nix")
 
 
-def test_witness_shows_nodes_and_variables(place: Home) -> None:
+def test_witness_shows_nodes_and_variables(place: DataDirectory) -> None:
     assert answered("witness", "d1").splitlines() == [
         "0  book",
         "1    author  A Press",
@@ -333,12 +333,12 @@ def test_witness_shows_nodes_and_variables(place: Home) -> None:
     assert [node["node"] for node in found["nodes"]] == [0, 1, 2]
 
 
-def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: Home) -> None:
+def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: DataDirectory) -> None:
     assert answered("witness", "d3") == "0  other  text\n1    @x  1\n"
     assert "there is no document 'd4'" in failed(1, "witness", "d4")
 
 
-def test_status(place: Home) -> None:
+def test_status(place: DataDirectory) -> None:
     figures = json.loads(answered("status", "--json"))
     assert figures["service"] is None
     assert (figures["consumer"], figures["subscriptions"], figures["documents"]) == ("direct", 2, 3)

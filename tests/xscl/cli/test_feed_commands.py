@@ -19,7 +19,7 @@ from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, moved, reply, rss
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import BATCH
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -231,7 +231,7 @@ def test_matches_that_nobody_could_read_come_with_the_next_poll(
     server: Server, form: tuple[str, ...]
 ) -> None:
     """One is of a process that was killed before, the others of two batches of one poll."""
-    place = Home(Path("xscl-data"))
+    place = DataDirectory(Path("xscl-data"))
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
         engine.subscribe("twice", "S//a->x FOLLOWED BY{x=y, 9} S//a->y")
         engine.host.log.undelivered()

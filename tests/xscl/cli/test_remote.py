@@ -26,8 +26,8 @@ from xscl.cli.http_client import HttpClient, Refused
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_poller import Fetching
-from xscl.store.data_directory import Home
+from xscl.polling.feed_poller import PollSettings
+from xscl.store.data_directory import DataDirectory
 
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
 HIT = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"
@@ -80,7 +80,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         ["feeds", "add", "https://h.example/f", "--stream", "headed", "--header", "X-Key: nobody"],
         ["push", "--stream", "S", "--at", "2024-05-06", *documents],
     ]
-    with serving(Home(served)) as running:
+    with serving(DataDirectory(served)) as running:
         for arguments in made:
             first = called(*arguments, "--data", str(alone))
             second = called(*arguments, "--data", str(served))
@@ -197,12 +197,18 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
         (endpoint,) = client.get("/v1/subscriptions/hooked/endpoints").json()
         assert endpoint["id"] == made["webhook"]["id"]
         assert "topsecret" not in json.dumps(endpoint)
-    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
+    with (
+        Engine(DataDirectory(both.alone).database) as engine,
+        closing(engine.host.connect()) as store,
+    ):
         found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
         assert [one.state for one in found] == ["active"]
     for done in both.ask("unsubscribe", "hooked"):
         assert done.exit_code == 0
-    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
+    with (
+        Engine(DataDirectory(both.alone).database) as engine,
+        closing(engine.host.connect()) as store,
+    ):
         assert store.fetch("SELECT id FROM state.endpoint") == []
     refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")
     assert "127.0.0.1" in refused
@@ -302,9 +308,9 @@ def test_a_malformed_document_may_be_refused_for_another_reason(
 
 def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
     with scripted.serving() as source:
-        allowed = replace(ANY_PORT, fetching=Fetching((source.address,)))
+        allowed = replace(ANY_PORT, fetching=PollSettings((source.address,)))
         source.says("/one", scripted.reply(scripted.rss("a same", "b same")))
-        with serving(Home(tmp_path / "data"), allowed):
+        with serving(DataDirectory(tmp_path / "data"), allowed):
             here = ("--data", str(tmp_path / "data"))
             source.says("/page", scripted.reply(b"<html><title>no feed</title></html>"))
             subscribe = ["subscribe", "echo", "feeds//item->a[./title->t]"]

@@ -13,7 +13,7 @@ from tests.xscl.commandline import called
 from xscl.cli.settings import config
 from xscl.polling.arrival_clock import DAY
 from xscl.polling.feed_repository import ticks
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.time_format import written
 
 
@@ -187,7 +187,7 @@ def test_a_doctor_finds_segments_that_are_lost_or_damaged(folder: Path, damage: 
     assert called("spool", "skip", str(number)).exit_code == 0
     assert looked()["spool"]["sign"] == "ok"
     path.unlink(missing_ok=True)
-    Home(data).write_status({"position": 3})
+    DataDirectory(data).write_status({"position": 3})
     assert looked()["spool"]["sign"] == "ok", "what was consumed is not missed"
 
 
@@ -195,7 +195,7 @@ def test_a_doctor_finds_segments_that_are_lost_or_damaged(folder: Path, damage: 
 def test_a_doctor_finds_documents_ahead_of_the_clock(folder: Path, days: float, sign: str) -> None:
     assert called("subscribe", "a", "S//a").exit_code == 0
     ahead = written(ticks() + round(days * DAY))
-    Home(folder / "xscl-data").write_status({"clock": ahead, "wall_clock": "ok"})
+    DataDirectory(folder / "xscl-data").write_status({"clock": ahead, "wall_clock": "ok"})
     found = looked()["clock"]
     assert found["sign"] == sign
     assert ("30 d ahead of this clock" in found["found"]) == (sign == "bad")

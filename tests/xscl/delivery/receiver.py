@@ -22,7 +22,7 @@ from xscl.delivery.channels.signature import sign
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 
 QUICK = RetryPolicy(schedule=(0.05, 0.05, 0.05), ending=2.0)
 
@@ -178,7 +178,7 @@ class Sending:
 @contextmanager
 def sending(
     receiver: Receiver,
-    secrets: Secrets,
+    secrets: Credentials,
     path: Path | None = None,
     *,
     pace: RetryPolicy = QUICK,

@@ -37,13 +37,13 @@ from xscl.delivery.channels.mail import (
 from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
 from xscl.delivery.message import DocumentSource, Message
 from xscl.errors import XsclError
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 
 # -- Files ---------------------------------------------------------------------------------
 
 
 def test_file_has_a_line_for_each_message(receiver: Receiver, tmp_path: Path) -> None:
-    with sending(receiver, Secrets(), files=tmp_path / "files") as sender:
+    with sending(receiver, Credentials(), files=tmp_path / "files") as sender:
         sender.engine.subscribe("q", EACH)
         sender.outbox.deliver("q", File("out.jsonl"))
         sender.items(5)
@@ -72,7 +72,7 @@ def test_a_file_of_nothing_but_a_cut_line_begins_anew(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_told(receiver: Receiver, tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").symlink_to(tmp_path / "elsewhere")
-    with sending(receiver, Secrets(), files=tmp_path) as sender:
+    with sending(receiver, Credentials(), files=tmp_path) as sender:
         sender.engine.subscribe("q", EACH)
         endpoint, _ = sender.outbox.deliver("q", File("out.jsonl"))
         sender.items()
@@ -159,7 +159,7 @@ def server(post: Post) -> MailServer:
 
 
 def test_a_mail_for_each_message(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
         sender.engine.subscribe("q", EACH)
         sender.outbox.deliver("q", Mail("reader@example.org"))
         sender.items(2)
@@ -174,7 +174,7 @@ def test_a_mail_for_each_message(receiver: Receiver) -> None:
 
 
 def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
         sender.engine.subscribe("q", EACH)
         sender.outbox.deliver("q", Mail("reader@example.org", every=1.0))
         sender.items(3)
@@ -186,7 +186,7 @@ def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
 
 
 def test_a_digest_is_not_waited_for_by_who_finishes(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
         sender.engine.subscribe("q", EACH)
         sender.outbox.deliver("q", Mail("reader@example.org", every=3600.0))
         sender.items(3)
@@ -195,7 +195,7 @@ def test_a_digest_is_not_waited_for_by_who_finishes(receiver: Receiver) -> None:
 
 
 def test_an_address_that_is_refused_is_told(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
         post.refused.append("nobody@example.org")
         sender.engine.subscribe("q", EACH)
         endpoint, _ = sender.outbox.deliver("q", Mail("nobody@example.org"))
@@ -210,7 +210,7 @@ def test_one_that_says_nothing_holds_up_neither_files_nor_the_end(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = MailServer("127.0.0.1", silent.getsockname()[1], "none")
         quick = replace(QUICK, ending=0.1)
-        with sending(receiver, Secrets(), mail=mute, files=tmp_path, pace=quick) as sender:
+        with sending(receiver, Credentials(), mail=mute, files=tmp_path, pace=quick) as sender:
             sender.engine.subscribe("q", EACH)
             for number in range(AT_ONCE):
                 sender.outbox.deliver("q", Mail(f"reader{number}@example.org"))
@@ -253,7 +253,7 @@ def test_a_mail_has_one_deadline_for_all_its_steps(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_mail_server_it_is_said(receiver: Receiver) -> None:
-    with sending(receiver, Secrets()) as sender:
+    with sending(receiver, Credentials()) as sender:
         sender.engine.subscribe("q", EACH)
         endpoint, _ = sender.outbox.deliver("q", Mail("reader@example.org"))
         sender.items()
@@ -300,7 +300,7 @@ def test_mail_server_of_an_address() -> None:
 
 
 def test_history_is_not_mailed(receiver: Receiver) -> None:
-    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+    with post_office() as post, sending(receiver, Credentials(), mail=server(post)) as sender:
         sender.engine.subscribe("q", EACH)
         sender.outbox.deliver("q", Mail("reader@example.org"))
         sender.push(item(1, history=True))

@@ -38,13 +38,13 @@ from xscl.delivery.message import Message
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import ticks
 
 
 @pytest.fixture(scope="module")
 def at_work(receiver: Receiver) -> Iterator[Sending]:
-    with sending(receiver, Secrets()) as sender:
+    with sending(receiver, Credentials()) as sender:
         yield sender
 
 
@@ -162,7 +162,7 @@ def test_w14_an_endless_body_is_read_in_part(
 
 
 def test_w14_no_answer_is_a_failure_after_some_time(receiver: Receiver, path: str) -> None:
-    with sending(receiver, Secrets(), seconds=0.2) as sender:
+    with sending(receiver, Credentials(), seconds=0.2) as sender:
         sender.engine.subscribe("q", EACH)
         hook(sender, "q", receiver.does(path, "hang", OK))
         sender.items()
@@ -222,7 +222,7 @@ def test_w15_down_and_up_again_has_all_in_order(
 def test_a_clock_step_of_a_month_and_back_puts_no_delivery_off(receiver: Receiver) -> None:
     ahead = 0
     clock = ArrivalClock(lambda: ticks() + ahead)
-    with sending(receiver, Secrets(), pace=replace(QUICK, clock=clock.now)) as sender:
+    with sending(receiver, Credentials(), pace=replace(QUICK, clock=clock.now)) as sender:
         sender.engine.subscribe("stepped", EACH)
         endpoint = hook(sender, "stepped", receiver.does("/stepped", status(500)))
         ahead = 30 * DAY
@@ -345,7 +345,7 @@ def test_removed_with_its_subscription(at_work: Sending, receiver: Receiver) -> 
 def test_what_is_removed_while_nothing_runs_is_not_delivered(
     tmp_path: Path, receiver: Receiver
 ) -> None:
-    secrets, path = Secrets(), tmp_path / "state.duckdb"
+    secrets, path = Credentials(), tmp_path / "state.duckdb"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", EACH)
         endpoint = hook(sender, "q", receiver.url("/removed"))
@@ -373,7 +373,7 @@ def test_w13_both_secrets_sign_after_a_rotation(
 
 
 def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None:
-    secrets = Secrets(tmp_path / "secrets.json")
+    secrets = Credentials(tmp_path / "secrets.json")
     with sending(receiver, secrets, tmp_path / "state.duckdb") as sender:
         sender.engine.subscribe("q", EACH)
         url = f"http://name:pass-w0rd@127.0.0.1:{receiver.port}/w19?token=s3cret"
@@ -392,7 +392,7 @@ def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None
 
 
 def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Receiver) -> None:
-    secrets, path = Secrets(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", ITEM)
         endpoint = hook(sender, "q", receiver.url("/restart"))
@@ -400,7 +400,7 @@ def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Rece
         eventually(lambda: len(receiver.at("/restart")) == 10)
     with sending(receiver, secrets, path) as sender:
         sender.engine.push([item(10), item(11)])  # nobody is told
-    with sending(receiver, Secrets(tmp_path / "secrets.json"), path) as sender:
+    with sending(receiver, Credentials(tmp_path / "secrets.json"), path) as sender:
         eventually(lambda: len(receiver.at("/restart")) == 21)
         kept = [match.id for match in sender.engine.matches()]
         eventually(lambda: now(sender, endpoint).position == len(kept))
@@ -408,14 +408,14 @@ def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Rece
 
 
 def test_what_was_put_back_without_secrets_says_so(tmp_path: Path, receiver: Receiver) -> None:
-    secrets, path = Secrets(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", EACH)
         plain = hook(sender, "q", receiver.url("/put-back"))
         keyed = hook(sender, "q", receiver.url("/put-back?key=abcdefghijklmnop1234"))
         sender.outbox.change(plain.id, Endpoint.paused)
         sender.outbox.change(keyed.id, Endpoint.paused)
-    with sending(receiver, Secrets(), path) as sender:
+    with sending(receiver, Credentials(), path) as sender:
         for endpoint in (plain, keyed):
             sender.outbox.change(endpoint.id, Endpoint.resumed)
         sender.items()
@@ -434,7 +434,7 @@ def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
     """A hundred that never answer and ten that are down: one that works has its match at once."""
     names = tuple(f"{number}.test" for number in range(100))
     patient = replace(QUICK, schedule=(60.0,), ending=0.1)
-    with sending(receiver, Secrets(), pace=patient, names=names, seconds=30.0) as sender:
+    with sending(receiver, Credentials(), pace=patient, names=names, seconds=30.0) as sender:
         sender.engine.subscribe("q", EACH)
         sender.engine.subscribe("healthy", EACH)
         for name in names:
@@ -451,7 +451,7 @@ def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
 
 
 def test_slow_endpoints_of_one_user_hold_up_no_other_at_the_same_host(receiver: Receiver) -> None:
-    with sending(receiver, Secrets(), seconds=30.0, pace=replace(QUICK, ending=0.1)) as sender:
+    with sending(receiver, Credentials(), seconds=30.0, pace=replace(QUICK, ending=0.1)) as sender:
         for user in ("_1.q", "_2.q"):
             sender.engine.subscribe(user, EACH)
         for number in range(2 * SAME_HOST):

@@ -5,21 +5,21 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from xscl.documents.composite_ids import CompositeStreams
+from xscl.documents.composite_ids import CompositeIds
 from xscl.store.store import Store
 
 
 def test_a_restart_changes_no_number_to_come(tmp_path: Path) -> None:
     path = tmp_path / "store.duckdb"
     with closing(Store(path)) as store:
-        streams = CompositeStreams(store)
+        streams = CompositeIds(store)
         with store.transaction():
-            first, second, third = map(streams.take, ("a", "b", "c"))
+            first, second, third = map(streams.acquire, ("a", "b", "c"))
             streams.save()
         with store.transaction():
             streams.release(third)
             streams.release(first)
-        running = streams.take("d")
+        running = streams.acquire("d")
     with closing(Store(path)) as store:
-        assert CompositeStreams(store).take("d") == running == third
+        assert CompositeIds(store).acquire("d") == running == third
         assert second == running + 1

@@ -8,13 +8,13 @@ from contextlib import closing
 import pytest
 
 from feeds.documents import Document, DocumentColumns
-from xscl.documents.document_log import Documents
+from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
-from xscl.shredding.arrivals import Part
+from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.nodes.tree import string_value
-from xscl.shredding.remote.remote_bindings import portion_of, texts_of
+from xscl.shredding.remote.remote_bindings import compute_bindings, texts_of
 from xscl.store.consumed_offsets import Beat
 from xscl.store.store import Store
 from xscl.time_format import LATEST
@@ -38,7 +38,7 @@ BEATS = {0: 1, 6: 20, 12: 30}
 
 def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
     """Take the documents in, cut into batches and into runs that are shredded or not by turns."""
-    documents = Documents(store)
+    documents = DocumentLog(store)
     with store.transaction():
         for begin, end in zip([0, *cuts], [*cuts, len(GIVEN)], strict=True):
             batch = GIVEN[begin:end]
@@ -52,13 +52,13 @@ def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
     return taken, rejected, documents.clock, documents.next
 
 
-def _parts(documents: Sequence[Document], shares: Sequence[int]) -> list[Part]:
-    parts: list[Part] = []
+def _parts(documents: Sequence[Document], shares: Sequence[int]) -> list[BatchPart]:
+    parts: list[BatchPart] = []
     begin = 0
     for number, share in enumerate([*shares, len(documents)] if shares else ()):
         some = documents[begin : begin + share]
-        portion = portion_of(Automaton(), "v", texts_of(some)) if number % 2 else None
-        parts.append(Part(portion, 0, len(some)))
+        portion = compute_bindings(Automaton(), "v", texts_of(some)) if number % 2 else None
+        parts.append(BatchPart(portion, 0, len(some)))
         begin += len(some)
     return parts
 
@@ -116,14 +116,14 @@ def test_columns_are_a_sequence_of_documents() -> None:
 def test_documents_of_a_push_are_found_by_their_numbers() -> None:
     """In whichever of its batches they came; between two there are numbers of composites."""
     with closing(Store(None)) as store, store.transaction():
-        documents = Documents(store)
+        documents = DocumentLog(store)
         texts: dict[int, str] = {}
         for size in range(4):
             given = [Document("S", f"{size}-{n}", n, b"<a>%d</a>" % n) for n in range(size)]
             arrivals, _ = documents.accept(given)
             texts.update(zip(arrivals.docs.tolist(), "012"[:size], strict=True))
             with pytest.raises(StoreError, match="no longer kept"):
-                documents.tree(documents.take_number())
+                documents.tree(documents.next_number())
         found = {doc: string_value(documents.tree(doc).items[0]) for doc in texts}
     assert len(found) == 6
     assert found == texts

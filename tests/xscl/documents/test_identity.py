@@ -13,7 +13,7 @@ from feeds.formats.parse import parse_feed
 from tests.examples import examples
 from tests.xscl.polling.scripted import HOUR, placed, reply, serving
 from xscl.polling.feed import Feed
-from xscl.polling.new_items import Seen, news
+from xscl.polling.new_items import ItemVersion, new_items
 
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
 
@@ -43,10 +43,10 @@ def body(items: list[Logical]) -> bytes:
 
 def come(answers: list[list[Logical]]) -> list[tuple[str, str]]:
     """The documents that answers bring: key of the item and id, in their order."""
-    seen: dict[str, Seen] = {}
+    seen: dict[str, ItemVersion] = {}
     found = []
     for now, answer in enumerate(answers):
-        new = news(FEED, parse_feed(body(answer), seen_at=now).items, seen, now)
+        new = new_items(FEED, parse_feed(body(answer), seen_at=now).items, seen, now)
         seen |= dict(new.items)
         for document in new.documents:
             title = document.xml.decode().partition("<title>")[2]

@@ -62,15 +62,15 @@ from tests.oracle.steps import (
 from tests.strategies.joins import cases, histories, shuffles
 from tests.xscl.engine.player import CUTS, Delivered, Player
 from xscl.engine.ingest import PushResult
-from xscl.shredding.arrivals import Part
-from xscl.shredding.remote.artefact import Artefacts, Loaded
+from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.remote.artefact import ArtefactDirectory, LoadedArtefact
 from xscl.shredding.remote.current import current
 from xscl.shredding.remote.remote_bindings import (
-    Portion,
-    portion_of,
-    read_portion,
+    RemoteBindings,
+    compute_bindings,
+    read_bindings,
     texts_of,
-    write_portion,
+    write_bindings,
 )
 
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
@@ -417,9 +417,9 @@ class Elsewhere(xscl.Engine):
     def __init__(self, shares: Sequence[int], stale: Sequence[bool]) -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
-        self._artefacts = Artefacts(Path(self._folder.name) / "patterns")
+        self._artefacts = ArtefactDirectory(Path(self._folder.name) / "patterns")
         self._portions = Path(self._folder.name) / "portion"
-        self._loaded = Loaded()
+        self._loaded = LoadedArtefact()
         self._shares, self._stale = cycle(shares), cycle(stale)
         self.host.ingest.publish_patterns(self._artefacts)
 
@@ -431,20 +431,20 @@ class Elsewhere(xscl.Engine):
         assert isinstance(documents, list)
         if not next(self._stale):
             self.host.ingest.publish_patterns(self._artefacts)
-        parts = list[Part]()
+        parts = list[BatchPart]()
         while rest := documents[sum(part.count for part in parts) :]:
             share = rest[: next(self._shares)]
-            parts.append(Part(self._shredded(share), 0, len(share)))
-            parts.append(Part(None, 0, len(rest[len(share) :][:1])))
+            parts.append(BatchPart(self._shredded(share), 0, len(share)))
+            parts.append(BatchPart(None, 0, len(rest[len(share) :][:1])))
         return self.host.ingest.push(documents, parts=parts)
 
-    def _shredded(self, documents: Sequence[xscl.Document]) -> Portion:
+    def _shredded(self, documents: Sequence[xscl.Document]) -> RemoteBindings:
         version = current(self._artefacts.directory)
         assert version is not None
         automaton = self._loaded.of(self._artefacts.directory, version)
         assert automaton is not None
-        write_portion(self._portions, portion_of(automaton, version, texts_of(documents)))
-        return read_portion(self._portions)
+        write_bindings(self._portions, compute_bindings(automaton, version, texts_of(documents)))
+        return read_bindings(self._portions)
 
 
 @examples(3)

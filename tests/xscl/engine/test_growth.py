@@ -12,9 +12,9 @@ from feeds.documents import Document
 from xscl.cli import app
 from xscl.documents.retention import DAY
 from xscl.engine.facade import Engine
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_repository import FeedRepository
 from xscl.service.status import StatusReader, WindowState
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 HOUR = DAY // 24
 QUERIES = {
@@ -27,10 +27,10 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     """A directory whose documents came twelve hours apart; the clock is at the sixth."""
-    home = Home(tmp_path_factory.mktemp("growth") / "data")
-    with home.hold("test"), Engine(home.database) as engine, Feeds(engine):
+    home = DataDirectory(tmp_path_factory.mktemp("growth") / "data")
+    with home.hold("test"), Engine(home.database) as engine, FeedRepository(engine):
         engine.subscribe_many(QUERIES.items())
         for number in range(6):
             text = f"<a><k>{number}</k></a>".encode()
@@ -38,7 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-def test_status_counts_by_window(home: Home) -> None:
+def test_status_counts_by_window(home: DataDirectory) -> None:
     with (
         home.hold("test"),
         Engine(home.database) as engine,
@@ -56,14 +56,14 @@ def test_status_counts_by_window(home: Home) -> None:
     assert "growth         3 a day of what is kept for ever\n" in lines
 
 
-def test_status_without_a_service_counts_by_window_too(home: Home) -> None:
+def test_status_without_a_service_counts_by_window_too(home: DataDirectory) -> None:
     told = CliRunner().invoke(app, ["status", "--json", "--data", str(home.path)])
     found = json.loads(told.stdout)
     assert [window["witnesses"] for window in found["windows"]] == [0, 6]
     assert found["rates"] is None
 
 
-def test_explain_tells_what_no_window_ends(home: Home) -> None:
+def test_explain_tells_what_no_window_ends(home: DataDirectory) -> None:
     with home.hold("test"), Engine(home.database) as engine:
         told = {name: engine.explain(name) for name in QUERIES}
     rows = "kept: 6 witness rows of 6 documents (shared with all who use them)"

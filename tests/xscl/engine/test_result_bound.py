@@ -25,7 +25,7 @@ import xscl
 from tests.examples import examples
 from xscl.engine.ingest import AIM, FIRST, PushSize
 from xscl.errors import StoreError
-from xscl.store.consumed_offsets import Batch, Beat
+from xscl.store.consumed_offsets import BatchKey, Beat
 
 Answer = tuple[int, int, int, tuple[int, ...]]
 """Of a result: its row of R_T, both documents, the output nodes."""
@@ -307,7 +307,7 @@ def test_what_an_operator_over_time_puts_out_is_bounded_alike_in_every_push() ->
             "q", CHAINS[-1].replace("9}", "90}").replace("S//r[./a->z]", "S//r[./c->z]")
         )
         for number, (documents, beats) in enumerate([*(([one], []) for one in earlier), *last]):
-            engine.push(documents, source=Batch("s", number, number, tuple(beats)))
+            engine.push(documents, source=BatchKey("s", number, number, tuple(beats)))
         found.append(Counter(match.documents for match in engine.matches()))
     assert found == 4 * [{("d0", "d1", "d4"): 2, ("d2", "d3", "d4"): 2}]
 

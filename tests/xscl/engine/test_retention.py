@@ -23,10 +23,17 @@ from tests.xscl.engine.test_language_properties import KINDS, interrupted
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.documents import tree_cache
-from xscl.documents.retention import DAY, SERVICE, KeptTexts, Retention, asked, kept
+from xscl.documents.retention import (
+    DAY,
+    SERVICE,
+    RetainedTexts,
+    Retention,
+    changed_retention,
+    retained_texts,
+)
 from xscl.engine import eviction, ingest
-from xscl.server.serve import Service, Serving
-from xscl.store.data_directory import Home
+from xscl.server.serve import ServeSettings, Service
+from xscl.store.data_directory import DataDirectory
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 FILTER = "S//b->b"
@@ -57,9 +64,9 @@ def bytes_of_texts(engine: Engine) -> int:
     return int(numbers(engine, "SELECT coalesce(sum(octet_length(xml)), 0) FROM state.text")[0])
 
 
-def told(engine: Engine) -> KeptTexts:
+def told(engine: Engine) -> RetainedTexts:
     with closing(engine.host.connect()) as store:
-        return kept(store)
+        return retained_texts(store)
 
 
 @contextmanager
@@ -205,7 +212,7 @@ def test_without_a_history_only_what_queries_need_has_a_text() -> None:
     with pushed(Retention(), PAIR) as engine:
         engine.push([document(1, b"<b/>"), document(2), document(3, b"<c/>")])
         assert texts(engine) == ["d2"]
-        assert told(engine) == KeptTexts(1, 8, None)
+        assert told(engine) == RetainedTexts(1, 8, None)
 
 
 def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
@@ -213,7 +220,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
         engine.push([document(5, b"<x/>"), document(6, b"<b/>"), document(7)])
         (match,) = engine.matches()
         assert texts(engine) == ["d5", "d6", "d7", match.id]
-        assert told(engine) == KeptTexts(4, 22, 5)
+        assert told(engine) == RetainedTexts(4, 22, 5)
         assert [m.documents for m in engine.try_query("S//a->a")] == [("d7",)]
         assert [m.documents for m in engine.try_query("hits//hit->h")] == [(match.id,)]
         assert engine.why("S//b->x JOIN{x=y} S//a->y", "d6", "d7").edges
@@ -294,7 +301,7 @@ def test_bytes_are_counted_when_a_subscription_goes() -> None:
         engine.push([document(1), document(2, b"<b/>")])
         engine.unsubscribe("q0")
         assert texts(engine) == ["d2"]
-        assert told(engine) == KeptTexts(1, 4, None)
+        assert told(engine) == RetainedTexts(1, 4, None)
 
 
 def test_what_is_needed_no_more_leaves_when_the_history_is_over() -> None:
@@ -509,14 +516,14 @@ def test_a_store_remembers_what_it_is_to_keep(tmp_path: Path) -> None:
 
 
 def test_what_a_data_directory_keeps() -> None:
-    assert asked(None) == SERVICE
-    assert asked(None, "7 d", None) == replace(SERVICE, history=7 * DAY)
+    assert changed_retention(None) == SERVICE
+    assert changed_retention(None, "7 d", None) == replace(SERVICE, history=7 * DAY)
     before = Retention(history=1, matches=2, identities=3, text_bytes=4, rows=5)
-    assert asked(before) == before
-    assert asked(before, None, "INF") == replace(before, matches=None)
+    assert changed_retention(before) == before
+    assert changed_retention(before, None, "INF") == replace(before, matches=None)
 
 
-def served(home: Home, serving: Serving) -> Retention | None:
+def served(home: DataDirectory, serving: ServeSettings) -> Retention | None:
     """Run a service until it is idle; return the content of its directory."""
     until = threading.Event()
     until.set()
@@ -526,8 +533,8 @@ def served(home: Home, serving: Serving) -> Retention | None:
 
 
 def test_a_service_keeps_what_it_was_told_last(tmp_path: Path) -> None:
-    home = Home(tmp_path / "data")
-    serving = Serving(spark=False, look=0.01)
+    home = DataDirectory(tmp_path / "data")
+    serving = ServeSettings(spark=False, poll_interval=0.01)
     assert served(home, serving) == SERVICE
     changed = replace(SERVICE, history=7 * DAY)
     assert served(home, replace(serving, history="7 d")) == changed

@@ -10,7 +10,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.throughput import Pace, Rates
 from xscl.polling.feed_tables import create_tables
 from xscl.service.status import ServiceStatus, StatusReader, WindowState
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 
 def test_rates_are_averages_of_the_last_minutes() -> None:
@@ -40,7 +40,7 @@ def test_counts_of_old_seconds_are_forgotten() -> None:
 
 def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -> None:
     laps: list[str] = []
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine:
         engine.host.ingest.pace.listener = lambda stage, seconds: laps.append(stage)
         for name in ("one", "two"):

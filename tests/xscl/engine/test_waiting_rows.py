@@ -20,7 +20,7 @@ from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.errors import SqlError, StoreError
 from xscl.service.restore import restore
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -235,7 +235,7 @@ def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:
         assert not engine.host.state.registry.waiting
         subscribe(engine, "c, 2")
         assert engine.host.state.registry.waiting
-    home = Home(tmp_path / "restored")
+    home = DataDirectory(tmp_path / "restored")
     restore(tmp_path / "backup.xscl", home)
     assert 0 < stored_pairs(home.database) < stored_pairs(tmp_path / "state.duckdb")
 

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from tests.xscl.service.conftest import eventually, ok, serving
-from xscl.ingestion.consumer_watch import ConsumerWatch, Stall
-from xscl.store.data_directory import Home
+from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
+from xscl.store.data_directory import DataDirectory
 
 
 class Spool:
@@ -28,18 +28,18 @@ def test_it_is_stalled_when_something_waits_and_nothing_is_committed() -> None:
     spool.now += 9
     assert watch.stall() is None
     spool.now += 1
-    assert watch.stall() == Stall(4, 10)
+    assert watch.stall() == ConsumerStall(4, 10)
     watch.committed(4)
     assert watch.stall() is None
     spool.now += 10
-    assert watch.stall() == Stall(5, 10), "since the last commit was looked at"
+    assert watch.stall() == ConsumerStall(5, 10), "since the last commit was looked at"
     watch.committed(5)
     spool.now += 100
     assert watch.stall() is None
 
 
 def test_health_says_so_while_the_engine_is_busy(
-    place_of_a_service: Home, monkeypatch: pytest.MonkeyPatch
+    place_of_a_service: DataDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered without the engine's lock, which somebody has here."""
     monkeypatch.setattr("xscl.server.serve.ConsumerWatch", partial(ConsumerWatch, stalled=0.1))
@@ -66,6 +66,6 @@ def test_health_says_so_while_the_engine_is_busy(
 
 
 @pytest.fixture
-def place_of_a_service(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def place_of_a_service(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     """A new data directory."""
-    return Home(tmp_path_factory.mktemp("service") / "data")
+    return DataDirectory(tmp_path_factory.mktemp("service") / "data")

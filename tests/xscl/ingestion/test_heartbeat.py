@@ -17,14 +17,14 @@ from feeds.documents import Document
 from feeds.spool import SegmentsMissing, Spool
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.heartbeat import ON_THE_WAY, Timekeeper
+from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.polling.feed_repository import Feeds, ticks
+from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import heard_until
-from xscl.server.serve import Service, Serving
-from xscl.shredding.arrivals import Part
-from xscl.store.consumed_offsets import Batch, Beat
-from xscl.store.data_directory import Home
+from xscl.server.serve import ServeSettings, Service
+from xscl.shredding.arrivals import BatchPart
+from xscl.store.consumed_offsets import BatchKey, Beat
+from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,7 +48,7 @@ class Place:
     heard: float | None = None
 
     def __post_init__(self) -> None:
-        self.keeper = Timekeeper(
+        self.keeper = Heartbeat(
             self.engine,
             self.spool,
             lambda: None if self.heard is None else round(self.heard * SECOND),
@@ -65,7 +65,7 @@ class Place:
     def at(self, now: float) -> list[tuple[str, ...]]:
         """Return the documents of the matches that are there once it is so late."""
         self.now = now
-        self.keeper.look()
+        self.keeper.beat_if_due()
         self.consume()
         return [match.documents for match in self.engine.matches()]
 
@@ -107,7 +107,7 @@ def test_a_beat_waits_for_what_is_not_consumed_yet(place: Place) -> None:
     place.send(document("a", 10))
     place.spool.append([document("b", 12)], 12 * SECOND)
     place.now = 99
-    place.keeper.look()
+    place.keeper.beat_if_due()
     assert place.spool.latest() == 2
     assert place.at(99) == []
 
@@ -183,7 +183,7 @@ def test_feeds_that_were_not_polled_are_waited_for(place: Place) -> None:
 
 
 def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: Path) -> None:
-    with Engine() as engine, Feeds(engine) as feeds:
+    with Engine() as engine, FeedRepository(engine) as feeds:
         store = engine.host.connect()
         assert heard_until(store) is None
         first = feeds.add("http://a.example/feed", every=3 * 3600)
@@ -198,9 +198,9 @@ def test_a_beat_follows_the_one_before_only_once_that_is_consumed(place: Place) 
     place.engine.subscribe("silence", SILENCE)
     place.send(document("a", 10))
     place.now = 20
-    place.keeper.look()
+    place.keeper.beat_if_due()
     place.now = 21
-    place.keeper.look()
+    place.keeper.beat_if_due()
     assert place.spool.latest() == 2
 
 
@@ -242,8 +242,8 @@ def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
     with Engine() as engine:
         engine.subscribe("silence", SILENCE)
         given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
-        parts = [Part(None, 0, 4)]
-        batch = Batch("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
+        parts = [BatchPart(None, 0, 4)]
+        batch = BatchKey("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
         found = engine.host.ingest.push(given, source=batch, parts=parts, poison={0, 2})
         assert [match.documents for match in found] == [("a",)]
         assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
@@ -255,15 +255,16 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
     fault: str, tmp_path: Path
 ) -> None:
     """Killed with the beat in the spool, and in the transaction that is to take it."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.stream("S", live=True)
         engine.subscribe("silence", SILENCE)
         spool.append([document("a", ticks() / SECOND - 60)], ticks())
     code = (
-        "import sys; from pathlib import Path; from xscl.store.data_directory import Home;"
-        " from xscl.server.serve import Service, Serving;"
-        " Service(Home(Path(sys.argv[1])), Serving(False, look=0.05), lambda matches: None).run()"
+        "import sys; from pathlib import Path; from xscl.store.data_directory import DataDirectory;"
+        " from xscl.server.serve import Service, ServeSettings;"
+        " settings = ServeSettings(False, poll_interval=0.05);"
+        " Service(DataDirectory(Path(sys.argv[1])), settings, lambda matches: None).run()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code, str(home.path)],
@@ -282,7 +283,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
 
     with Spool(home.spool, read_only=True) as spool:
         assert [spool.segment(number).rows for number in spool.numbers(0)] == [1, 0]
-        service = Service(home, Serving(False, look=0.05), listen)
+        service = Service(home, ServeSettings(False, poll_interval=0.05), listen)
         service.run()
         assert told == [("a",)]
         assert spool.latest() == 2, "the beat that was there has done"

@@ -34,10 +34,10 @@ from xscl.ingestion.pipeline import (
     read_offset,
     reconcile,
 )
-from xscl.shredding.arrivals import Part
+from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.store.consumed_offsets import Batch
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.store.consumed_offsets import BatchKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ class Store:
     segment: int = 0
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
+        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
     ) -> None:
         query_id, batch_id, segment, beats = batch
         self.threads.add(threading.get_ident())
@@ -86,7 +86,7 @@ class Store:
     def consumed(self, query_id: str) -> int | None:
         return max((batch for query, batch in self.ledger if query == query_id), default=None)
 
-    def publish_patterns(self, artefacts: Artefacts) -> None:
+    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
         artefacts.publish(Automaton())
 
     @property

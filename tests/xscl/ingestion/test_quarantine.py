@@ -15,9 +15,9 @@ from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.quarantine import Attempts, poisonous
-from xscl.store.consumed_offsets import DIRECT, Batch
-from xscl.store.data_directory import Home
+from xscl.ingestion.quarantine import BatchAttempts, poisonous
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -33,7 +33,7 @@ def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(tmp_path: Path
     The fault points stand for the document: the first run ends where documents are read, and of
     the processes that try them each ends at its third.
     """
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.subscribe("echo", ECHO)
         spool.append(documents(1, 2, 3, 4, 5), 1)
@@ -58,15 +58,16 @@ def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(tmp_path: Path
         assert engine.host.ingest.segment == 1
 
 
-def serve(home: Home, fault: str) -> subprocess.CompletedProcess[str]:
+def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
     """Serve until everything is consumed, with a fault."""
     code = (
         "import logging, sys, threading; from pathlib import Path;"
-        " from xscl.store.data_directory import Home;"
-        " from xscl.server.serve import Service, Serving;"
+        " from xscl.store.data_directory import DataDirectory;"
+        " from xscl.server.serve import Service, ServeSettings;"
         " logging.basicConfig(level='WARNING');"
         " until = threading.Event(); until.set();"
-        " Service(Home(Path(sys.argv[1])), Serving(spark=False), lambda matches: None).run(until)"
+        " place, settings = DataDirectory(Path(sys.argv[1])), ServeSettings(spark=False);"
+        " Service(place, settings, lambda matches: None).run(until)"
     )
     return subprocess.run(
         [sys.executable, "-c", code, str(home.path)],
@@ -93,15 +94,15 @@ def test_documents_that_are_only_wrong_are_no_poison() -> None:
 
 def test_only_a_batch_that_ended_a_process_is_suspect(tmp_path: Path) -> None:
     path = tmp_path / "attempt"
-    assert not Attempts(path).begin(3, 0)
-    again = Attempts(path)
+    assert not BatchAttempts(path).begin(3, 0)
+    again = BatchAttempts(path)
     assert again.begin(2, 0)  # cut otherwise, it is still among those
     assert again.begin(5, 2)
     assert not again.begin(9, 5)
-    assert not Attempts(path).begin(12, 9)
+    assert not BatchAttempts(path).begin(12, 9)
     path.write_text("nonsense")
-    assert not Attempts(path).begin(1, 0)
-    assert not Attempts().begin(1, 0)
+    assert not BatchAttempts(path).begin(1, 0)
+    assert not BatchAttempts().begin(1, 0)
 
 
 def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,10 +112,10 @@ def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "attempt"
     with Engine() as engine:
         for run in range(3):
-            with EngineSink(engine, attempts=Attempts(path)) as sink:
+            with EngineSink(engine, attempts=BatchAttempts(path)) as sink:
                 for batch in range(1, 4):
                     number = 3 * run + batch
-                    sink.consume(documents(number), Batch(DIRECT, number, number))
+                    sink.consume(documents(number), BatchKey(DIRECT, number, number))
         assert engine.host.ingest.segment == 9
 
 

@@ -11,8 +11,8 @@ from feeds.documents import Document
 from feeds.spool import Segment, SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.language.parser import parse_block
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import read_portion
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.shredding.remote.remote_bindings import read_bindings
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from xscl.engine.batch_size import leave
-from xscl.ingestion.spark.spark_source import Row, Slice, SpoolReader, SpoolSource, shares
+from xscl.ingestion.spark.spark_source import Row, SegmentSlice, SpoolReader, SpoolSource, shares
 
 
 def fill(spool: Spool, count: int) -> None:
@@ -136,9 +136,9 @@ def test_shares_are_equal_and_in_order() -> None:
         Segment(number, Path(), rows, 0, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
     ]
     assert shares(segments, 5) == [
-        [Slice(1, 0, 3), Slice(4, 0, 2)],
-        [Slice(4, 2, 7)],
-        [Slice(6, 0, 1)],
+        [SegmentSlice(1, 0, 3), SegmentSlice(4, 0, 2)],
+        [SegmentSlice(4, 2, 7)],
+        [SegmentSlice(6, 0, 1)],
     ]
     assert shares([], 5) == []
 
@@ -149,11 +149,11 @@ def test_the_witnesses_of_a_share_are_in_a_file(spool: Spool, tmp_path: Path) ->
     automaton = Automaton()
     block = parse_block("S/a")
     automaton.add(7, block, block, valued=False)
-    Artefacts(tmp_path / "p").publish(automaton)
+    ArtefactDirectory(tmp_path / "p").publish(automaton)
     reading = reader(spool, patterns=str(tmp_path / "p"))
     found = pointers(reading, 0, 2)
     assert [(row[:3], row[4]) for row in found] == [((1, 0, 2), 0), ((2, 0, 2), 2)]
-    portion = read_portion(Path(str(found[0][3])))
+    portion = read_bindings(Path(str(found[0][3])))
     assert portion.version == automaton.version
     assert sorted(portion.bindings.to_pydict()["doc"]) == [0, 2, 3]
     assert portion.bindings.to_pydict()["pair"] == [7, 7, 7]

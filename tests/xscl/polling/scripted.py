@@ -16,8 +16,8 @@ from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
-from xscl.polling.feed_poller import Fetching, Polled, follow, poll_now
-from xscl.polling.feed_repository import Count, Feeds, feed_row
+from xscl.polling.feed_poller import PollOutcome, PollSettings, follow, poll_now
+from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -153,11 +153,11 @@ class Place:
     """An engine with its feeds and a spool, and a clock."""
 
     engine: Engine
-    feeds: Feeds
+    feeds: FeedRepository
     spool: Spool
     server: Server
     clock: Clock
-    fetching: Fetching
+    fetching: PollSettings
 
     def follow(self, url: str, **more: Any) -> Feed:
         feed, _ = follow(self.engine, self.feeds, url, **more)
@@ -165,7 +165,7 @@ class Place:
         self.feeds.record([due])
         return due
 
-    def poll(self, *feeds: Feed) -> list[Polled]:
+    def poll(self, *feeds: Feed) -> list[PollOutcome]:
         """Poll some feeds, else all of them, due or not."""
         chosen = [self.feeds[feed.key] for feed in feeds or self.feeds]
         return poll_now(self.feeds, self.spool, chosen, self.fetching)
@@ -180,7 +180,7 @@ class Place:
 
     def listed(self, feed: Feed) -> dict[str, Any]:
         """The feed as `feeds list --json` shows it, its times in ticks."""
-        return feed_row(self.feeds[feed.key], self.feeds.counts().get(feed.key, Count()))
+        return feed_row(self.feeds[feed.key], self.feeds.counts().get(feed.key, ItemCounts()))
 
     def spooled(self, feed: Feed) -> list[Document]:
         return [document for document in self.documents() if document.origin == feed.key]
@@ -213,8 +213,8 @@ def placed(directory: Path, server: Server, **fetching: Any) -> Iterator[Place]:
     clock = Clock()
     with (
         Engine(directory / "state.duckdb") as engine,
-        Feeds(engine, directory / "spool") as feeds,
+        FeedRepository(engine, directory / "spool") as feeds,
         Spool(directory / "spool") as spool,
     ):
-        how = Fetching(allowed, resolve=resolve, clock=clock)
+        how = PollSettings(allowed, resolve=resolve, clock=clock)
         yield Place(engine, feeds, spool, server, clock, replace(how, **fetching))

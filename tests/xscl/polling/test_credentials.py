@@ -12,9 +12,9 @@ import pytest
 from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
-from xscl.polling.credentials import Secrets, secrets_in
+from xscl.polling.credentials import Credentials, secrets_in
 from xscl.polling.feed import Feed, FeedsError
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_repository import FeedRepository
 
 URL = "https://ann:pw4711@a.example/f?token=t0ken4711&page=1"
 ADDRESS = "https://a.example/f?token=t0ken4711&page=1"
@@ -22,12 +22,12 @@ SECRET = ("X-Key", "s3cret4711")
 
 
 def opened(directory: Path) -> list[Feed]:
-    with Engine(directory / "state.duckdb") as engine, Feeds(engine) as feeds:
+    with Engine(directory / "state.duckdb") as engine, FeedRepository(engine) as feeds:
         return list(feeds)
 
 
 def added(directory: Path) -> Feed:
-    with Engine(directory / "state.duckdb") as engine, Feeds(engine) as feeds:
+    with Engine(directory / "state.duckdb") as engine, FeedRepository(engine) as feeds:
         return feeds.add(URL, stream="s", headers=(SECRET,))
 
 
@@ -46,16 +46,16 @@ def test_a_feed_comes_back_with_its_secrets_from_a_file_of_the_owner(tmp_path: P
 def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with Engine() as engine:
-        with Feeds(engine) as feeds:
+        with FeedRepository(engine) as feeds:
             feed = feeds.add(URL, headers=(SECRET,))
-        with Feeds(engine) as feeds:
+        with FeedRepository(engine) as feeds:
             assert list(feeds) == [feed]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> None:
     feed = added(tmp_path)
-    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
         feeds.edit(replace(feed, headers=()))
         assert "s3cret" not in (tmp_path / "secrets.json").read_text()
         assert feeds[URL].url == feeds[ADDRESS].url == feeds[feed.shown_url].url == ADDRESS
@@ -70,8 +70,8 @@ def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> N
 def test_feeds_of_one_process_share_what_they_know(tmp_path: Path) -> None:
     with (
         Engine(tmp_path / "state.duckdb") as engine,
-        Feeds(engine) as one,
-        Feeds(engine) as other,
+        FeedRepository(engine) as one,
+        FeedRepository(engine) as other,
     ):
         first = one.add("https://a.example/?key=1", headers=(SECRET,))
         second = other.add("https://a.example/?key=2")
@@ -105,7 +105,7 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
     for changed in changes:
         with (
             Engine(tmp_path / "state.duckdb") as engine,
-            Feeds(engine) as feeds,
+            FeedRepository(engine) as feeds,
             monkeypatch.context() as patched,
         ):
             patched.setattr(feeds._store, "transaction", _killed)
@@ -114,10 +114,10 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
             with pytest.raises(Killed):
                 feeds.add("https://b.example/?key=orphan")
         assert [each.url for each in opened(tmp_path)] == [ADDRESS]
-        with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+        with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
             feeds.record([feed])
             feeds.edit(feed)
-    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
+    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
         feeds.record(changes[:1])
         assert [each.url for each in feeds] == [moved]
         feeds.record(changes[1:2])
@@ -223,4 +223,4 @@ def test_secrets_are_not_in_what_python_prints(tmp_path: Path) -> None:
     feed = added(tmp_path)
     assert "4711" not in repr(feed)
     assert "4711" not in repr(secrets_in(tmp_path / "secrets.json"))
-    assert "4711" not in repr(Secrets())
+    assert "4711" not in repr(Credentials())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feeds.http.fetch import Later
+from feeds.http.fetch import DomainBlocked
 from tests.xscl.polling.scripted import (
     HOUR,
     START,
@@ -80,7 +80,7 @@ def test_a_turn_that_is_not_had_in_time_is_for_later(monkeypatch: pytest.MonkeyP
     async def wait() -> None:
         domains = DomainLimiter(Clock())
         async with domains.hold("a.example"), domains.hold("b.example"):
-            with pytest.raises(Later) as raised:
+            with pytest.raises(DomainBlocked) as raised:
                 async with domains.hold("a.example"):
                     pytest.fail("two have the turn of a domain")
             assert (raised.value.seconds, domains.waiting) == (AFTERWARDS, 0)
@@ -104,7 +104,7 @@ def test_who_waits_for_a_domain_that_is_then_held_does_not_ask_it() -> None:
             await asyncio.sleep(0)
             assert domains.waiting == 1
             domains.block("a.example", START + 60 * SECOND)
-        with pytest.raises(Later) as raised:
+        with pytest.raises(DomainBlocked) as raised:
             await waiting
         assert raised.value.seconds == 60
         clock.now += 60 * SECOND

@@ -16,9 +16,16 @@ from xscl.engine.facade import Engine
 from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import Feed, FeedsError, feed_key, public
-from xscl.polling.feed_poller import Fetching, allow_late, follow, keep_polling, poll_now, prepare
-from xscl.polling.feed_repository import Feeds
-from xscl.polling.new_items import VERSIONS, Seen, item_hash, news
+from xscl.polling.feed_poller import (
+    PollSettings,
+    allow_late,
+    follow,
+    keep_polling,
+    poll_now,
+    prepare,
+)
+from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.new_items import VERSIONS, ItemVersion, item_hash, new_items
 
 HOUR = 3_600_000_000
 
@@ -77,9 +84,9 @@ class Place:
     """An engine with its feeds and a spool."""
 
     engine: Engine
-    feeds: Feeds
+    feeds: FeedRepository
     spool: Spool
-    fetching: Fetching
+    fetching: PollSettings
 
     def poll(self) -> list[int]:
         """Poll all feeds; how many items were new or changed in each."""
@@ -91,8 +98,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, server: Server) -> Iterator[Place]:
-    fetching = Fetching((f"127.0.0.1:{server.server_port}",))
-    with Engine() as engine, Feeds(engine) as feeds, Spool(tmp_path / "spool") as spool:
+    fetching = PollSettings((f"127.0.0.1:{server.server_port}",))
+    with Engine() as engine, FeedRepository(engine) as feeds, Spool(tmp_path / "spool") as spool:
         yield Place(engine, feeds, spool, fetching)
 
 
@@ -176,18 +183,18 @@ FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
 
 
 def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
-    first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
+    first = new_items(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
     assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
     assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
-    again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, dict(first.items), 2)
+    again = new_items(FEED, parse_feed(rss("one", "two"), seen_at=2).items, dict(first.items), 2)
     assert (again.documents, again.items) == ((), ())
 
 
 def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
     followed, passed = replace(FEED, polls=1), 0
-    seen: dict[str, Seen] = {}
+    seen: dict[str, ItemVersion] = {}
     for number in range(VERSIONS + 5):
-        found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen, 9)
+        found = new_items(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen, 9)
         seen |= dict(found.items)
         passed += len(found.documents)
         assert not any(d.history for d in found.documents)
@@ -268,7 +275,7 @@ def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: 
 def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
     place: Place, feed: Feed, server: Server
 ) -> None:
-    place.fetching = Fetching()
+    place.fetching = PollSettings()
     for _ in range(3):
         place.poll()
     refused = place.feeds[feed.key]
@@ -279,7 +286,7 @@ def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
     assert refused.polled is not None
     assert refused.next_poll - refused.polled < 2 * HOUR
     assert server.script.asked == []
-    place.fetching = Fetching((f"127.0.0.1:{server.server_port}",))
+    place.fetching = PollSettings((f"127.0.0.1:{server.server_port}",))
     place.poll()
     assert place.feeds[feed.key].state == "ok"
 
@@ -310,9 +317,9 @@ def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Serv
 def test_what_was_appended_but_not_recorded_is_not_appended_again(
     place: Place, feed: Feed, server: Server
 ) -> None:
-    found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
+    found = new_items(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
     place.spool.append(found.documents, 1)  # and then the process was killed
-    with Feeds(place.engine, place.spool.directory) as reopened:
+    with FeedRepository(place.engine, place.spool.directory) as reopened:
         assert len(reopened.items_of([feed.key])[feed.key]) == 2
         assert reopened[feed.key].polls == 1
     server.script.body = rss("three", "one", "two")

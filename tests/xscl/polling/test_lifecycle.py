@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds.http.fetch import Cache, Failed, NotModified
+from feeds.http.fetch import CacheHeaders, Failed, NotModified
 from xscl.polling.feed import LOST_AFTER, SECOND, Feed, feed_key, shown, split_user, tag_name
 from xscl.polling.lifecycle import (
     MOVES,
@@ -29,7 +29,7 @@ FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404
 
 
 def well(feed: Feed, now: int, moved_to: str | None = None, **cache: int) -> Feed:
-    outcome = NotModified(feed.request, Cache(**cache), moved_to)
+    outcome = NotModified(feed.request, CacheHeaders(**cache), moved_to)
     return settled(answered(feed, outcome, None, now))
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from feeds.formats.opml import Outline, read_list
+from feeds.formats.opml import FeedOutline, read_list
 from feeds.http.fetch import Failed, NotModified
-from feeds.http.schedule import Wishes, next_poll
+from feeds.http.schedule import PollHints, next_poll
 from tests.corpus import shared_folder
 from xscl.engine.facade import Engine
 from xscl.polling import lifecycle
 from xscl.polling.feed import Feed
-from xscl.polling.feed_list import take_list
+from xscl.polling.feed_list import import_outlines
 from xscl.polling.feed_poller import AT_ONCE
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_repository import FeedRepository
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -28,14 +28,16 @@ LATE = 1 << 60
 
 
 INVENTED = tuple(
-    Outline(f"https://{'blogs' if number % 20 == 0 else f'site{number}'}.example/{number}/feed.xml")
+    FeedOutline(
+        f"https://{'blogs' if number % 20 == 0 else f'site{number}'}.example/{number}/feed.xml"
+    )
     for number in range(3_000)
 )
 """Feeds of which every twentieth is at one domain, as at a large host of blogs."""
 
 
 @pytest.fixture(scope="module", params=[0, 10, pytest.param(1, marks=pytest.mark.slow)])
-def outlines(request: pytest.FixtureRequest) -> tuple[Outline, ...]:
+def outlines(request: pytest.FixtureRequest) -> tuple[FeedOutline, ...]:
     """Invented feeds; every tenth of the real ones, or all."""
     if not request.param:
         return INVENTED
@@ -43,9 +45,9 @@ def outlines(request: pytest.FixtureRequest) -> tuple[Outline, ...]:
 
 
 @pytest.fixture
-def feeds(tmp_path: Path, outlines: tuple[Outline, ...]) -> Iterator[Feeds]:
-    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as made:
-        taken = take_list(made, outlines)
+def feeds(tmp_path: Path, outlines: tuple[FeedOutline, ...]) -> Iterator[FeedRepository]:
+    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as made:
+        taken = import_outlines(made, outlines)
         assert Counter(line.outcome for line in taken.lines) == {"added": len(outlines)}
         yield made
 
@@ -60,7 +62,7 @@ def takes(feed: Feed) -> int:
 class Simulation:
     """Polls with the table's schedule, at most `AT_ONCE`, by a time of its own."""
 
-    feeds: Feeds
+    feeds: FeedRepository
     now: int
     flying: list[tuple[int, str, Feed]] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
@@ -92,7 +94,7 @@ def _after(feed: Feed, now: int) -> Feed:
     return lifecycle.answered(feed, NotModified(feed.request), None, now)
 
 
-def test_places_are_filled_and_no_domain_is_asked_twice_at_once(feeds: Feeds) -> None:
+def test_places_are_filled_and_no_domain_is_asked_twice_at_once(feeds: FeedRepository) -> None:
     start = max(feed.next_poll for feed in feeds)
     simulation = Simulation(feeds, start)
     simulation.run(start + 30 * SECOND, look=SECOND)
@@ -103,7 +105,7 @@ def test_places_are_filled_and_no_domain_is_asked_twice_at_once(feeds: Feeds) ->
 
 
 @pytest.mark.slow
-def test_all_are_polled_within_an_hour_though_every_tenth_hangs(feeds: Feeds) -> None:
+def test_all_are_polled_within_an_hour_though_every_tenth_hangs(feeds: FeedRepository) -> None:
     start = max(feed.next_poll for feed in feeds)
     simulation = Simulation(feeds, start)
     simulation.run(start + HOUR, look=2 * SECOND)
@@ -111,7 +113,7 @@ def test_all_are_polled_within_an_hour_though_every_tenth_hangs(feeds: Feeds) ->
     assert never == []
 
 
-def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: Feeds) -> None:
+def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: FeedRepository) -> None:
     domains = Counter(feed.domain for feed in feeds)
     ((largest, number),) = domains.most_common(1)
     assert number >= sum(domains.values()) / 40
@@ -122,12 +124,12 @@ def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: Feeds) -> None:
     assert {feed.domain for feed in feeds.due(LATE - 1)} == set(domains) - {largest}
 
 
-def test_feeds_added_together_do_not_stay_together(outlines: tuple[Outline, ...]) -> None:
+def test_feeds_added_together_do_not_stay_together(outlines: tuple[FeedOutline, ...]) -> None:
     minutes: Counter[int] = Counter()
     for outline in outlines:
         time = 0
         while time < 11 * HOUR:
-            time = next_poll(outline.url, time, Wishes())
+            time = next_poll(outline.url, time, PollHints())
         minutes[time // (60 * SECOND)] += 1
     even = len(outlines) / 60
     assert max(minutes.values()) <= 2 * even

@@ -13,15 +13,17 @@ from feeds.formats.parse import parse_feed
 from tests.examples import examples
 from tests.xscl.polling.scripted import HOUR, placed, reply, rss, serving
 from xscl.polling.feed import Feed
-from xscl.polling.feed_repository import Count
-from xscl.polling.new_items import VERSIONS, News, Seen, news
+from xscl.polling.feed_repository import ItemCounts
+from xscl.polling.new_items import VERSIONS, ItemVersion, NewItems, new_items
 
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0, polls=1)
 
 
-def taken(seen: dict[str, Seen], titles: list[str], now: int) -> tuple[News, dict[str, Seen]]:
+def taken(
+    seen: dict[str, ItemVersion], titles: list[str], now: int
+) -> tuple[NewItems, dict[str, ItemVersion]]:
     """The new items of an answer, and the remembered items after it."""
-    found = news(FEED, parse_feed(rss(*titles), seen_at=now).items, seen, now)
+    found = new_items(FEED, parse_feed(rss(*titles), seen_at=now).items, seen, now)
     rest = {name: row for name, row in seen.items() if name not in found.forgotten}
     return found, rest | dict(found.items)
 
@@ -48,7 +50,7 @@ def test_what_a_feed_shows_is_never_new_twice_and_the_rest_is_bounded(
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xscl.polling.new_items.KEPT", kept)
-        seen: dict[str, Seen] = {}
+        seen: dict[str, ItemVersion] = {}
         last: set[str] = set()
         gone: list[str] = []  # in the order in which they left the answers
         for now, answer in enumerate(answers):
@@ -76,7 +78,7 @@ def test_items_of_long_ago_leave_the_table(tmp_path: Path, monkeypatch: pytest.M
             assert place.poll()[0].new == 10
         items = place.feeds.items_of([feed.key])[feed.key]
         assert set(items) == {f"i{number}" for number in range(60, 90)}
-        assert place.feeds.counts()[feed.key] == Count(30, 30, 0, undated=30)
+        assert place.feeds.counts()[feed.key] == ItemCounts(30, 30, 0, undated=30)
 
 
 def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:
 
 def test_an_item_of_two_versions_in_one_answer_has_the_last_one_as_latest() -> None:
     feed = replace(FEED, polls=0)
-    found = news(feed, parse_feed(rss("one", "one"), seen_at=1).items, {}, 1)
+    found = new_items(feed, parse_feed(rss("one", "one"), seen_at=1).items, {}, 1)
     assert [row.versions for _, row in found.items] == [1]
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.corpus import Corpus, shared_folder
 from tests.xscl.polling.scripted import Place, Server, placed, reply, serving
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import Consumer, DirectConsumer, Sink
+from xscl.ingestion.pipeline import BatchSink, Consumer, DirectConsumer
 from xscl.polling.feed import Feed, tag_name
 from xscl.subscriptions.matches import Matches
 
@@ -48,7 +48,7 @@ def snapshots(corpus: Path, names: Iterable[str]) -> list[tuple[datetime, Path]]
     return sorted((time.replace(tzinfo=UTC), file) for time, file in taken)
 
 
-def directly(place: Place, sink: Sink) -> Consumer:
+def directly(place: Place, sink: BatchSink) -> Consumer:
     """The consumer without Spark."""
     return DirectConsumer(place.spool, sink)
 
@@ -59,7 +59,7 @@ def replay(
     corpus: Path,
     names: Iterable[str],
     at_once: int,
-    consuming: Callable[[Place, Sink], Consumer] = directly,
+    consuming: Callable[[Place, BatchSink], Consumer] = directly,
     pause: int = 1,
 ) -> Month:
     """Poll each snapshot at its time; the place is closed and opened after so many.
@@ -99,7 +99,7 @@ def test_a_month_through_spark_is_the_same(tmp_path: Path, spark_session: SparkS
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     corpus = shared_folder("rss-sync-open")
 
-    def through_spark(place: Place, sink: Sink) -> Consumer:
+    def through_spark(place: Place, sink: BatchSink) -> Consumer:
         patterns = tmp_path / "patterns"
         checkpoint = tmp_path / "checkpoint"
         made: Consumer = spark.SparkConsumer(

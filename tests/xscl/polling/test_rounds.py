@@ -34,8 +34,8 @@ from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.feed import Feed
 from xscl.polling.feed_poller import keep_polling, poll_now, prepare
-from xscl.polling.feed_repository import Feeds
-from xscl.polling.new_items import News, by_time, parts
+from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.new_items import NewItems, by_time, parts
 
 HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
 QUERIES = {
@@ -241,7 +241,7 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
         thread = threading.Thread(target=keep_polling, args=arguments)
         thread.start()
         assert asked.wait(PATIENCE)
-        with Feeds(place.engine) as others:
+        with FeedRepository(place.engine) as others:
             for feed in feeds:
                 others.edit(replace(feed, next_poll=0))
         assert looked.wait(PATIENCE)
@@ -343,8 +343,8 @@ def document(feed: str, at: int, size: int = 1) -> Document:
 
 
 def test_by_time_and_where_that_is_equal_by_feed() -> None:
-    one = News("a", (document("a", 1), document("a", 5)))
-    two = News("b", (document("b", 1), document("b", 3)))
+    one = NewItems("a", (document("a", 1), document("a", 5)))
+    two = NewItems("b", (document("b", 1), document("b", 3)))
     expected = ["a#1", "b#1", "b#3", "a#5"]
     assert [each.id for each in by_time([one, two])] == expected
     assert [each.id for each in by_time([two, one])] == expected

@@ -31,8 +31,8 @@ from xscl.delivery.message import messages_of, owner_of, row_of
 from xscl.documents.results import Subscription
 from xscl.documents.retention import Retention
 from xscl.errors import StoreError
-from xscl.shredding.nodes.tree import Attribute, number_nodes
-from xscl.store.data_directory import Home
+from xscl.shredding.nodes.tree import AttributeNode, number_nodes
+from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 from xscl.web.cards import shown
 
@@ -100,7 +100,7 @@ def test_a_location_finds_its_node(root: etree._Element) -> None:
     for place, item in zip(places, tree.items, strict=True):
         path = place.replace("Q{u}", "u:")
         found = root.getroottree().xpath(path, namespaces={"u": "u"})
-        assert found == [item.value if isinstance(item, Attribute) else item]
+        assert found == [item.value if isinstance(item, AttributeNode) else item]
 
 
 def test_a_node_around_others_is_told_by_its_location() -> None:
@@ -296,7 +296,7 @@ def test_a_pipe_that_is_closed_ends_printing_only(
 @pytest.mark.parametrize("form", usually(["text", "json"], "json"))
 def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) -> None:
     """Documents are consumed, SIGTERM ends the process, and the next one prints the rest."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), xscl.Engine(home.database) as engine:
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
@@ -326,7 +326,7 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) ->
         assert len(engine.host.log.undelivered()) > 0
 
 
-def _status(home: Home) -> dict[str, Any]:
+def _status(home: DataDirectory) -> dict[str, Any]:
     return home.read_status() or {}
 
 

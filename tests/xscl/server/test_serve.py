@@ -27,15 +27,15 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_poller import Fetching, follow
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_poller import PollSettings, follow
+from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.feed_tables import create_tables
-from xscl.server.serve import Service, Serving
+from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
 from xscl.store import disk_guard
-from xscl.store.consumed_offsets import Batch
-from xscl.store.data_directory import Home
+from xscl.store.consumed_offsets import BatchKey
+from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskFull
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -60,9 +60,9 @@ SETTING: dict[str, Any] = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Home:
+def place(tmp_path: Path) -> DataDirectory:
     """A data directory with a subscription, and two documents in its spool."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine:
         engine.subscribe("twice", TWICE)
         with Spool(home.spool) as spool:
@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
+def service(place: DataDirectory) -> Iterator["subprocess.Popen[str]"]:
     """A running service that has consumed what there was."""
     with subprocess.Popen(
         command("serve", "--no-spark", "--json", "--notify-history", "--data", str(place.path)),
@@ -88,18 +88,18 @@ def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def written(place: Home) -> dict[str, Any]:
+def written(place: DataDirectory) -> dict[str, Any]:
     """The last output of the service."""
     return place.read_status() or {}
 
 
-def waiting(place: Home) -> int | None:
+def waiting(place: DataDirectory) -> int | None:
     return written(place).get("waiting")
 
 
 @pytest.mark.parametrize("number", usually([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
 def test_a_signal_ends_it_in_order(
-    place: Home, service: "subprocess.Popen[str]", number: signal.Signals
+    place: DataDirectory, service: "subprocess.Popen[str]", number: signal.Signals
 ) -> None:
     os.killpg(service.pid, number)
     _, errors = service.communicate(timeout=PATIENCE)
@@ -111,7 +111,9 @@ def test_a_signal_ends_it_in_order(
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
-def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[str]") -> None:
+def test_others_are_told_who_is_there(
+    place: DataDirectory, service: "subprocess.Popen[str]"
+) -> None:
     data = ("--data", str(place.path))
     for arguments in (("serve", "--no-spark"), ("restore", "--accept")):
         done = called(*arguments, *data)
@@ -128,7 +130,7 @@ def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[st
 
 
 def test_the_status_of_a_service_of_another_release(
-    place: Home, service: "subprocess.Popen[str]"
+    place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
     """A later one says more; an earlier one, which says less, is named as the reason."""
     os.kill(service.pid, signal.SIGSTOP)
@@ -149,7 +151,7 @@ def test_the_status_of_a_service_of_another_release(
 
 
 def test_a_service_that_was_killed_leaves_nothing_behind(
-    place: Home, service: "subprocess.Popen[str]"
+    place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
     service.kill()
     service.wait()
@@ -161,11 +163,11 @@ def test_a_service_that_was_killed_leaves_nothing_behind(
 # -- Within this process -------------------------------------------------------------------
 
 
-def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
+def test_it_ends_when_told_and_everything_is_consumed(place: DataDirectory) -> None:
     found: list[tuple[str, ...]] = []
     begun: list[float] = []
     service = Service(
-        *(place, Serving(spark=False), lambda ms: found.extend(m.documents for m in ms)),
+        *(place, ServeSettings(spark=False), lambda ms: found.extend(m.documents for m in ms)),
         on_consuming=begun.append,
     )
     until = threading.Event()
@@ -178,14 +180,14 @@ def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
     assert (last["documents"], last["matches"]) == (2, 1)
 
 
-def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
+def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
     """The service lets time pass once, and absent documents yield matches."""
     with scripted.serving() as server:
         server.says("/feed", scripted.reply(scripted.rss("one", "two")))
         with (
             place.hold("test"),
             Engine(place.database) as engine,
-            Feeds(engine) as feeds,
+            FeedRepository(engine) as feeds,
             closing(Endpoints(engine.host.connect(), secrets_in(place.path / NAME))) as endpoints,
         ):
             follow(engine, feeds, f"http://127.0.0.1:{server.port}/feed", stream="f")
@@ -196,10 +198,10 @@ def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
                 endpoints.add(name, File(f"{name}.jsonl", history=True), 0)
         with Spool(place.spool) as spool:
             spool.append([Document("L", "alone", 5_000_000, b"<a/>")], 2)
-        fetching = Fetching((f"127.0.0.1:{server.port}",))
+        fetching = PollSettings((f"127.0.0.1:{server.port}",))
         told: list[str] = []
         for _ in range(2):
-            serving = Serving(spark=False, fetching=fetching)
+            serving = ServeSettings(spark=False, fetching=fetching)
             Service(place, serving, lambda ms: told.extend(m.subscription for m in ms)).run_once()
             delivered = {
                 path.stem: len(path.read_text().splitlines()) for path in place.files.iterdir()
@@ -212,14 +214,14 @@ def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
-def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -> None:
+def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDirectory) -> None:
     with (
         place.hold("test"),
         Engine(place.database) as engine,
         closing(engine.host.connect()) as store,
     ):
         user = Accounts(store).make("dora", Quota(mails_a_day=2))
-    service = Service(place, Serving(spark=False), lambda matches: None)
+    service = Service(place, ServeSettings(spark=False), lambda matches: None)
     begun: list[int | None] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
@@ -231,10 +233,10 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -
     assert begun == [2]
 
 
-def test_one_run_waits_for_no_room(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_waits_for_no_room(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though there was some before it polled."""
     monkeypatch.setattr(disk_guard, "_LOOK", 0.0)
-    service = Service(place, Serving(spark=False), lambda matches: None)
+    service = Service(place, ServeSettings(spark=False), lambda matches: None)
 
     def fill(*_: object) -> None:
         service.room.least = 1 << 60
@@ -244,31 +246,31 @@ def test_one_run_waits_for_no_room(place: Home, monkeypatch: pytest.MonkeyPatch)
         service.run_once()
 
 
-def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
-    service = Service(place, Serving(spark=False), lambda matches: None)
+def test_stopped_before_it_began_it_consumes_nothing(place: DataDirectory) -> None:
+    service = Service(place, ServeSettings(spark=False), lambda matches: None)
     service.stop()
     service.run()
     assert waiting(place) == 2
 
 
 def test_the_error_of_a_listener_ends_nothing(
-    place: Home, caplog: pytest.LogCaptureFixture
+    place: DataDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(matches: Sequence[Match]) -> None:
         raise ValueError("the listener fell asleep")
 
     until = threading.Event()
     until.set()
-    Service(place, Serving(spark=False), fail).run(until)
+    Service(place, ServeSettings(spark=False), fail).run(until)
     assert "the listener fell asleep" in caplog.text
     assert written(place)["matches"] == 1
     assert waiting(place) == 0
 
 
-def test_the_error_of_a_thread_ends_it(place: Home) -> None:
+def test_the_error_of_a_thread_ends_it(place: DataDirectory) -> None:
     place.status.with_suffix(".tmp").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        Service(place, Serving(spark=False), lambda matches: None).run()
+        Service(place, ServeSettings(spark=False), lambda matches: None).run()
     assert place.holder() is None
 
 
@@ -282,7 +284,7 @@ def _in_the_way(path: Path) -> bool:
 
 
 def test_a_look_that_fails_does_not_end_it(
-    place: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: DataDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("xscl.server.serve.REPORT", 0.01)
     told = list[bool]()
@@ -295,7 +297,7 @@ def test_a_look_that_fails_does_not_end_it(
         there.rmdir()
         running.stop()
 
-    running = Service(place, Serving(spark=False), listen)
+    running = Service(place, ServeSettings(spark=False), listen)
     running.run()
     assert told == [True]
     assert len(caplog.messages) == 1
@@ -307,8 +309,8 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
     with Engine() as engine:
         engine.subscribe("twice", TWICE)
         sink = EngineSink(engine, lambda matches: found.append(len(matches)))
-        sink.consume(documents(0, 1), Batch("q", 7))
-        sink.consume(documents(0, 1), Batch("q", 7))
+        sink.consume(documents(0, 1), BatchKey("q", 7))
+        sink.consume(documents(0, 1), BatchKey("q", 7))
         assert (found, sink.consumed("q"), sink.consumed("other")) == ([1], 7, None)
 
 
@@ -325,11 +327,11 @@ def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) ->
         engine.subscribe("twice", TWICE)
         engine.push(documents(0, 1))  # whoever pushes without a sink has the matches
         with EngineSink(engine, listen) as sink:
-            sink.consume(documents(2, 3), Batch("q", 1))
+            sink.consume(documents(2, 3), BatchKey("q", 1))
         first = [match.id for match in engine.matches()]
         assert told == first[1:]
         with pytest.raises(ValueError, match="fell asleep"), EngineSink(engine, fail) as sink:
-            sink.consume(documents(4, 5), Batch("q", 2))
+            sink.consume(documents(4, 5), BatchKey("q", 2))
     with Engine(database) as engine:
         every = [match.id for match in engine.matches()]
         assert len(every) > len(first)
@@ -339,7 +341,7 @@ def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) ->
         assert told == every[1:]
 
 
-def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
+def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
@@ -381,7 +383,7 @@ class Clock:
         return self.now
 
 
-def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
+def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -> None:
     """A count takes a second, later ten; what waits is seen at each look."""
     clock = Clock(between=1)
     with (
@@ -420,7 +422,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
         assert looks.now(whole=True) == status(store, place)
 
 
-def test_what_waits_is_opened_once(place: Home) -> None:
+def test_what_waits_is_opened_once(place: DataDirectory) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
@@ -435,8 +437,8 @@ def test_what_waits_is_opened_once(place: Home) -> None:
         spool.append(documents(3, 4, 5), 10**12)
         assert (looks.now().waiting, looks.now().spool) == (6, 3)
         lag = looks.now().lag
-        engine.push([], source=Batch("q", 1, 2))
+        engine.push([], source=BatchKey("q", 1, 2))
         assert (looks.now().waiting, looks.now().position) == (3, 2)
         assert 900_000 < lag - looks.now().lag <= 1_000_000, "seconds since the oldest came"
-        engine.push([], source=Batch("q", 2, 3))
+        engine.push([], source=BatchKey("q", 2, 3))
         assert (looks.now().waiting, looks.now().lag) == (0, 0)

@@ -21,7 +21,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import eventually, ok
 from xscl.server.termination import stopped_by_signals
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDS_WITHIN = 50.0
@@ -29,7 +29,7 @@ ENDS_WITHIN = 50.0
 
 
 @contextmanager
-def service(home: Home, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def service(home: DataDirectory, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a service whose output is read at its end."""
     program = "from xscl.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0", *options]
@@ -54,7 +54,7 @@ def ended(process: subprocess.Popen[bytes]) -> str:
     return errors.decode()
 
 
-def address(home: Home) -> str:
+def address(home: DataDirectory) -> str:
     """Return where a service answers."""
     eventually(lambda: bool((home.read_status() or {}).get("address")), 120)
     return str((home.read_status() or {})["address"])
@@ -69,7 +69,7 @@ def silent() -> Iterator[str]:
 
 def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
     """It is cut; nothing of it is in the store, and all of it in the spool."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with home.hold("test"), xscl.Engine(home.database) as engine:
         for n in range(20):
             query = f"S//a->x JOIN{{contains(y, x), {n + 1} d}} S//b->y"
@@ -91,7 +91,7 @@ def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
 
 def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
     """A feed and a webhook that do not answer, events that are listened to, a long question."""
-    home = Home(tmp_path / "data")
+    home = DataDirectory(tmp_path / "data")
     with ExitStack() as stack:
         quiet = stack.enter_context(silent())
         process = stack.enter_context(service(home, "--allow-address", quiet))

@@ -15,10 +15,10 @@ import pytest
 from tests.waiting import eventually as eventually  # for the tests of the service
 from xscl.delivery.channels.mail import MailServer
 from xscl.polling.arrival_clock import ArrivalClock
-from xscl.polling.feed_poller import Fetching
-from xscl.server.serve import Service, Serving
+from xscl.polling.feed_poller import PollSettings
+from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 30.0
 ANY_PORT = ServiceSettings(port=0, warm=False)
@@ -28,7 +28,7 @@ ANY_PORT = ServiceSettings(port=0, warm=False)
 class Running:
     """A service that runs in this process."""
 
-    home: Home
+    home: DataDirectory
     service: Service
     address: str
 
@@ -42,9 +42,9 @@ class Running:
 
 @contextmanager
 def serving(
-    home: Home,
+    home: DataDirectory,
     settings: ServiceSettings = ANY_PORT,
-    fetching: Fetching | None = None,
+    fetching: PollSettings | None = None,
     mail: MailServer | None = None,
     patience: float = PATIENCE,
     keep_matches: str | None = None,
@@ -53,9 +53,9 @@ def serving(
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
-    serving = Serving(
+    serving = ServeSettings(
         spark=False,
-        look=0.05,
+        poll_interval=0.05,
         listen=listen,
         fetching=listen.fetching,
         mail=mail,
@@ -90,7 +90,7 @@ def serving(
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One service for all tests of a module."""
-    with serving(Home(tmp_path_factory.mktemp("service") / "data")) as found:
+    with serving(DataDirectory(tmp_path_factory.mktemp("service") / "data")) as found:
         yield found
 
 
@@ -102,9 +102,9 @@ def operator(running: Running) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Home:
+def place(tmp_path: Path) -> DataDirectory:
     """A new data directory."""
-    return Home(tmp_path / "data")
+    return DataDirectory(tmp_path / "data")
 
 
 def token_of(operator: httpx.Client, user: str) -> str:

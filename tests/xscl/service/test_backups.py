@@ -19,7 +19,7 @@ from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service import backups
 from xscl.service.restore import restore
 from xscl.store.backup import Backup, back_up, read_backup, receive
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import LEAST
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError
@@ -69,7 +69,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     assert not running.home.backups.exists()
     for target, acknowledged in made:
         assert target.stat().st_mode & 0o777 == 0o600
-        home = Home(target.with_suffix(""))
+        home = DataDirectory(target.with_suffix(""))
         restore(target, home)
         with Engine(home.database) as engine, Spool(home.spool) as spool:
             before = known(engine)

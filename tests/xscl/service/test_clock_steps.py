@@ -16,9 +16,9 @@ from tests.xscl.polling.scripted import DAY, reply, rss
 from tests.xscl.service.conftest import Running, ok, serving
 from tests.xscl.service.conftest import eventually as eventually_within
 from xscl.polling.arrival_clock import ArrivalClock
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import ticks
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 HOUR = "1 h"
 WATCHDOG = 200.0
@@ -77,11 +77,11 @@ class Place:
 
 
 @pytest.fixture
-def clocked(place: Home) -> Iterator[Place]:
+def clocked(place: DataDirectory) -> Iterator[Place]:
     wall = Wall()
     with scripted.serving() as server:
         server.says("/feed", reply(rss("t1 old")))
-        fetching = Fetching((server.address,))
+        fetching = PollSettings((server.address,))
         clock = ArrivalClock(wall)
         with (
             serving(place, fetching=fetching, clock=clock) as running,

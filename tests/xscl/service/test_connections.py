@@ -18,7 +18,7 @@ from tests.xscl.service.listening import listening
 from tests.xscl.service.test_strangers import closed
 from xscl.service import connection
 from xscl.service.connection_limit import CONNECTIONS
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 MANY = 500
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -80,7 +80,7 @@ def test_one_clients_connections_leave_room_for_others(
 ) -> None:
     monkeypatch.setattr(connection, "MOST", many // 2)  # fewer than one client opens
     with ExitStack() as stack:
-        running = stack.enter_context(serving(Home(tmp_path / "data"), ANY_PORT))
+        running = stack.enter_context(serving(DataDirectory(tmp_path / "data"), ANY_PORT))
         held = []
         for _ in range(many):
             held.append(stack.enter_context(connect(running)))
@@ -111,7 +111,7 @@ def test_one_clients_connections_leave_room_for_others(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
     monkeypatch.setattr(connection, "SECONDS", 0.5)
-    with serving(Home(tmp_path / "data"), replace(ANY_PORT, patience=0.5)) as found:
+    with serving(DataDirectory(tmp_path / "data"), replace(ANY_PORT, patience=0.5)) as found:
         yield found
 
 
@@ -157,7 +157,7 @@ def test_what_comes_in_drops_has_a_deadline(impatient: Running, first: bytes, mo
 def test_streams_of_events_count_for_their_user(tmp_path: Path) -> None:
     with ExitStack() as stack:
         settings = replace(ANY_PORT, connections=3)
-        running = stack.enter_context(serving(Home(tmp_path / "data"), settings))
+        running = stack.enter_context(serving(DataDirectory(tmp_path / "data"), settings))
         with running.client() as operator:
             tokens = [token_of(operator, name) for name in ("alice", "bob")]
         clients = [stack.enter_context(running.client(token)) for token in tokens]
@@ -173,7 +173,7 @@ def test_streams_of_events_count_for_their_user(tmp_path: Path) -> None:
 
 def test_connections_that_ended_are_not_counted(tmp_path: Path) -> None:
     settings = replace(ANY_PORT, connections=2)
-    with serving(Home(tmp_path / "data"), settings) as running:
+    with serving(DataDirectory(tmp_path / "data"), settings) as running:
         for _ in range(10):
             with connect(running) as one:
                 one.sendall(HEALTH)
@@ -196,7 +196,7 @@ def test_the_service_has_a_limit_of_its_own(
 ) -> None:
     monkeypatch.setattr(connection, "MOST", 50)
     with ExitStack() as stack:
-        running = stack.enter_context(serving(Home(tmp_path / "data"), ANY_PORT))
+        running = stack.enter_context(serving(DataDirectory(tmp_path / "data"), ANY_PORT))
         for number in range(50):
             source = f"127.0.0.{2 + number % 5}"
             answered = stack.enter_context(connect(running, source))

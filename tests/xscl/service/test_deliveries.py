@@ -17,16 +17,16 @@ from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
 from xscl.engine.facade import Engine
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Running]:
     """A service that may reach the receiver."""
-    fetching = Fetching((f"127.0.0.1:{receiver.port}",))
-    home = Home(tmp_path_factory.mktemp("service") / "data")
+    fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
+    home = DataDirectory(tmp_path_factory.mktemp("service") / "data")
     with serving(
         home, ServiceSettings(fetching=fetching), mail=MailServer("127.0.0.1", 9)
     ) as found:
@@ -257,7 +257,7 @@ def test_a_quota_of_endpoints(running: Running, operator: httpx.Client, receiver
 
 
 def test_c4_what_is_cut_at_the_end_is_told_so(
-    place: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: DataDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("xscl.service.server.GRACE", 0.2)
     began, over = threading.Event(), threading.Event()
@@ -277,7 +277,7 @@ def test_c4_what_is_cut_at_the_end_is_told_so(
 
 
 @contextmanager
-def running_to_be_cut(place: Home, found: list[httpx.Response]) -> Iterator[None]:
+def running_to_be_cut(place: DataDirectory, found: list[httpx.Response]) -> Iterator[None]:
     """A service that ends while it is asked something; what it answers is found afterwards."""
     with serving(place) as running, running.client() as client:
 
@@ -292,9 +292,9 @@ def running_to_be_cut(place: Home, found: list[httpx.Response]) -> Iterator[None
 
 
 def test_c4_the_service_ends_while_a_webhook_does_not_answer(
-    place: Home, receiver: Receiver
+    place: DataDirectory, receiver: Receiver
 ) -> None:
-    fetching = Fetching((f"127.0.0.1:{receiver.port}",))
+    fetching = PollSettings((f"127.0.0.1:{receiver.port}",))
     with serving(place, ServiceSettings(fetching=fetching)) as running, running.client() as client:
         at = subscribed(client, "stuck")
         endpoint = made(client, at, kind="webhook", url=receiver.does("/stuck", "hang"))
@@ -309,7 +309,7 @@ def test_c4_the_service_ends_while_a_webhook_does_not_answer(
     assert len(set(receiver.ids("/stuck"))) == 1
 
 
-def test_users_cannot_tell_inner_names_from_unknown_ones(place: Home) -> None:
+def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -> None:
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         match host:
             case "public.example":
@@ -322,7 +322,10 @@ def test_users_cannot_tell_inner_names_from_unknown_ones(place: Home) -> None:
                 raise OSError("no such name")
 
     hosts = ("inner.example", "metadata.example", "unknown.example")
-    with serving(place, fetching=Fetching(resolve=resolve)) as running, running.client() as root:
+    with (
+        serving(place, fetching=PollSettings(resolve=resolve)) as running,
+        running.client() as root,
+    ):
         with running.client(token_of(root, "erin")) as erin:
             assert erin.put("/v1/streams/S", json={}).status_code == 201
             at = subscribed(erin, "q")

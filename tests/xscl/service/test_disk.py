@@ -22,12 +22,12 @@ from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
 from xscl.errors import StoreError
-from xscl.polling.feed_poller import Fetching
+from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
 from xscl.store import disk_guard
-from xscl.store.data_directory import Home
-from xscl.store.disk_guard import DiskFull, DiskRoom, is_full
-from xscl.store.store_errors import told
+from xscl.store.data_directory import DataDirectory
+from xscl.store.disk_guard import DiskFull, DiskGuard, is_full
+from xscl.store.store_errors import store_error
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
@@ -61,8 +61,8 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Running]:
     """A service that polls the server whenever it may."""
-    home = Home(tmp_path_factory.mktemp("disk") / "data")
-    with serving(home, fetching=Fetching((server.address,), quick=True)) as made:
+    home = DataDirectory(tmp_path_factory.mktemp("disk") / "data")
+    with serving(home, fetching=PollSettings((server.address,), quick=True)) as made:
         with made.client() as client:
             assert client.put("/v1/subscriptions/echo", json={"query": ECHO}).status_code == 201
         yield made
@@ -196,7 +196,7 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
         pytest.skip("file systems cannot be mounted here")
     with ExitStack() as stack:
         stack.callback(os.system, f"umount {place}")
-        running = stack.enter_context(serving(Home(place / "data")))
+        running = stack.enter_context(serving(DataDirectory(place / "data")))
         running.service.room.least = 0
         client = stack.enter_context(running.client())
         acknowledged = set()
@@ -222,7 +222,7 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
         eventually(lambda: known(client) >= acknowledged)
 
 
-def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing is consumed, documents are taken up to a bound; then 429; nothing is lost."""
     held = threading.Event()
 
@@ -254,7 +254,7 @@ def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) 
 def test_what_says_that_a_disk_is_full() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert is_full(full)
-    assert is_full(told(None, RuntimeError("Could not write: No space left on device")))
+    assert is_full(store_error(None, RuntimeError("Could not write: No space left on device")))
     chained = StoreError("it failed")
     chained.__cause__ = OSError(errno.EDQUOT, "quota")
     assert is_full(chained)
@@ -264,7 +264,7 @@ def test_what_says_that_a_disk_is_full() -> None:
 
 def test_a_disk_has_room_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
-    room = DiskRoom(tmp_path, 0, lambda: now)
+    room = DiskGuard(tmp_path, 0, lambda: now)
     assert room.short() is None
     room.refuse()
     assert not room.failed(OSError(errno.EIO, "broken"))

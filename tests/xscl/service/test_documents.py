@@ -15,8 +15,8 @@ from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from xscl.engine.facade import Engine
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.intake import Intake, IntakeFull
-from xscl.store.data_directory import Home
-from xscl.store.disk_guard import DiskRoom
+from xscl.store.data_directory import DataDirectory
+from xscl.store.disk_guard import DiskGuard
 from xscl.time_format import written
 
 CANARY = "canary-7f3a"
@@ -201,11 +201,11 @@ def test_a_quota_of_matches(operator: httpx.Client, alice: httpx.Client) -> None
     ok(alice.post("/v1/documents/counted", content=b"<o><a/></o>"))
 
 
-def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) -> None:
+def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: DataDirectory) -> None:
     """A burst is held back until the engine has caught up."""
     document = Document("S", "d", 1, b"<a/>")
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
-        intake = Intake(spool, engine, DiskRoom(place.path, 0), ArrivalClock(), documents=10)
+        intake = Intake(spool, engine, DiskGuard(place.path, 0), ArrivalClock(), documents=10)
         for _ in range(10):
             intake.append([document])
         with pytest.raises(IntakeFull):
@@ -216,7 +216,7 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) 
     assert len(taken) == 10
 
 
-def test_many_at_once_are_all_there(place: Home) -> None:
+def test_many_at_once_are_all_there(place: DataDirectory) -> None:
     """Documents of many clients go to the spool together, and each client gets its own answer."""
     ids: list[str] = []
     with serving(place) as running:

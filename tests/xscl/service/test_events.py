@@ -24,10 +24,10 @@ from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listeners import ListenerQuery
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.facade import Engine
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 from xscl.service.restore import restore
 from xscl.service.routes.events import EventStream, Patience, StartPoint
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match_pages import LAST
 
 QUERY = "S//item->i"
@@ -131,7 +131,7 @@ def test_an_id_ahead_of_the_newest_is_refused(operator: httpx.Client) -> None:
             pass
 
 
-def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: Home) -> None:
+def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: DataDirectory) -> None:
     hour = timedelta(hours=1)
     began = datetime.now(UTC) - 20 * hour
     with serving(place, keep_matches="2 h") as running, running.client() as client:
@@ -172,7 +172,7 @@ def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: Hom
 
 
 def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twice(
-    place: Home, tmp_path: Path
+    place: DataDirectory, tmp_path: Path
 ) -> None:
     """A listener ahead of the backup is notified and continues at the last common position."""
     backup = tmp_path / "backup.xscl"
@@ -202,7 +202,7 @@ def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twic
             assert [one.data["data"]["id"] for one in listener.take(4)] == kept(client, at)
 
 
-def test_who_listens_is_told_of_the_end(place: Home) -> None:
+def test_who_listens_is_told_of_the_end(place: DataDirectory) -> None:
     began = 0.0
     with ExitStack() as stack:
         with serving(place) as running:
@@ -254,7 +254,7 @@ def until(connection: socket.socket, wanted: bytes) -> bytes:
 @pytest.fixture
 def at_work() -> Iterator[Sending]:
     with Engine() as engine:
-        outbox = Outbox(engine, Secrets(), DeliverySettings(Path("nowhere")))
+        outbox = Outbox(engine, Credentials(), DeliverySettings(Path("nowhere")))
         engine.subscribe("q", EACH)
         yield Sending(engine, outbox)
         outbox.close()

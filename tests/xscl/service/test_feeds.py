@@ -11,10 +11,10 @@ import pytest
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
-from xscl.polling.feed_poller import Fetching
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_poller import PollSettings
+from xscl.polling.feed_repository import FeedRepository
 from xscl.server.demo import publishing
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 SECRET = "hunter2"
 
@@ -22,9 +22,9 @@ SECRET = "hunter2"
 @pytest.fixture(scope="module")
 def fed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """A service that may fetch from a server of feeds on this machine, and that server."""
-    home = Home(tmp_path_factory.mktemp("fed") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("fed") / "data")
     with publishing() as server:
-        settings = replace(ANY_PORT, fetching=Fetching((server.address,)))
+        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
         with serving(home, settings) as running:
             yield running, server.address
 
@@ -176,7 +176,7 @@ def test_a_feed_that_is_removed_while_it_is_looked_for_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between the look for what is due and the look at it, a request may remove it."""
-    with Engine() as engine, Feeds(engine) as feeds, Feeds(engine) as elsewhere:
+    with Engine() as engine, FeedRepository(engine) as feeds, FeedRepository(engine) as elsewhere:
         gone, kept = (feeds.add(f"https://{name}.example/f", now=1) for name in ("a", "b"))
         among = feeds.among
 

@@ -18,7 +18,7 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
 from xscl.service.installation import ServiceSettings
 from xscl.service.tokens import FORM
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 GUESSES = 5
 
@@ -26,7 +26,7 @@ GUESSES = 5
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """A service that listens on all addresses, and a token of the operator."""
-    home = Home(tmp_path_factory.mktemp("elsewhere") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("elsewhere") / "data")
     done = called("token", "create", "--data", str(home.path), "--json")
     assert done.exit_code == 0, done.output
     settings = replace(ANY_PORT, host="0.0.0.0", guesses=GUESSES)
@@ -243,7 +243,7 @@ def test_every_operation_says_what_it_is(operator: httpx.Client) -> None:
 # -- Sizes ---------------------------------------------------------------------------------
 
 
-def test_bodies_have_a_limit(place: Home) -> None:
+def test_bodies_have_a_limit(place: DataDirectory) -> None:
     with serving(place, replace(ANY_PORT, body=1_000, bulk=2_000, patience=0.3)) as running:
         with running.client() as operator:
             large = b"<a>" + b"x" * 1_000 + b"</a>"

@@ -16,7 +16,7 @@ from xscl.delivery.channels.mail import MailSender
 from xscl.delivery.channels.mail_confirmation import CODES, TRIES
 from xscl.delivery.endpoint import Delivered, Failed, Later
 from xscl.limiter import DailyQuota
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 TO = "reader@example.org"
 
@@ -30,7 +30,7 @@ def post() -> Iterator[Post]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, post: Post) -> Iterator[Running]:
     """A service that mails."""
-    home = Home(tmp_path_factory.mktemp("service") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("service") / "data")
     with serving(home, mail=server(post)) as found:
         yield found
 
@@ -182,7 +182,7 @@ def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
     assert mails.used(7) == 1
 
 
-def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: Home) -> None:
+def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: DataDirectory) -> None:
     with serving(place) as running, running.client() as operator:
         ok(operator.put("/v1/subscriptions/q", json={"query": "S//item->i"}))
         wanted = {"kind": "mail", "to": TO}

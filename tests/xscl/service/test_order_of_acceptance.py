@@ -15,7 +15,7 @@ from tests.xscl.service.conftest import Running, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 CLIENTS = 8
 EACH = 80
@@ -43,7 +43,7 @@ def post(running: Running, client: int, failures: list[str]) -> None:
     connection.close()
 
 
-def accepted(home: Home) -> list[Document]:
+def accepted(home: DataDirectory) -> list[Document]:
     """The documents in the order of the spool."""
     spool = Spool(home.spool, read_only=True)
     return [one for number in spool.numbers(0) for one in spool.read(number)]
@@ -72,7 +72,9 @@ def silences(documents: Sequence[Document]) -> Iterator[tuple[str]]:
                 yield (one.id,)
 
 
-def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(place: Home) -> None:
+def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
+    place: DataDirectory,
+) -> None:
     failures: list[str] = []
     with serving(place) as running:
         with running.client() as operator:

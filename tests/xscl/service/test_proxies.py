@@ -18,7 +18,7 @@ from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, to
 from tests.xscl.service.listening import listening
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 FORWARDING = [
     "Forwarded: for=192.0.2.1",
@@ -67,7 +67,7 @@ def test_what_came_through_a_proxy_needs_a_token(
 
 
 def test_a_service_with_a_name_asks_for_tokens(
-    place: Home, caplog: pytest.LogCaptureFixture
+    place: DataDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = replace(ANY_PORT, names=("feeds.example",))
     with caplog.at_level(logging.WARNING), serving(place, settings) as running:
@@ -101,7 +101,7 @@ def test_a_service_with_a_name_asks_for_tokens(
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """A service behind a proxy at 127.0.0.9 and further ones, and a token of the operator."""
-    home = Home(tmp_path_factory.mktemp("proxied") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("proxied") / "data")
     proxies = tuple(map(network_of, ("127.0.0.9", "10.0.0.0/24")))
     settings = replace(ANY_PORT, trusted_proxies=proxies, guesses=3, connections=2)
     with serving(home, settings) as running, running.client() as operator:

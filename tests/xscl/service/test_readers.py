@@ -17,7 +17,7 @@ from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
 FEW = (1_000, 10, 0.5)
@@ -25,9 +25,9 @@ FEW = (1_000, 10, 0.5)
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-def filled(path: Path, witnesses: int, subscriptions: int) -> Home:
+def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
     """A store with witnesses that may still be joined, but with nothing that comes."""
-    home = Home(path / "data")
+    home = DataDirectory(path / "data")
     home.create()
     with Engine(home.database) as engine:
         query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"

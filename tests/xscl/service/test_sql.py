@@ -28,7 +28,7 @@ from xscl.service.sql import UserSql
 from xscl.service.sql.examples import EXAMPLES
 from xscl.service.sql.limits import Limits
 from xscl.service.tokens import Tokens
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 WATCHDOG = 50.0
@@ -65,9 +65,9 @@ def document(stream: str, name: str, ts: int, text: str = "hi") -> Document:
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, dict[str, str]]:
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dict[str, str]]:
     """A data directory with things of two users, and their tokens."""
-    home = Home(tmp_path_factory.mktemp("sql") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("sql") / "data")
     with (
         home.hold("test"),
         Engine(home.database) as engine,
@@ -95,7 +95,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, dict[str, st
 
 
 @pytest.fixture(scope="module")
-def running(tokens: tuple[Home, dict[str, str]]) -> Iterator[Running]:
+def running(tokens: tuple[DataDirectory, dict[str, str]]) -> Iterator[Running]:
     """The service; what answers is loaded by the first question."""
     with serving(tokens[0]) as found:
         yield found
@@ -107,7 +107,9 @@ def anybody(operator: httpx.Client) -> Asker:
 
 
 @pytest.fixture(scope="module")
-def users(running: Running, tokens: tuple[Home, dict[str, str]]) -> Iterator[dict[str, Asker]]:
+def users(
+    running: Running, tokens: tuple[DataDirectory, dict[str, str]]
+) -> Iterator[dict[str, Asker]]:
     clients = {name: running.client(token) for name, token in tokens[1].items()}
     yield {name: Asker(client) for name, client in clients.items()}
     for client in clients.values():

@@ -16,7 +16,7 @@ from xscl.service import connection
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.time_format import ticks_of_time
 
 
@@ -50,7 +50,7 @@ def connected(running: Running) -> socket.socket:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
     monkeypatch.setattr(connection, "SECONDS", 0.5)
-    with serving(Home(tmp_path / "data")) as found:
+    with serving(DataDirectory(tmp_path / "data")) as found:
         yield found
 
 
@@ -70,7 +70,7 @@ def test_connections_that_say_nothing_or_never_come_to_an_end_are_closed(
 
 def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
     settings = ServiceSettings(host="0.0.0.0", warm=False)
-    with serving(Home(tmp_path / "data"), settings) as running:
+    with serving(DataDirectory(tmp_path / "data"), settings) as running:
         large = b"[" * (STRANGER + 1)
         for token in (None, "xscl_00000000_" + "x" * 43):
             with running.client(token) as stranger:

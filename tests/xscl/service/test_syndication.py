@@ -13,7 +13,7 @@ from lxml import etree
 from tests.atom_rules import faults
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.service.test_events import kept, send, subscribed
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 TRICKS = (
     "<script>alert(1)</script>",
@@ -94,7 +94,7 @@ def is_new(client: httpx.Client, path: str, tag: str) -> bool:
     return fetched(client, path).headers["etag"] != tag
 
 
-def test_w18_ids_and_times_outlive_a_restart(place: Home) -> None:
+def test_w18_ids_and_times_outlive_a_restart(place: DataDirectory) -> None:
     found: list[Any] = []
     for number in (5, 3):  # the second item is older than the first
         with serving(place) as running, running.client() as client:

@@ -9,7 +9,7 @@ import httpx
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 
@@ -152,7 +152,7 @@ def test_explain_counts_only_ones_own(alice: httpx.Client, bob: httpx.Client) ->
     )
 
 
-def test_explain_of_a_cel_query_tells_nothing_of_others(place: Home) -> None:
+def test_explain_of_a_cel_query_tells_nothing_of_others(place: DataDirectory) -> None:
     """Queries of events are registered by the operator, for users as well."""
     query = "SELECT * FROM FILTER{k = 'a'} ticks NEXT{$1.k = $2.k} ticks"
     with Engine() as steady, place.hold("test"), Engine(place.database) as engine:

@@ -31,7 +31,7 @@ from xscl.language.syntax import (
 from xscl.shredding.automaton.pattern import canonical
 from xscl.shredding.conditions.navigate import holds, matches_name
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import Attribute, Tree, string_value
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, string_value
 
 NAMES = ("a", "a", "b", "{urn:n}a")
 ATTRIBUTES = ("p", "q", "{urn:n}p")
@@ -162,7 +162,9 @@ Witness: TypeAlias = tuple[int, int, int, str | None]
 DERIVED = -1
 
 
-def expected(pair: int, asked: Asked, tree: Tree, streams: tuple[str, ...]) -> Iterator[Witness]:
+def expected(
+    pair: int, asked: Asked, tree: DocumentTree, streams: tuple[str, ...]
+) -> Iterator[Witness]:
     """Yield the witnesses of a pair of variables in a document."""
     first, second, valued = asked
     if second.stream not in streams:
@@ -179,7 +181,7 @@ def expected(pair: int, asked: Asked, tree: Tree, streams: tuple[str, ...]) -> I
             yield pair, DERIVED if alone else above, DERIVED, text
 
 
-def _chains(tree: Tree, steps: tuple[Step, ...], above: int) -> Iterator[tuple[int, ...]]:
+def _chains(tree: DocumentTree, steps: tuple[Step, ...], above: int) -> Iterator[tuple[int, ...]]:
     """Yield all choices of nodes for steps, each below the one before."""
     if not steps:
         yield ()
@@ -192,11 +194,11 @@ def _chains(tree: Tree, steps: tuple[Step, ...], above: int) -> Iterator[tuple[i
                 yield (node, *rest)
 
 
-def _leads(tree: Tree, step: Step, above: int, node: int) -> bool:
+def _leads(tree: DocumentTree, step: Step, above: int, node: int) -> bool:
     item = tree.items[node]
     assert not isinstance(item, str)
-    name = item.name if isinstance(item, Attribute) else str(item.tag)
-    if isinstance(item, Attribute) != step.attribute or not matches_name(step.test, name):
+    name = item.name if isinstance(item, AttributeNode) else str(item.tag)
+    if isinstance(item, AttributeNode) != step.attribute or not matches_name(step.test, name):
         return False
     current = tree.parents[node]
     while step.descendant and current >= 0 and current != above:

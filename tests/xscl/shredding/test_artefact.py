@@ -10,7 +10,7 @@ from feeds.documents import Document
 from xscl.ingestion.spark.spark_task import shred
 from xscl.language.parser import parse_block
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.artefact import Artefacts, Loaded
+from xscl.shredding.remote.artefact import ArtefactDirectory, LoadedArtefact
 from xscl.shredding.remote.current import CURRENT, current
 
 
@@ -20,7 +20,7 @@ def ask(automaton: Automaton, pair: int) -> None:
 
 
 def test_what_was_left_is_what_is_read(tmp_path: Path) -> None:
-    automaton, artefacts, loaded = Automaton(), Artefacts(tmp_path), Loaded()
+    automaton, artefacts, loaded = Automaton(), ArtefactDirectory(tmp_path), LoadedArtefact()
     for pair in (1, 2):
         ask(automaton, pair)
         artefacts.publish(automaton)
@@ -36,7 +36,7 @@ def test_patterns_that_cannot_be_written_are_left_later(
 ) -> None:
     automaton, place = Automaton(), tmp_path / "patterns"
     ask(automaton, 1)
-    artefacts = Artefacts(place)
+    artefacts = ArtefactDirectory(place)
     place.write_text("in the way")
     artefacts.publish(automaton)
     (told,) = caplog.messages
@@ -51,8 +51,8 @@ def test_patterns_that_cannot_be_written_are_left_later(
     artefacts.publish(automaton)
     assert len(caplog.messages) == 2
     assert current(place) == before
-    assert Loaded().of(place, before) is not None
-    assert Loaded().of(place, automaton.version) is None
+    assert LoadedArtefact().of(place, before) is not None
+    assert LoadedArtefact().of(place, automaton.version) is None
     (place / f"{CURRENT}.tmp").rmdir()
     artefacts.publish(automaton)
     assert current(place) == automaton.version
@@ -64,7 +64,7 @@ def test_witnesses_without_room_are_left_to_the_engine(
 ) -> None:
     automaton = Automaton()
     ask(automaton, 1)
-    Artefacts(tmp_path).publish(automaton)
+    ArtefactDirectory(tmp_path).publish(automaton)
     documents = [Document("S", "1", 1, b"<a/>")]
     there, gone = tmp_path / "1.witnesses", tmp_path / "gone" / "1.witnesses"
     assert shred(documents, tmp_path, automaton.version, there) == there

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from xscl.shredding.conditions.atoms import Kind, Question
-from xscl.shredding.conditions.constants import Constants
+from xscl.shredding.conditions.atoms import Kind, NodeQuestion
+from xscl.shredding.conditions.constants import ConstantSet
 
 TEXTS = ("x", "xy", "xyz", "xyzz", "zxy", "zxyz", "y", "yx", "z", "")
 HOLDS: dict[Kind, Callable[[str, str], bool]] = {
@@ -19,14 +19,14 @@ HOLDS: dict[Kind, Callable[[str, str], bool]] = {
 }
 
 
-def agree(constants: Constants, learnt: set[str], holds: Callable[[str, str], bool]) -> None:
+def agree(constants: ConstantSet, learnt: set[str], holds: Callable[[str, str], bool]) -> None:
     for text in TEXTS:
         assert constants.suitable([text]) == {one for one in learnt if holds(text, one)}, text
 
 
 @pytest.mark.parametrize("kind", HOLDS)
 def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) -> None:
-    constants, holds = Constants(Question(kind)), HOLDS[kind]
+    constants, holds = ConstantSet(NodeQuestion(kind)), HOLDS[kind]
     for word in ("x", "xy", "xyz"):
         constants.learn(word)
     agree(constants, {"x", "xy", "xyz"}, holds)
@@ -43,7 +43,7 @@ def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) ->
 @pytest.mark.parametrize("kind", HOLDS)
 def test_what_suits_is_found_whatever_comes_and_goes(kind: Kind) -> None:
     """A constant that was learnt twice is there until it was forgotten twice."""
-    source, constants, uses = Random(kind), Constants(Question(kind)), Counter[str]()
+    source, constants, uses = Random(kind), ConstantSet(NodeQuestion(kind)), Counter[str]()
     for _ in range(300):
         if uses and source.random() < 0.5:
             word = source.choice(sorted(uses.elements()))

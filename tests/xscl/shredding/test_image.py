@@ -18,9 +18,9 @@ from feeds.documents import Document
 from templates.model.relations import Pair
 from xscl.engine.facade import Engine
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import ask
+from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote import image
-from xscl.shredding.remote.image import Image
+from xscl.shredding.remote.image import AutomatonImage
 from xscl.subscriptions.match import Match
 
 CONDITIONS = (
@@ -62,7 +62,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(automaton: Automaton, pairs: Sequence[Pair]) -> None:
         counts.append(len(pairs))
-        ask(automaton, pairs)
+        install_pairs(automaton, pairs)
 
     monkeypatch.setattr("xscl.planning.planned_subscriptions.ask", counting)
     return counts
@@ -192,7 +192,7 @@ def test_an_image_is_of_all_the_code_that_makes_an_automaton(
 def read(path: Path, data: bytes) -> Automaton:
     """Return the automaton of an image that has some bytes, with the digest that is right."""
     path.write_bytes(image._digest(data) + data)
-    return Image(path).automaton()
+    return AutomatonImage(path).automaton()
 
 
 def test_an_image_calls_nothing_but_classes_of_stage_1(
@@ -255,14 +255,16 @@ def test_a_full_disk_keeps_no_part_of_an_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     automaton = Automaton()
-    ask(automaton, pairs := [Pair(1, "S//a", "S//a/k", False)])
+    install_pairs(automaton, pairs := [Pair(1, "S//a", "S//a/k", False)])
 
     def full(self: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full)
-        Image(tmp_path / "image").keep(automaton, {pair.number: pair for pair in pairs}.__getitem__)
+        AutomatonImage(tmp_path / "image").keep(
+            automaton, {pair.number: pair for pair in pairs}.__getitem__
+        )
     assert "no space left" in caplog.text
     assert not list(tmp_path.iterdir())
 
@@ -276,11 +278,13 @@ def test_an_image_is_abandoned_when_its_time_is_over(
     path.write_bytes(b"as it was")
     automaton = Automaton()
     pairs = [Pair(n, "S//a", f"S//a/k{n}", False) for n in range(at + 1)]
-    ask(automaton, pairs)
+    install_pairs(automaton, pairs)
     looks = iter(range(1_000))
     clock = SimpleNamespace(monotonic=lambda: next(looks))
     monkeypatch.setattr("xscl.shredding.remote.image.time", clock)
-    Image(path).keep(automaton, {pair.number: pair for pair in pairs}.__getitem__, until=at)
+    AutomatonImage(path).keep(
+        automaton, {pair.number: pair for pair in pairs}.__getitem__, until=at
+    )
     assert "was not written: TimeoutError" in caplog.text
     assert path.read_bytes() == b"as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["image"]

@@ -20,13 +20,13 @@ from xscl.shredding.automaton.structure import Structure, skeleton
 from xscl.shredding.automaton.subtree import Subtree, Subtrees
 from xscl.shredding.batch import index_view, walk
 from xscl.shredding.batch.shape import ShapeCache
-from xscl.shredding.batch.shape_batch import Together
-from xscl.shredding.batch.shred import Columns
+from xscl.shredding.batch.shape_batch import ShapeBatch
+from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import atoms, substrings
 from xscl.shredding.conditions.atoms import demanded, plan
-from xscl.shredding.conditions.intervals import Interval, Intervals
+from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 from xscl.shredding.conditions.navigate import holds
-from xscl.shredding.conditions.substrings import Substrings
+from xscl.shredding.conditions.substrings import SubstringIndex
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
@@ -36,7 +36,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
 
 def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
     """Return the bindings in a document, each with its pair."""
-    columns = Columns(automaton)
+    columns = WitnessColumns(automaton)
     columns.add(0, ("S",), etree.fromstring(xml))
     rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
     return sorted(zip(*rows.values(), strict=True))
@@ -115,11 +115,11 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
             automaton.add(100 * place + number, block, block, valued=True)
     tried: list[Condition] = []
 
-    def counted(self: walk.Walk, condition: Condition, node: int) -> bool:
+    def counted(self: walk.DocumentWalk, condition: Condition, node: int) -> bool:
         tried.append(condition)
         return holds(condition, self.item(node))
 
-    monkeypatch.setattr(walk.Walk, "_tried", counted)
+    monkeypatch.setattr(walk.DocumentWalk, "_tried", counted)
     assert found(automaton, "<r><a><b>3</b><c/></a><a><b>v</b></a></r>") == []
     assert tried == []
     assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
@@ -143,7 +143,7 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
         raise AssertionError("the structure is known")
 
     monkeypatch.setattr("xscl.shredding.batch.shape.Structure", again)
-    monkeypatch.setattr(Substrings, "_build", again)
+    monkeypatch.setattr(SubstringIndex, "_build", again)
     automaton.add(100, *block(100), valued=True)
     automaton.add(101, parse_block("S//b"), parse_block("S//b"), valued=True)
     assert found(automaton, xml) == [(100, 1, 3), (101, 2, 2)]
@@ -160,7 +160,7 @@ def test_what_documents_have_in_common_is_let_go() -> None:
     try:
         for _ in range(3):
             assert found(automaton, "<r><a><b>x</b><c>y</c></a><a><b>x</b></a></r>") != []
-        left = [one for one in gc.get_objects() if isinstance(one, (Together, walk.Walk))]
+        left = [one for one in gc.get_objects() if isinstance(one, (ShapeBatch, walk.DocumentWalk))]
         assert left == []
     finally:
         gc.enable()
@@ -178,7 +178,7 @@ def test_a_question_behind_several_constants_is_answered_for_each_document() -> 
     for pair, block in asked.items():
         automaton.add(pair, block, block, valued=False)
     source = Random(5)
-    columns = Columns(automaton)
+    columns = WitnessColumns(automaton)
     expected: list[tuple[int, int]] = []
     for doc in range(40):
         home, words = source.randrange(4), sorted(source.sample(range(12), 3))
@@ -289,7 +289,7 @@ def test_words_come_and_go() -> None:
     source = Random(1)
     alphabet = "ab\U0001f600é"
     for recent in (1, 4, 32):
-        words = Substrings()
+        words = SubstringIndex()
         live: set[str] = set()
         for _ in range(400):
             word = "".join(source.choices(alphabet, k=source.randint(1, 4)))
@@ -307,14 +307,14 @@ def test_words_come_and_go() -> None:
 
 def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
-    original = Substrings._build
+    original = SubstringIndex._build
 
-    def counted(self: Substrings, growth: float) -> None:
+    def counted(self: SubstringIndex, growth: float) -> None:
         original(self, growth)
         built.append(len(self._built[-1]))
 
-    monkeypatch.setattr(Substrings, "_build", counted)
-    words = Substrings()
+    monkeypatch.setattr(SubstringIndex, "_build", counted)
+    words = SubstringIndex()
     for number in range(5_000):
         words.add(f"w{number}")
         words.within("")
@@ -324,7 +324,7 @@ def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_words_at_rest_are_one_automaton() -> None:
-    words = Substrings()
+    words = SubstringIndex()
     for number in range(1_700):
         words.add(f"w{number};")
         if number % 90 == 0:
@@ -339,7 +339,7 @@ def test_intervals_are_those_that_numbers_keep() -> None:
     source = Random(2)
     bounds = (-1e9, -8.0, -1.0, -0.5, 0.0, 0.25, 1.0, 3.0, 4.0, 8.0, 511.0, 513.0, 1e19)
     values = (*bounds, 0.1, 2.0, 7.99, 512.0, 1e300, -1e300, math.inf, -math.inf)
-    intervals = Intervals()
+    intervals = IntervalIndex()
     live: set[Interval] = set()
     kept = 0
     for _ in range(1_000):

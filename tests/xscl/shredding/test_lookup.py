@@ -26,7 +26,7 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton import lineage, nfa
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import shape, shred
-from xscl.shredding.batch.shred import Columns
+from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import index, substrings
 from xscl.shredding.nodes.tree import number_nodes
 from xscl.shredding.remote.artefact import packed, unpacked
@@ -37,7 +37,7 @@ Arrival = tuple[etree._Element, tuple[str, ...]]
 
 def found(automaton: Automaton, arrivals: list[Arrival]) -> list[Counter[Witness]]:
     """Return the witnesses of each document."""
-    columns = Columns(automaton)
+    columns = WitnessColumns(automaton)
     for doc, (root, streams) in enumerate(arrivals):
         columns.add(doc, streams, root)
     bindings, values = columns.tables()

@@ -35,7 +35,7 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.residual import compiled
-from xscl.shredding.nodes.tree import Attribute, Item
+from xscl.shredding.nodes.tree import AttributeNode, Item
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 
@@ -186,7 +186,7 @@ def test_functions_without_a_value(predicate: Predicate, x: str, y: str, expecte
 
 def test_a_variable_may_be_an_attribute_or_a_text() -> None:
     owner = etree.fromstring("<a b='3.0'/>")
-    row: Row = {"x": Attribute(owner, "b", "3.0"), "y": "3"}
+    row: Row = {"x": AttributeNode(owner, "b", "3.0"), "y": "3"}
     assert compiled(parsed("x = 3 AND number(x) = y AND y = '3'"))(row)
     assert not compiled(parsed("x/b = y"))(row)
 
@@ -287,9 +287,9 @@ def choices(operand: Operand, row: Row) -> Iterator[tuple[str, ...]]:
 
 
 def selected(path: Path, item: Item | None) -> list[str]:
-    if isinstance(item, Attribute | str) or item is None:
+    if isinstance(item, AttributeNode | str) or item is None:
         plain = path == Path() and item is not None
-        return [item.value if isinstance(item, Attribute) else str(item)] if plain else []
+        return [item.value if isinstance(item, AttributeNode) else str(item)] if plain else []
     found: Any = item.xpath(unparse(path))
     return [str(one.xpath("string()")) if hasattr(one, "xpath") else str(one) for one in found]
 
@@ -342,7 +342,7 @@ def nodes(draw: st.DrawFn) -> Item | None:
     kind = draw(st.integers(0, 11))
     text = draw(WORDS)
     if kind == 0:
-        return draw(st.sampled_from((None, Attribute(ROOT, "d", text), text)))
+        return draw(st.sampled_from((None, AttributeNode(ROOT, "d", text), text)))
     root = etree.Element("a", d=draw(WORDS))
     for name, inner in draw(CHILDREN):
         etree.SubElement(root, name, d=draw(WORDS)).text = inner or None

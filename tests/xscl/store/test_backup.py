@@ -22,13 +22,19 @@ from feeds.spool import Spool
 from tests.examples import usually
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.polling.feed_repository import Feeds
+from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
 from xscl.store import migrations
 from xscl.store.backup import MANIFEST, Backup, back_up, read_backup
-from xscl.store.commit_watermark import UNFINISHED, Seen, mark_path, read_mark, write_mark
-from xscl.store.data_directory import Home
+from xscl.store.commit_watermark import (
+    UNFINISHED,
+    CommitPoint,
+    read_watermark,
+    watermark_path,
+    write_watermark,
+)
+from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
@@ -74,15 +80,15 @@ def never_stopped() -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "data")
+def home(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "data")
 
 
 # -- Taken at any moment -------------------------------------------------------------------
 
 
 def test_at_any_point_a_restored_store_goes_on(
-    home: Home, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+    home: DataDirectory, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
     home.create()
     with subscribed(home.database) as engine:
@@ -93,7 +99,7 @@ def test_at_any_point_a_restored_store_goes_on(
         engine.flush()
         assert found(engine) == never_stopped
     for number in (0, 1, 4, PUSHES - 1):
-        elsewhere = Home(tmp_path / f"elsewhere {number}")
+        elsewhere = DataDirectory(tmp_path / f"elsewhere {number}")
         done = restore(tmp_path / f"{number}.tar", elsewhere)
         assert (done.aside, done.kept, done.waiting) == (None, (), 0)
         with xscl.Engine(elsewhere.database) as engine:
@@ -103,7 +109,7 @@ def test_at_any_point_a_restored_store_goes_on(
             assert found(engine) == never_stopped
 
 
-def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
+def test_while_another_thread_pushes(home: DataDirectory, tmp_path: Path) -> None:
     """Checkpoints are made all the time, but for the time of a backup; the log is never whole."""
     home.create()
     stop = threading.Event()
@@ -123,7 +129,7 @@ def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
         thread = threading.Thread(target=push)
         thread.start()
         commits = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
-        with store.at_rest() as (seen, parts):
+        with store.frozen_files() as (seen, parts):
             while store.seen().commits < seen.commits + 5:
                 assert thread.is_alive()
             later = Path(log_path(home.database)).stat().st_size
@@ -135,7 +141,7 @@ def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
     assert threshold == "1000 bytes"
     assert commits == sorted(commits)
     for number, count in enumerate(commits):
-        elsewhere = Home(tmp_path / f"elsewhere {number}")
+        elsewhere = DataDirectory(tmp_path / f"elsewhere {number}")
         restore(tmp_path / f"{number}.tar", elsewhere)
         with xscl.Engine(elsewhere.database) as engine:
             rows = engine.sql("SELECT count(*) AS n FROM documents WHERE id LIKE 'd%.%'")
@@ -145,7 +151,7 @@ def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead", [9, 1])
 def test_segments_that_are_deleted_while_the_store_is_copied(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     """Those that were open are read to their end; of the others the backup is refused."""
     home.create()
@@ -175,7 +181,7 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
     assert read_backup(target) == made
 
 
-def test_the_file_is_private_and_replaced_as_a_whole(home: Home, tmp_path: Path) -> None:
+def test_the_file_is_private_and_replaced_as_a_whole(home: DataDirectory, tmp_path: Path) -> None:
     target = tmp_path / "backup.tar"
     home.create()
     with subscribed(home.database) as engine:
@@ -200,10 +206,10 @@ def test_an_engine_in_memory_has_no_files(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rewritten_store_makes_no_backup(home: Home, tmp_path: Path) -> None:
+def test_a_rewritten_store_makes_no_backup(home: DataDirectory, tmp_path: Path) -> None:
     home.create()
     with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
-        with pytest.raises(BackupError, match="was rewritten"), store.at_rest():
+        with pytest.raises(BackupError, match="was rewritten"), store.frozen_files():
             store.fetch("CHECKPOINT")
         engine.backup(tmp_path / "backup.tar")
 
@@ -217,7 +223,7 @@ except duckdb.Error as error:
 """
 
 
-def test_a_backup_leaves_the_lock_of_duckdb(home: Home, tmp_path: Path) -> None:
+def test_a_backup_leaves_the_lock_of_duckdb(home: DataDirectory, tmp_path: Path) -> None:
     home.create()
     with subscribed(home.database) as engine:
         for name in ("one", "two"):
@@ -238,7 +244,7 @@ def test_a_backup_leaves_the_lock_of_duckdb(home: Home, tmp_path: Path) -> None:
 def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a data directory that has consumed two of four segments, and its backup."""
     place = tmp_path_factory.mktemp("backed up")
-    home = Home(place / "data")
+    home = DataDirectory(place / "data")
     home.create()
     with subscribed(home.database) as engine, Spool(home.spool) as spool:
         for number in range(2):
@@ -254,7 +260,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def backup(home: Home, backed_up: Path) -> Path:
+def backup(home: DataDirectory, backed_up: Path) -> Path:
     """A backup of the data directory `home`, which lies beside it."""
     shutil.copytree(backed_up, home.path.parent, dirs_exist_ok=True)
     return home.path.parent / "backup.tar"
@@ -329,7 +335,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", list(DAMAGE))
-def test_a_damaged_backup_touches_nothing(home: Home, backup: Path, damage: str) -> None:
+def test_a_damaged_backup_touches_nothing(home: DataDirectory, backup: Path, damage: str) -> None:
     spoil, match = DAMAGE[damage]
     spoil(backup)
     before = everything(home)
@@ -339,7 +345,7 @@ def test_a_damaged_backup_touches_nothing(home: Home, backup: Path, damage: str)
     assert not (backup.parent / "latest").exists()
 
 
-def everything(home: Home) -> dict[str, bytes]:
+def everything(home: DataDirectory) -> dict[str, bytes]:
     """All files of a data directory, but for locks."""
     files = (path for path in home.path.rglob("*") if path.is_file() and "lock" not in path.name)
     return {str(path.relative_to(home.path)): path.read_bytes() for path in files}
@@ -348,7 +354,7 @@ def everything(home: Home) -> dict[str, bytes]:
 # -- Into a directory ----------------------------------------------------------------------
 
 
-def consumed(home: Home) -> list[tuple[str, str, tuple[str, ...]]]:
+def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
     """Consume what waits, end the input, and return all matches."""
     with xscl.Engine(home.database) as engine:
         with Spool(home.spool) as spool:
@@ -357,14 +363,14 @@ def consumed(home: Home) -> list[tuple[str, str, tuple[str, ...]]]:
         return sorted(found(engine))
 
 
-def append(home: Home, *numbers: int) -> None:
+def append(home: DataDirectory, *numbers: int) -> None:
     with Spool(home.spool) as spool:
         for number in numbers:
             spool.append(batch(number), number)
 
 
-def test_on_another_machine(home: Home, backup: Path, tmp_path: Path) -> None:
-    elsewhere = Home(tmp_path / "elsewhere")
+def test_on_another_machine(home: DataDirectory, backup: Path, tmp_path: Path) -> None:
+    elsewhere = DataDirectory(tmp_path / "elsewhere")
     shutil.move(home.path, tmp_path / "gone")
     done = restore(backup, elsewhere)
     assert (done.aside, done.waiting, done.backup.position) == (None, 2, 2)
@@ -378,7 +384,7 @@ def test_on_another_machine(home: Home, backup: Path, tmp_path: Path) -> None:
         assert consumed(elsewhere) == sorted(found(engine))
 
 
-def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
+def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
     """A backup that the engine makes of itself after two segments; feeds know of later ones."""
     home.create()
     with subscribed(home.database) as engine:
@@ -386,7 +392,7 @@ def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
         with Spool(home.spool) as spool:
             DirectConsumer(spool, EngineSink(engine)).run_once()
         if known:
-            with Feeds(engine) as feeds:
+            with FeedRepository(engine) as feeds:
                 feeds.record([feeds.add("http://a.example/")], segment=known)
         return engine.backup(target)
 
@@ -401,7 +407,7 @@ def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
     ),
 )
 def test_a_backup_without_a_spool_is_served(
-    home: Home,
+    home: DataDirectory,
     tmp_path: Path,
     never_stopped: list[tuple[str, str, tuple[str, ...]]],
     lost: str,
@@ -412,19 +418,19 @@ def test_a_backup_without_a_spool_is_served(
     done = restore(tmp_path / "backup.tar", home, force=lost == "the spool")
     assert (done.waiting, done.missing) == (0, max(0, known - 2))
     append(home, *range(2, PUSHES))
-    with xscl.Engine(home.database) as engine, Feeds(engine, home.spool):
+    with xscl.Engine(home.database) as engine, FeedRepository(engine, home.spool):
         assert Spool(home.spool, read_only=True).numbers(0)[0] == max(2, known) + 1
     assert consumed(home) == sorted(never_stopped)
 
 
 def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
-    home: Home, backup: Path, tmp_path: Path
+    home: DataDirectory, backup: Path, tmp_path: Path
 ) -> None:
     """The first one was broken off, when it had written the mark only."""
-    other = Home(tmp_path / "other")
+    other = DataDirectory(tmp_path / "other")
     other.create()
     append(other, 9)
-    write_mark(other.database, Seen(read_backup(backup).store, UNFINISHED))
+    write_watermark(other.database, CommitPoint(read_backup(backup).store, UNFINISHED))
     done = restore(backup, other, force=True)
     assert "spool" in done.kept
     assert done.waiting == 2
@@ -433,7 +439,7 @@ def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
 
 
 def test_in_the_place_of_what_went_further(
-    home: Home, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+    home: DataDirectory, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
     append(home, *range(4, PUSHES - 1))
     assert len(consumed(home)) > 0
@@ -454,7 +460,7 @@ def test_in_the_place_of_what_went_further(
 
 
 def test_segments_that_were_deleted_since_come_back(
-    home: Home, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
+    home: DataDirectory, backup: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
     append(home, *range(4, PUSHES))
     consumed(home)
@@ -469,7 +475,7 @@ def test_segments_that_were_deleted_since_come_back(
 
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, marked: bool) -> None:
-    other = Home(tmp_path / "other")
+    other = DataDirectory(tmp_path / "other")
     other.create()
     if marked:
         subscribed(other.database).close()
@@ -483,7 +489,7 @@ def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, mar
 
 
 def test_a_backup_of_an_earlier_version(
-    home: Home, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: DataDirectory, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release to come, which has a step more, restores what this one has backed up."""
 
@@ -492,13 +498,13 @@ def test_a_backup_of_an_earlier_version(
 
     following = max(migrations.current_version() + 1, migrations.DEVELOPMENT.stop)
     monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, following: step})
-    elsewhere = Home(tmp_path / "elsewhere")
+    elsewhere = DataDirectory(tmp_path / "elsewhere")
     done = restore(backup, elsewhere)
     with xscl.Engine(elsewhere.database) as engine:
         assert engine.sql("SELECT * FROM state.later").num_rows == 0
         assert len(engine.matches()) > 0
         # the upgrade, and the new generation
-        assert getattr(read_mark(elsewhere.database), "commits", 0) == done.backup.commits + 2
+        assert getattr(read_watermark(elsewhere.database), "commits", 0) == done.backup.commits + 2
     assert not list(elsewhere.path.glob("*.v*"))
 
 
@@ -539,7 +545,7 @@ for point in sorted({*range(steps - 11, steps + 1, 2), *range(1, steps, 24)}):
 
 
 def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
-    home: Home, backup: Path, tmp_path: Path
+    home: DataDirectory, backup: Path, tmp_path: Path
 ) -> None:
     append(home, *range(4, PUSHES))
     expected = consumed(home)
@@ -554,8 +560,8 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
     assert done.returncode == 0, done.stderr
     refused = whole = 0
     for point in done.stdout.split():
-        place = Home(Path(f"{home.path}.{point}"))
-        seen = read_mark(place.database)
+        place = DataDirectory(Path(f"{home.path}.{point}"))
+        seen = read_watermark(place.database)
         assert seen is not None
         if seen.commits == UNFINISHED:
             with pytest.raises(StoreWentBack, match="a restore was broken off; run it again"):
@@ -575,7 +581,7 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory after a kill, with commits 2 to 4 in the log only."""
-    home = Home(tmp_path_factory.mktemp("alive") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("alive") / "data")
     home.create()
     subscribed(home.database).close()
     place = tmp_path_factory.mktemp("left") / "data"
@@ -588,13 +594,13 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def killed(left: Path, tmp_path: Path) -> Home:
+def killed(left: Path, tmp_path: Path) -> DataDirectory:
     """A data directory as a kill leaves it."""
-    return Home(shutil.copytree(left, tmp_path / "killed"))
+    return DataDirectory(shutil.copytree(left, tmp_path / "killed"))
 
 
 @pytest.mark.parametrize("log", usually(["removed", "damaged", "sound"], "removed", "damaged"))
-def test_a_store_without_its_log(killed: Home, log: str) -> None:
+def test_a_store_without_its_log(killed: DataDirectory, log: str) -> None:
     path = log_path(killed.database)
     if log == "removed":
         path.unlink()
@@ -615,19 +621,19 @@ def test_a_store_without_its_log(killed: Home, log: str) -> None:
         assert consumed(killed) == sorted(found(engine))
 
 
-def test_no_store_at_all(killed: Home) -> None:
+def test_no_store_at_all(killed: DataDirectory) -> None:
     killed.database.unlink()
     with pytest.raises(StoreWentBack, match="the file is missing"):
         consumed(killed)
     done = accept(killed)
     assert (done.commits, done.lost) == (0, 5)
-    assert set(done.kept) == {log_path(killed.database).name, mark_path(killed.database).name}
+    assert set(done.kept) == {log_path(killed.database).name, watermark_path(killed.database).name}
     assert consumed(killed) == []
 
 
 @pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
-def test_neither_store_nor_mark(killed: Home, left_there: str) -> None:
-    for path in (killed.database, log_path(killed.database), mark_path(killed.database)):
+def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
+    for path in (killed.database, log_path(killed.database), watermark_path(killed.database)):
         path.unlink()
     if left_there != "spool":
         killed.checkpoint.mkdir()
@@ -640,7 +646,7 @@ def test_neither_store_nor_mark(killed: Home, left_there: str) -> None:
     assert caught.value.hint is not None
     assert f"xscl restore --accept --data {killed.path}" in caught.value.hint
     assert not killed.database.exists()
-    assert not mark_path(killed.database).exists()
+    assert not watermark_path(killed.database).exists()
     done = accept(killed)
     assert (done.commits, done.lost) == (0, None)
     consumed(killed)
@@ -648,7 +654,7 @@ def test_neither_store_nor_mark(killed: Home, left_there: str) -> None:
         assert engine.sql("FROM documents").num_rows == (0 if left_there == "checkpoint" else 9)
 
 
-def test_another_store(killed: Home, tmp_path: Path) -> None:
+def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
     log_path(killed.database).unlink()
     with subscribed(tmp_path / "other.duckdb") as engine:
         for number in range(9):
@@ -662,7 +668,7 @@ def test_another_store(killed: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checkpoint", ["ahead", "damaged", "fits", "none"])
-def test_the_checkpoint_of_spark(killed: Home, checkpoint: str) -> None:
+def test_the_checkpoint_of_spark(killed: DataDirectory, checkpoint: str) -> None:
     if checkpoint != "none":
         (killed.checkpoint / "commits").mkdir(parents=True)
         text = "" if checkpoint == "damaged" else json.dumps({"id": "a query"})
@@ -674,7 +680,7 @@ def test_the_checkpoint_of_spark(killed: Home, checkpoint: str) -> None:
     assert killed.checkpoint.exists() == (checkpoint == "fits")
 
 
-def test_damage_is_not_accepted(killed: Home) -> None:
+def test_damage_is_not_accepted(killed: DataDirectory) -> None:
     flipped(killed.database, 4096 + 20)
     before = everything(killed)
     with pytest.raises(StoreDamaged):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.store.consumed_offsets import DIRECT, KNOWN, Batch, Ledger
+from xscl.store.consumed_offsets import DIRECT, KNOWN, BatchKey, ConsumedOffsets
 from xscl.store.store import Store
 
 
@@ -35,30 +35,30 @@ NUMBERS = count()
 def test_each_batch_is_new_once_in_whatever_order(
     shared: Store, batches: list[tuple[str, int]]
 ) -> None:
-    ledger, case, seen = Ledger(shared), next(NUMBERS), set[tuple[str, int]]()
+    ledger, case, seen = ConsumedOffsets(shared), next(NUMBERS), set[tuple[str, int]]()
     for name, number in batches:
         query = f"{name}{case}"
-        assert ledger.enter(Batch(query, number)) == ((query, number) not in seen)
+        assert ledger.enter(BatchKey(query, number)) == ((query, number) not in seen)
         seen.add((query, number))
     for query in (f"p{case}", f"q{case}"):
         assert ledger.last(query) == max((n for q, n in seen if q == query), default=None)
 
 
 def test_what_is_far_below_the_last_was_seen_and_its_rows_go(store: Store) -> None:
-    ledger = Ledger(store)
+    ledger = ConsumedOffsets(store)
     for number in (0, 5, KNOWN - 1, KNOWN + 5, 3 * KNOWN):
-        assert ledger.enter(Batch("q", number))
-    assert not ledger.enter(Batch("q", 2 * KNOWN))
-    assert ledger.enter(Batch("q", 2 * KNOWN + 1))
+        assert ledger.enter(BatchKey("q", number))
+    assert not ledger.enter(BatchKey("q", 2 * KNOWN))
+    assert ledger.enter(BatchKey("q", 2 * KNOWN + 1))
     rows = store.fetch("SELECT batch_id FROM state.ledger ORDER BY batch_id")
     assert rows == [(2 * KNOWN + 1,), (3 * KNOWN,)]
 
 
 def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
-    ledger = Ledger(store)
+    ledger = ConsumedOffsets(store)
     for number, segment in ((1, 7), (2, 4), (3, 0)):
-        ledger.enter(Batch("q", number, segment))
+        ledger.enter(BatchKey("q", number, segment))
     store.set_progress(segment=ledger.segment)  # as every push does
-    assert (ledger.segment, Ledger(store).segment) == (7, 7)
-    ledger.enter(Batch(DIRECT, 9))  # as the direct consumer of an earlier release
-    assert Ledger(store).segment == 9
+    assert (ledger.segment, ConsumedOffsets(store).segment) == (7, 7)
+    ledger.enter(BatchKey(DIRECT, 9))  # as the direct consumer of an earlier release
+    assert ConsumedOffsets(store).segment == 9

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from xscl.store import data_directory
-from xscl.store.data_directory import Holder, Home, HomeError, HomeInUse
+from xscl.store.data_directory import (
+    DataDirectory,
+    DataDirectoryError,
+    DataDirectoryInUse,
+    LockHolder,
+)
 
 HOLD = """
 import sys, pathlib
@@ -22,12 +27,12 @@ with Home(pathlib.Path(sys.argv[1])).hold(sys.argv[2]):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Home:
-    return Home(tmp_path / "data")
+def place(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "data")
 
 
 @pytest.fixture
-def service(place: Home) -> Iterator[subprocess.Popen[str]]:
+def service(place: DataDirectory) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the directory as a service does."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(place.path), "serve"],
@@ -41,55 +46,59 @@ def service(place: Home) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_made_private(place: Home) -> None:
+def test_made_private(place: DataDirectory) -> None:
     with place.hold("test"):
         assert stat.S_IMODE(place.path.stat().st_mode) == 0o700
 
 
 def test_an_empty_directory_becomes_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    Home(tmp_path).create()
+    DataDirectory(tmp_path).create()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     tmp_path.chmod(0o755)
-    with pytest.raises(HomeError, match=r"holds other files, such as 'letter\.txt'"):
-        Home(tmp_path).create()
+    with pytest.raises(DataDirectoryError, match=r"holds other files, such as 'letter\.txt'"):
+        DataDirectory(tmp_path).create()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    with pytest.raises(HomeError, match="cannot be made: File exists"):
-        Home(tmp_path / "data").create()
+    with pytest.raises(DataDirectoryError, match="cannot be made: File exists"):
+        DataDirectory(tmp_path / "data").create()
 
 
-def test_nothing_there_yet(place: Home) -> None:
-    with pytest.raises(HomeError, match=r"there is no data in .* yet"):
+def test_nothing_there_yet(place: DataDirectory) -> None:
+    with pytest.raises(DataDirectoryError, match=r"there is no data in .* yet"):
         place.expect()
     assert place.holder() is None
     assert not place.path.exists()
 
 
-def test_the_second_is_told_who_is_first(place: Home, service: subprocess.Popen[str]) -> None:
+def test_the_second_is_told_who_is_first(
+    place: DataDirectory, service: subprocess.Popen[str]
+) -> None:
     told = f"in use by process {service.pid}, a running service"
-    with pytest.raises(HomeInUse, match=told), place.hold("test"):
+    with pytest.raises(DataDirectoryInUse, match=told), place.hold("test"):
         pass
-    assert place.holder() == Holder(service.pid, "serve")
+    assert place.holder() == LockHolder(service.pid, "serve")
 
 
-def test_the_lock_goes_with_the_process(place: Home, service: subprocess.Popen[str]) -> None:
+def test_the_lock_goes_with_the_process(
+    place: DataDirectory, service: subprocess.Popen[str]
+) -> None:
     service.kill()
     service.wait()
     assert place.holder() is None
     with place.hold("test"):
-        assert place.holder() == Holder(os.getpid(), "test")
+        assert place.holder() == LockHolder(os.getpid(), "test")
     assert place.holder() is None
 
 
-def test_a_command_is_waited_for(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_waited_for(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_directory, "PATIENCE", 0.2)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(place.path), "sql"],
@@ -99,16 +108,16 @@ def test_a_command_is_waited_for(place: Home, monkeypatch: pytest.MonkeyPatch) -
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(HomeInUse, match="'xscl sql'"), place.hold("test"):
+        with pytest.raises(DataDirectoryInUse, match="'xscl sql'"), place.hold("test"):
             pass
         assert process.stdin is not None
         monkeypatch.setattr(data_directory, "PATIENCE", 20.0)
         process.stdin.close()
         with place.hold("test"):
-            assert place.holder() == Holder(os.getpid(), "test")
+            assert place.holder() == LockHolder(os.getpid(), "test")
 
 
-def test_status_is_read_whole_or_not_at_all(place: Home) -> None:
+def test_status_is_read_whole_or_not_at_all(place: DataDirectory) -> None:
     place.create()
     assert place.read_status() is None
     place.write_status({"pid": 1})

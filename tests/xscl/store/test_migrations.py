@@ -16,7 +16,7 @@ from tests.examples import usually
 from tests.xscl.commandline import called
 from xscl.errors import StoreError
 from xscl.store import migrations
-from xscl.store.commit_watermark import read_mark
+from xscl.store.commit_watermark import read_watermark
 from xscl.store.migrations import DEVELOPMENT, FIRST, Run, Step
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack, WrongVersion
@@ -135,7 +135,7 @@ def test_the_command_line_says_it(old: Path, plant: Plant) -> None:
 def test_all_steps_or_none(
     old: Path, plant: Plant, monkeypatch: pytest.MonkeyPatch, steps: tuple[Step, ...]
 ) -> None:
-    before, counted = rows(old), read_mark(old)
+    before, counted = rows(old), read_watermark(old)
     plant(*steps)
     with pytest.raises(StoreError, match="nowhere"):
         xscl.Engine(old)
@@ -143,7 +143,7 @@ def test_all_steps_or_none(
     monkeypatch.undo()
     with xscl.Engine(old) as engine:
         assert engine.consumed("direct") == 2
-        assert read_mark(old) == counted
+        assert read_watermark(old) == counted
 
 
 def test_no_step_leads_to_a_version_of_development() -> None:

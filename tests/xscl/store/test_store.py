@@ -23,7 +23,14 @@ from tests.examples import usually
 from xscl.errors import StoreError
 from xscl.store import store as store_module
 from xscl.store import store_lock
-from xscl.store.commit_watermark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
+from xscl.store.commit_watermark import (
+    NEW,
+    UNFINISHED,
+    CommitPoint,
+    read_watermark,
+    watermark_path,
+    write_watermark,
+)
 from xscl.store.store import Store
 from xscl.store.store_errors import (
     StoreClosed,
@@ -31,7 +38,7 @@ from xscl.store.store_errors import (
     StoreInUse,
     StoreWentBack,
     WrongVersion,
-    told,
+    store_error,
 )
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y"
@@ -99,11 +106,11 @@ def refused(path: Path, error: type[StoreError], match: str) -> None:
     """Assert that a store is refused, says how to mend it, and stays as it is."""
     before = files(path)
     for _ in range(2):
-        with pytest.raises(error, match=match) as told:
+        with pytest.raises(error, match=match) as raised:
             xscl.Engine(path)
-        assert str(path) in told.value.message
-        assert "xscl restore " in str(told.value.hint)
-        assert f"--data {path.parent}" in str(told.value.hint)
+        assert str(path) in raised.value.message
+        assert "xscl restore " in str(raised.value.hint)
+        assert f"--data {path.parent}" in str(raised.value.hint)
         assert files(path) == before
 
 
@@ -183,16 +190,16 @@ def test_whenever_its_making_is_killed_the_next_start_completes_it(tmp_path: Pat
         with closing(Store(path)) as store:
             assert columns(store) == whole
             seen = store.seen()
-        assert read_mark(path) == seen
+        assert read_watermark(path) == seen
 
 
 @pytest.mark.parametrize("left", [0, 10, 4096, 8192 + 100])
 def test_a_making_that_broke_off_in_the_headers(path: Path, left: int) -> None:
-    write_mark(path, Seen("anid", NEW))
+    write_watermark(path, CommitPoint("anid", NEW))
     os.truncate(path, left)
     claimed = set(store_lock._open)
     with closing(Store(path)) as store:
-        assert store.seen() == Seen("anid", 1)
+        assert store.seen() == CommitPoint("anid", 1)
     assert store_lock._open == claimed
 
 
@@ -209,31 +216,31 @@ def columns(store: Store) -> list[tuple[object, ...]]:
 def test_every_change_raises_the_count_and_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "state.duckdb"
     with xscl.Engine(path) as engine:
-        counts = [read_mark(path)]
+        counts = [read_watermark(path)]
         engine.subscribe("twice", TWICE)
-        counts.append(read_mark(path))
+        counts.append(read_watermark(path))
         engine.push(document(1))
-        counts.append(read_mark(path))
+        counts.append(read_watermark(path))
         with pytest.raises(xscl.XsclError):
             engine.subscribe("twice", TWICE)
         engine.sql("SELECT * FROM documents")
         list(engine.matches())
-        assert read_mark(path) == counts[-1]
+        assert read_watermark(path) == counts[-1]
         with closing(engine.host.connect()) as store:
             assert store.seen() == counts[-1]
     assert [one and one.commits for one in counts] == [1, 2, 3]
-    assert read_mark(path) == counts[-1]
+    assert read_watermark(path) == counts[-1]
     xscl.Engine(path).close()
-    assert read_mark(path) == counts[-1]
+    assert read_watermark(path) == counts[-1]
 
 
 def test_a_kill_between_commit_and_mark_is_no_loss(killed: Path) -> None:
-    seen = read_mark(killed)
+    seen = read_watermark(killed)
     assert seen is not None
-    write_mark(killed, Seen(seen.store, seen.commits - 1))
+    write_watermark(killed, CommitPoint(seen.store, seen.commits - 1))
     with xscl.Engine(killed) as engine:
         assert engine.sql("SELECT count(*) AS n FROM documents").to_pylist() == [{"n": 6}]
-    assert read_mark(killed) == seen
+    assert read_watermark(killed) == seen
 
 
 def rolled_back(store: Store) -> None:
@@ -255,7 +262,7 @@ def test_the_count_is_never_behind_the_mark(path: Path, tmp_path: Path, threshol
                 rolled_back(store)
             left = copied(path, tmp_path / f"{number}")
             xscl.Engine(left).close()
-            was, now = read_mark(path), read_mark(left)
+            was, now = read_watermark(path), read_watermark(left)
             assert was is not None
             assert now is not None
             assert (was.store, was.commits) <= (now.store, now.commits)
@@ -293,7 +300,7 @@ def test_an_empty_database_in_its_place_is_refused(path: Path) -> None:
 @pytest.mark.parametrize("how", ["removed", "emptied"])
 def test_a_missing_database_is_refused(path: Path, how: str, mark: str) -> None:
     if mark == "torn":
-        mark_path(path).write_bytes(b"xscl")
+        watermark_path(path).write_bytes(b"xscl")
     if how == "removed":
         path.unlink()
     else:
@@ -303,32 +310,32 @@ def test_a_missing_database_is_refused(path: Path, how: str, mark: str) -> None:
 
 def test_a_log_without_its_database_is_refused(killed: Path) -> None:
     killed.unlink()
-    mark_path(killed).unlink()
+    watermark_path(killed).unlink()
     refused(killed, StoreWentBack, r"missing or empty, and its log .*\.wal is not")
 
 
 @pytest.mark.parametrize("mark", [None, b"", b"\0" * 1024, b"xscl-mark 1 a 99 00000000\n"])
 def test_a_mark_that_says_nothing_is_made_anew(path: Path, mark: bytes | None) -> None:
-    before = read_mark(path)
-    mark_path(path).unlink()
+    before = read_watermark(path)
+    watermark_path(path).unlink()
     if mark is not None:
-        mark_path(path).write_bytes(mark)
+        watermark_path(path).write_bytes(mark)
     xscl.Engine(path).close()
-    assert read_mark(path) == before
+    assert read_watermark(path) == before
 
 
 def test_a_torn_mark_leaves_the_one_before(path: Path) -> None:
-    seen = read_mark(path)
+    seen = read_watermark(path)
     assert seen is not None
-    image = bytearray(mark_path(path).read_bytes())
+    image = bytearray(watermark_path(path).read_bytes())
     place = seen.commits % 2 * 512
     image[place + 20] ^= 1
-    mark_path(path).write_bytes(image)
-    assert read_mark(path) == Seen(seen.store, seen.commits - 1)
+    watermark_path(path).write_bytes(image)
+    assert read_watermark(path) == CommitPoint(seen.store, seen.commits - 1)
 
 
 def test_an_unfinished_restore_is_refused(path: Path) -> None:
-    write_mark(path, Seen("x", UNFINISHED))
+    write_watermark(path, CommitPoint("x", UNFINISHED))
     refused(path, StoreWentBack, "a restore was broken off")
 
 
@@ -338,7 +345,7 @@ def test_accepted_as_it_is(killed: Path) -> None:
         assert store.seen().commits == 5
     with xscl.Engine(killed) as engine:
         engine.push(document(9))
-    assert getattr(read_mark(killed), "commits", 0) == 6
+    assert getattr(read_watermark(killed), "commits", 0) == 6
 
 
 def test_two_threads_commit_and_the_mark_is_the_last(path: Path) -> None:
@@ -360,7 +367,7 @@ def test_two_threads_commit_and_the_mark_is_the_last(path: Path) -> None:
             engine.push(document(number))
         thread.join()
         assert not failures
-        assert getattr(read_mark(path), "commits", 0) == 5 + 40 + 10 == store.seen().commits
+        assert getattr(read_watermark(path), "commits", 0) == 5 + 40 + 10 == store.seen().commits
 
 
 # -- Damage --------------------------------------------------------------------------------
@@ -525,7 +532,7 @@ def test_what_was_committed_stays_if_the_mark_cannot_be_written(
     ],
 )
 def test_what_the_user_is_told(words: str, told_as: str) -> None:
-    error = told(Path("s"), duckdb.Error(words))
+    error = store_error(Path("s"), duckdb.Error(words))
     assert f"{error.message} | {error.hint}".startswith(told_as)
 
 
@@ -560,9 +567,9 @@ def test_the_second_is_told_who_is_first(path: Path, holder: subprocess.Popen[st
     symbolic.symlink_to(path)
     os.link(path, hard)
     for name in (path, symbolic, hard, os.path.relpath(path)):
-        with pytest.raises(StoreInUse, match=f"is in use by process {holder.pid}$") as told:
+        with pytest.raises(StoreInUse, match=f"is in use by process {holder.pid}$") as raised:
             xscl.Engine(name)
-        assert told.value.pid == holder.pid
+        assert raised.value.pid == holder.pid
     hard.unlink()
     holder.kill()
     holder.wait()
@@ -648,7 +655,7 @@ def test_a_store_of_another_release_is_refused(path: Path, version: int, hint: s
     with closing(Store(path)) as store, store.transaction():
         store.set_meta(version=version)
     before = files(path)
-    with pytest.raises(WrongVersion, match=f"has version {version}, this program reads") as told:
+    with pytest.raises(WrongVersion, match=f"has version {version}, this program reads") as raised:
         xscl.Engine(path)
-    assert re.search(hint, str(told.value.hint))
+    assert re.search(hint, str(raised.value.hint))
     assert files(path) == before

@@ -6,18 +6,18 @@ from contextlib import closing
 from pathlib import Path
 
 from xscl.engine.facade import Engine
-from xscl.store.store_epochs import begin_generation, generations_of
+from xscl.store.store_epochs import begin_epoch, epochs_of
 
 
 def test_each_generation_knows_up_to_where_it_agrees_with_those_before(tmp_path: Path) -> None:
     with Engine(tmp_path / "state.duckdb") as engine, closing(engine.host.connect()) as store:
-        first = generations_of(store)
-        assert first == generations_of(store)
+        first = epochs_of(store)
+        assert first == epochs_of(store)
         store.set_progress(position=10)
-        second = begin_generation(store)
+        second = begin_epoch(store)
         store.set_progress(position=25)
-        third = begin_generation(store)
-        assert generations_of(store) == third
+        third = begin_epoch(store)
+        assert epochs_of(store) == third
         assert len({first.now, second.now, third.now}) == 3
         for generation, agreed in ((first, 10), (second, 25), (third, 99)):
             assert third.agreed(generation.now, 99) == agreed
@@ -32,7 +32,7 @@ def test_a_new_store_is_another_generation_and_an_opened_one_is_the_same(tmp_pat
     found = []
     for name in ("a.duckdb", "b.duckdb", "a.duckdb"):
         with Engine(tmp_path / name) as engine, closing(engine.host.connect()) as store:
-            found.append(generations_of(store).now)
+            found.append(epochs_of(store).now)
     assert found[0] == found[2] != found[1]
     with Engine() as engine, closing(engine.host.connect()) as store:
-        assert generations_of(store).now == 0
+        assert epochs_of(store).now == 0

@@ -11,8 +11,8 @@ import pytest
 from tests.xscl.service.conftest import serving
 from tests.xscl.web.browser import Browser, chromium, missing
 from tests.xscl.web.shown import Shop
-from xscl.polling.feed_poller import Fetching
-from xscl.store.data_directory import Home
+from xscl.polling.feed_poller import PollSettings
+from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +36,8 @@ def deaf() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory, deaf: str) -> Iterator[Shop]:
     """A service with some subscriptions and matches, for tests that only read."""
-    home = Home(tmp_path_factory.mktemp("shop") / "data")
-    with serving(home, fetching=Fetching((deaf,))) as running, running.client() as client:
+    home = DataDirectory(tmp_path_factory.mktemp("shop") / "data")
+    with serving(home, fetching=PollSettings((deaf,))) as running, running.client() as client:
         made = Shop(running.address, client)
         made.fill()
         yield made

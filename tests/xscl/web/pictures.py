@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.xscl.service.conftest import eventually, serving
 from tests.xscl.web.browser import Browser, chromium
 from tests.xscl.web.shown import Shop
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.web.gallery import cases
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
@@ -24,7 +24,7 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(Home(Path(folder) / "data")) as running,
+        serving(DataDirectory(Path(folder) / "data")) as running,
         running.client() as client,
         chromium() as browser,
     ):

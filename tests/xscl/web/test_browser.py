@@ -16,7 +16,7 @@ from tests.xscl.service.conftest import serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import TRICKS, Shop
 from tests.xscl.web.test_pages import PAGES
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import VIEWS
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -37,7 +37,7 @@ def wide(browser: Browser) -> Iterator[None]:
 def test_a_first_user_subscribes_tries_and_gets_the_match_live(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with serving(Home(tmp_path / "data")) as running, running.client() as client:
+    with serving(DataDirectory(tmp_path / "data")) as running, running.client() as client:
         shop = Shop(running.address, client)
         browser.open(f"{shop.address}/")
         assert "Find what belongs together" in browser.text("h1")

@@ -14,7 +14,7 @@ from benchmarks.kept_bytes import resident
 from tests.xscl.service.conftest import eventually, serving
 from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 
 DOCUMENTS, SUBSCRIPTIONS = 2_700, 4
 """10,800 matches in 3,600 s of virtual time: three a second."""
@@ -67,7 +67,7 @@ def _pour(shop: Shop, first: int, end: int, began: int) -> None:
 def test_an_hour_of_matches_lets_nothing_grow(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, follow: bool
 ) -> None:
-    home = Home(tmp_path_factory.mktemp("hour") / "data")
+    home = DataDirectory(tmp_path_factory.mktemp("hour") / "data")
     with serving(home) as running, running.client() as client:
         shop = Shop(running.address, client)
         for number in range(SUBSCRIPTIONS):

@@ -15,7 +15,7 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.web.shown import TRICKS, Shop, parsed
 from xscl.service.dependencies import COOKIE
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import POLICY, VIEWS
 
 PAGES = (
@@ -285,7 +285,7 @@ def test_files_are_fetched_once(shop: Shop) -> None:
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service of its own, for users."""
-    with serving(Home(tmp_path_factory.mktemp("closed") / "data")) as running:
+    with serving(DataDirectory(tmp_path_factory.mktemp("closed") / "data")) as running:
         yield running
 
 

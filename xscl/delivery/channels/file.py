@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from feeds.daemons import Daemons
+from feeds.daemons import DaemonPool
 from feeds.faultpoints import write
 from xscl.delivery.endpoint import Delivered, Failed, Outcome
 from xscl.delivery.message import Message
@@ -55,8 +55,8 @@ class FileSender:
 
 
 @functools.cache
-def _threads() -> Daemons:
-    return Daemons("append", AT_ONCE)
+def _threads() -> DaemonPool:
+    return DaemonPool("append", AT_ONCE)
 
 
 def append(path: Path, lines: bytes) -> None:

@@ -21,7 +21,7 @@ from email.utils import formatdate
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from feeds.daemons import Daemons
+from feeds.daemons import DaemonPool
 from xscl.delivery.endpoint import Delivered, Failed, Later, Outcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
@@ -128,8 +128,8 @@ class MailSender:
 
 
 @functools.cache
-def _threads() -> Daemons:
-    return Daemons("mail", AT_ONCE)
+def _threads() -> DaemonPool:
+    return DaemonPool("mail", AT_ONCE)
 
 
 def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from feeds.formats.times import SECOND
-from feeds.http.addresses import Refused, Resolve, check, resolve
-from feeds.http.body import Stop
+from feeds.http.addresses import RefusedAddress, Resolve, check, resolve
+from feeds.http.body import ReadAborted
 from feeds.http.connection import ask
 from feeds.http.fetch import CONTACT, retry_after, user_agent
 from xscl.delivery.channels.signature import headers
@@ -78,12 +78,12 @@ class WebhookSender:
                 return await self._ask(hidden, message)
         except TimeoutError:
             return Failed(f"no answer within {self.posting.seconds:g} s")
-        except Stop as stop:
+        except ReadAborted as stop:
             return Failed(stop.message)
 
     async def _ask(self, hidden: EndpointSecrets, message: Message) -> Outcome:
         target = await check(hidden.url, self.posting.allow_addresses, self.posting.resolve)
-        if isinstance(target, Refused):
+        if isinstance(target, RefusedAddress):
             return Failed(target.message)
         body = message.json()
         now = self.posting.clock()

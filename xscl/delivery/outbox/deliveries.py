@@ -40,7 +40,7 @@ from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.send_slots import SendSlots
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.polling.feed_repository import ticks
-from xscl.subscriptions.match_pages import Pages
+from xscl.subscriptions.match_pages import MatchPages
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Deliveries:
 
     def __init__(
         self,
-        pages: Pages,
+        pages: MatchPages,
         endpoints: Endpoints,
         notifier: Notifier,
         sender: Callable[[Endpoint], Sender],

@@ -28,7 +28,7 @@ from xscl.delivery.endpoint import (
     written,
 )
 from xscl.errors import XsclError
-from xscl.polling.credentials import Secrets
+from xscl.polling.credentials import Credentials
 from xscl.polling.feed import HIDDEN, shown
 from xscl.polling.feed_repository import ticks
 from xscl.store.store import Store
@@ -71,7 +71,7 @@ class Letter:
 class Endpoints:
     """All endpoints by id, from any thread."""
 
-    def __init__(self, store: Store, secrets: Secrets) -> None:
+    def __init__(self, store: Store, secrets: Credentials) -> None:
         self._store = store
         self._secrets = secrets
         self._mutex = threading.RLock()

@@ -31,8 +31,8 @@ from xscl.delivery.syndication.syndicated_feed import ModificationTimes
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.limiter import DailyQuota
-from xscl.polling.credentials import Secrets
-from xscl.store.store_epochs import generations_of
+from xscl.polling.credentials import Credentials
+from xscl.store.store_epochs import epochs_of
 from xscl.subscriptions.matches import Matches
 
 
@@ -49,7 +49,7 @@ class DeliverySettings:
 class Outbox:
     """Delivers matches to listeners and endpoints between `start` and `close`."""
 
-    def __init__(self, engine: Engine, secrets: Secrets, settings: DeliverySettings) -> None:
+    def __init__(self, engine: Engine, secrets: Credentials, settings: DeliverySettings) -> None:
         self._engine = engine
         self._settings = settings
         self.pages = engine.host.log.pages()
@@ -57,7 +57,7 @@ class Outbox:
         own = engine.host.connect()
         self.endpoints = Endpoints(own, secrets)
         self.addresses = SecretAddresses(engine.host.connect())
-        self.listening = ListenerReader(self.pages, generations_of(own))
+        self.listening = ListenerReader(self.pages, epochs_of(own))
         self.changes = ModificationTimes()
         self.mails = DailyQuota[int]()
         self.codes = DailyQuota[tuple[int, str]]()

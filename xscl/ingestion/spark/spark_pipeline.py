@@ -39,16 +39,16 @@ from xscl.engine.batch_size import Sizing, leave
 from xscl.ingestion.pipeline import (
     BATCH,
     SECONDS,
+    BatchSink,
     PipelineError,
-    Sink,
     forget,
     read_offset,
     reconcile,
 )
-from xscl.shredding.arrivals import Part
-from xscl.shredding.remote.artefact import Artefacts
-from xscl.shredding.remote.remote_bindings import Portion, read_portion
-from xscl.store.consumed_offsets import Batch, Beat
+from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.shredding.remote.remote_bindings import RemoteBindings, read_bindings
+from xscl.store.consumed_offsets import BatchKey, Beat
 
 try:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
@@ -65,7 +65,7 @@ except ModuleNotFoundError as missing:
         "Spark is not installed", hint="pip install 'xscl[spark]', or go on without Spark"
     ) from missing
 
-__all__ = ["Handover", "MicroBatch", "SparkConsumer", "Stopped", "start_session"]
+__all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer", "start_session"]
 
 _DOCUMENTS = "documents"
 _TICK = 0.05  # seconds between two looks at whether the query has ended
@@ -74,7 +74,7 @@ _STARTS = 5  # of a query whose first process comes too late
 _LATE = "worker failed to connect back"
 
 
-class Stopped(Exception):
+class ConsumerStopped(Exception):
     """Ends a micro-batch that began after the consumer's stop; nothing is consumed."""
 
 
@@ -89,7 +89,7 @@ class MicroBatch:
     done: Future[None] = field(default_factory=Future, compare=False)
 
 
-class Handover:
+class BatchHandover:
     """The slot through which Spark's thread passes one batch to the consumer's."""
 
     def __init__(self) -> None:
@@ -98,17 +98,17 @@ class Handover:
         self._given: MicroBatch | None = None
         self._closed = False
 
-    def give(self, batch: MicroBatch) -> None:
+    def put(self, batch: MicroBatch) -> None:
         """Wait for the end of the batch before, raise its error if any, and store this one."""
         if self._given is not None:
             self._given.done.result()
         with self._mutex:
             if self._closed:
-                raise Stopped
+                raise ConsumerStopped
             self._waiting.put(batch)
             self._given = batch
 
-    def take(self, seconds: float) -> MicroBatch | None:
+    def get(self, seconds: float) -> MicroBatch | None:
         """Return the waiting batch, None after a timeout."""
         try:
             return self._waiting.get(timeout=seconds)
@@ -119,8 +119,8 @@ class Handover:
         """Refuse the waiting batch and all later ones."""
         with self._mutex:
             self._closed = True
-        while (batch := self.take(0)) is not None:
-            batch.done.set_exception(Stopped())
+        while (batch := self.get(0)) is not None:
+            batch.done.set_exception(ConsumerStopped())
 
 
 class SparkConsumer:
@@ -134,7 +134,7 @@ class SparkConsumer:
         self,
         session: SparkSession,
         spool: Spool,
-        sink: Sink,
+        sink: BatchSink,
         checkpoint: Path,
         *,
         patterns: Path | None = None,
@@ -144,7 +144,7 @@ class SparkConsumer:
         self._spool = spool
         self._sink = sink
         self._checkpoint = checkpoint.absolute()
-        self._artefacts = None if patterns is None else Artefacts(patterns.absolute())
+        self._artefacts = None if patterns is None else ArtefactDirectory(patterns.absolute())
         self._segments = segments
         self._sizing = Sizing(SECONDS, BATCH)
         self._stopping = threading.Event()
@@ -182,14 +182,14 @@ class SparkConsumer:
         if self._stopping.is_set():
             return 0
         reconcile(self._sink, self._checkpoint)
-        handover, self._given = Handover(), 0
+        handover, self._given = BatchHandover(), 0
         self._publish()
         query = self._start(interval, handover)
         count, last = 0, None
         try:
             while not self._stopping.is_set():
                 ended = not query.isActive  # what it gave before that is taken all the same
-                batch = handover.take(0 if ended else _TICK)
+                batch = handover.get(0 if ended else _TICK)
                 if batch is not None:
                     count += self._consume(batch)
                     last = batch.batch_id
@@ -209,12 +209,12 @@ class SparkConsumer:
         if self._artefacts is not None:
             self._sink.publish_patterns(self._artefacts)
 
-    def _start(self, interval: float | None, handover: Handover) -> StreamingQuery:
+    def _start(self, interval: float | None, handover: BatchHandover) -> StreamingQuery:
         def hand_over(pointers: DataFrame, batch_id: int) -> None:
             # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
             context = pointers.sparkSession.sparkContext
             query_id = context.getLocalProperty("sql.streaming.queryId")
-            handover.give(self._batch(pointers, str(query_id), batch_id))
+            handover.put(self._batch(pointers, str(query_id), batch_id))
 
         stream = self._session.readStream.format(spark_source.NAME).options(**self._options())
         try:
@@ -277,7 +277,7 @@ class SparkConsumer:
             past = self._sink.segment
             rows = [row for row in batch.rows if row[0] > past]
             documents, parts, beats = _read(self._spool, rows)
-            key = Batch(batch.query_id, batch.batch_id, batch.segment, beats)
+            key = BatchKey(batch.query_id, batch.batch_id, batch.segment, beats)
             self._sink.hold()
             began = time.monotonic()
             self._sink.consume(documents, key, parts)
@@ -285,7 +285,7 @@ class SparkConsumer:
             self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
-            batch.done.set_exception(error if isinstance(error, Exception) else Stopped())
+            batch.done.set_exception(error if isinstance(error, Exception) else ConsumerStopped())
             raise
         reached("batch_done")
         batch.done.set_result(None)
@@ -318,12 +318,12 @@ def _whole(segment: Segment) -> spark_source.Row:
 
 def _read(
     spool: Spool, rows: Sequence[spark_source.Row]
-) -> tuple[DocumentColumns, list[Part], tuple[Beat, ...]]:
+) -> tuple[DocumentColumns, list[BatchPart], tuple[Beat, ...]]:
     """The documents of slices, pointers to their witnesses, and the beats between them."""
     documents: list[DocumentColumns] = []
-    parts: list[Part] = []
+    parts: list[BatchPart] = []
     beats: list[Beat] = []
-    portions: dict[str, Portion] = {}
+    portions: dict[str, RemoteBindings] = {}
     segment, texts = 0, DocumentColumns.of(())
     count = 0
     for number, begin, end, path, place in rows:
@@ -333,9 +333,9 @@ def _read(
         if number != segment:
             segment, texts = number, spool.columns(number)
         if path is not None and path not in portions:
-            portions[path] = read_portion(Path(path))
+            portions[path] = read_bindings(Path(path))
         documents.append(texts[begin:end])
-        parts.append(Part(None if path is None else portions[path], place, end - begin))
+        parts.append(BatchPart(None if path is None else portions[path], place, end - begin))
         count += end - begin
     return DocumentColumns.united(documents), parts, tuple(beats)
 
@@ -343,5 +343,8 @@ def _read(
 def _raise_failure(query: StreamingQuery) -> None:
     """Raise what made the query fail by itself, such as an error of the source."""
     failure = query.exception()
-    if failure is not None and f"{Stopped.__module__}.{Stopped.__name__}" not in str(failure):
+    if (
+        failure is not None
+        and f"{ConsumerStopped.__module__}.{ConsumerStopped.__name__}" not in str(failure)
+    ):
         raise PipelineError(f"Spark stopped reading the spool: {reason_of(failure)}") from failure

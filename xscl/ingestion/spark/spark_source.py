@@ -177,7 +177,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             place += one.end - one.begin
         return iter(rows)
 
-    def _shred(self, version: str, slices: Sequence[Slice]) -> str | None:
+    def _shred(self, version: str, slices: Sequence[SegmentSlice]) -> str | None:
         """Return the file with the witnesses; None if the patterns were replaced."""
         assert self._options.patterns is not None
         # The processes that plan would otherwise load all of stage 1, three of them for each query.
@@ -192,7 +192,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SegmentSlice:
     """Consecutive documents of a segment; the end is exclusive."""
 
     number: int
@@ -204,9 +204,9 @@ class Slice:
         return spool.columns(self.number, self.begin, self.end)
 
 
-def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:
+def shares(segments: Sequence[Segment], share: int) -> list[list[SegmentSlice]]:
     """Return the documents of segments in order, cut into equal shares."""
-    found: list[list[Slice]] = []
+    found: list[list[SegmentSlice]] = []
     room = 0
     for segment in segments:
         begin = 0
@@ -215,7 +215,7 @@ def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:
                 found.append([])
                 room = share
             end = min(segment.rows, begin + room)
-            found[-1].append(Slice(segment.number, begin, end))
+            found[-1].append(SegmentSlice(segment.number, begin, end))
             room -= end - begin
             begin = end
     return found

@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from feeds.documents import Document
-from xscl.shredding.remote.artefact import Loaded
-from xscl.shredding.remote.remote_bindings import portion_of, texts_of, write_portion
+from xscl.shredding.remote.artefact import LoadedArtefact
+from xscl.shredding.remote.remote_bindings import compute_bindings, texts_of, write_bindings
 
 _log = logging.getLogger(__name__)
 
-_loaded = Loaded()
+_loaded = LoadedArtefact()
 """Spark's Python processes do one task after the other."""
 
 
@@ -31,7 +31,7 @@ def shred(documents: Iterable[Document], directory: Path, version: str, path: Pa
     if automaton is None:
         return None
     try:
-        write_portion(path, portion_of(automaton, version, texts_of(documents)))
+        write_bindings(path, compute_bindings(automaton, version, texts_of(documents)))
     except OSError as error:
         _log.warning("the witnesses of a share cannot be written: %s", error)
         with suppress(OSError):

@@ -17,7 +17,7 @@ from xscl.language.syntax import Predicate, Step
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.residual import Row, Test, compiled
-from xscl.shredding.nodes.tree import Item, Tree
+from xscl.shredding.nodes.tree import DocumentTree, Item
 
 Place: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""
@@ -43,7 +43,7 @@ class Conjunct:
 class Choices:
     """The choices of nodes in one document for each component; one without is bound to nothing."""
 
-    def __init__(self, patterns: Sequence[Pattern], trees: Mapping[int, Tree]) -> None:
+    def __init__(self, patterns: Sequence[Pattern], trees: Mapping[int, DocumentTree]) -> None:
         self._patterns = patterns
         self._trees = trees
         self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
@@ -135,7 +135,7 @@ class Choices:
                 yield found
 
 
-def _leads(tree: Tree, step: Step, upper: int, number: int) -> bool:
+def _leads(tree: DocumentTree, step: Step, upper: int, number: int) -> bool:
     """Return True if the axis of a step leads from one node to another."""
     above = tree.parents[number]
     while step.descendant and above > upper:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xscl.documents.document_log import EARLIEST, Stored
+from xscl.documents.document_log import EARLIEST, StoredDocument
 from xscl.inspection.why.choices import Conjunct
 from xscl.inspection.why.question import Edge
 from xscl.time_format import UNITS
@@ -28,7 +28,7 @@ class Side:
     clock: int
     rank: int
     lateness: int
-    documents: tuple[Stored, ...]
+    documents: tuple[StoredDocument, ...]
     conjuncts: tuple[Conjunct, ...] = ()
 
 

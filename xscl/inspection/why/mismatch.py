@@ -17,16 +17,16 @@ from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Item, Tree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 
 
-def mismatch(block: Block, tree: Tree) -> str:
+def mismatch(block: Block, tree: DocumentTree) -> str:
     """Return the part of a block that a non-matching document fails."""
     return _Reading(block.stream, tree).along((), block.steps)
 
 
 class _Reading:
-    def __init__(self, stream: str, tree: Tree) -> None:
+    def __init__(self, stream: str, tree: DocumentTree) -> None:
         self._stream = stream
         self._tree = tree
 

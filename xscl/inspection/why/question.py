@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from feeds.xml.xmlparse import parse
-from xscl.documents.document_log import Stored
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import OWN_TIME, Trial
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
 from xscl.planning.compile import CompiledQuery
-from xscl.shredding.nodes.tree import Tree, number_nodes
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
 
 NONE = "-"
@@ -38,10 +38,10 @@ class Edge:
 class Known:
     """A document of the question, with its text and its nodes."""
 
-    stored: Stored
+    stored: StoredDocument
     streams: tuple[str, ...]
     xml: bytes
-    tree: Tree
+    tree: DocumentTree
 
 
 class Found(Protocol):
@@ -72,7 +72,7 @@ class Question:
         return "the query" if self.subscription is None else self.subscription.name
 
     @property
-    def trees(self) -> Mapping[int, Tree]:
+    def trees(self) -> Mapping[int, DocumentTree]:
         """The nodes of each component's document."""
         return {place: one.tree for place, one in enumerate(self.documents) if one is not None}
 
@@ -136,7 +136,7 @@ def _known(store: Store, name: str, clock: str, read: Read | None) -> Known:
             reason_code="text_dropped",
         )
     text = read(name) if xml is None and read is not None else bytes(xml)
-    return Known(Stored(*fields), tuple(streams), text, number_nodes(parse(text)))
+    return Known(StoredDocument(*fields), tuple(streams), text, number_nodes(parse(text)))
 
 
 # -- Documents and blocks --------------------------------------------------------------------

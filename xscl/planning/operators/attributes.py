@@ -29,7 +29,7 @@ from cep_core.plan import (
 from xscl.documents.composite_events import Composite, item_at
 from xscl.language.functions import number
 from xscl.planning.truncations import Cuts, joins_below
-from xscl.shredding.nodes.tree import Tree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, string_value
 
 Kind: TypeAlias = Literal["text", "number"]
 
@@ -77,7 +77,7 @@ class Attributes(SlotWiseMOp):
         self,
         first: Wanted,
         number: int,
-        tree: Callable[[int], Tree],
+        tree: Callable[[int], DocumentTree],
         cuts: Cuts,
         batch: Batch,
         clock: Clock,

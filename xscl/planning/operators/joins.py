@@ -34,7 +34,7 @@ from templates.columns.columns import Column, steps
 from templates.model.relations import VALUES, Witnesses
 from templates.model.result_bound import Cut, Group, bounded, counted
 from templates.processor import Processor
-from xscl.documents.composite_events import Composite, Composites, joined
+from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.planning.operators.leaves import Leaves
 
 AT_ONCE = 100_000
@@ -141,7 +141,7 @@ class Joins:
     def __init__(
         self,
         processor: Processor,
-        composites: Composites,
+        composites: CompositeEvents,
         leaves: Leaves,
         batch: Batch,
         clock: Clock,

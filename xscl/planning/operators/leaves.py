@@ -18,7 +18,7 @@ from xscl.language.parser import parse_operand
 from xscl.language.scope import leaves
 from xscl.language.syntax import Operand, VariablePath
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.tree import DocumentTree
 
 _DEFINITION = re.compile(r"#(-?\d+)(?:/(\d+) \| (.*))?", re.DOTALL)
 
@@ -35,7 +35,7 @@ class _Entry:
 class Leaves:
     """The pairs of variables of composite streams that some join needs."""
 
-    def __init__(self, tree: Callable[[int], Tree]) -> None:
+    def __init__(self, tree: Callable[[int], DocumentTree]) -> None:
         self._tree = tree
         self.streams: dict[int, dict[int, _Entry]] = {}
 

@@ -27,7 +27,7 @@ from xscl.documents.composite_events import Composite, item_at
 from xscl.language.scope import variables
 from xscl.language.syntax import Predicate
 from xscl.shredding.conditions.residual import Test, compiled
-from xscl.shredding.nodes.tree import Tree
+from xscl.shredding.nodes.tree import DocumentTree
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
@@ -56,7 +56,7 @@ class Refine(MOp):
         self,
         first: Wanted,
         number: int,
-        tree: Callable[[int], Tree],
+        tree: Callable[[int], DocumentTree],
         read: Callable[[Iterable[int]], None],
         batch: Batch,
         clock: Clock,

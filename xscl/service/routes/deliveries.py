@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from feeds.formats.times import SECOND
-from feeds.http.addresses import Refused, check, unreachable
+from feeds.http.addresses import RefusedAddress, check, unreachable
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
@@ -397,7 +397,9 @@ def _check(here: Installation, who: Account, url: str) -> None:
         found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
     except TimeoutError:
         found = unreachable(url, posting.allow_addresses)
-    if isinstance(found, Refused) and not (who.is_operator and found.code == "fetch_unreachable"):
+    if isinstance(found, RefusedAddress) and not (
+        who.is_operator and found.code == "fetch_unreachable"
+    ):
         raise refused_address(who, found)
 
 

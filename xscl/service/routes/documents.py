@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from xscl.documents.document_validation import check
+from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
@@ -124,7 +124,7 @@ def take(
 def _check(here: Installation, who: Account, document: Document) -> None:
     """Raise for a malformed document, which the engine still records as rejected."""
     try:
-        check([document])
+        expect_valid([document])
     except MalformedDocument:
         with suppress(
             XsclError

@@ -15,9 +15,9 @@ from feeds.http.addresses import refusal
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, SECOND, Feed, check_url, read_header
-from xscl.polling.feed_list import Line, outlines_of, take_list
+from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
-from xscl.polling.feed_repository import Count, Feeds, feed_row
+from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
@@ -239,7 +239,7 @@ def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> l
         raise empty_list("send OPML, or one address a line")
     owner = who.qualify("")
     with here.usage.adding(who, "feeds", len(outlines)), here.feeds_lock:
-        taken = take_list(here.feeds, outlines, tags, EVERY, owner)
+        taken = import_outlines(here.feeds, outlines, tags, EVERY, owner)
         allow_late(here.engine, taken.feeds)
         for feed in taken.feeds:
             _claim(here, who, feed)
@@ -314,7 +314,7 @@ def poll(key: Key, here: Here, who: Who) -> Shown:
     return _shown(who, feed, counts)
 
 
-def existing(feeds: Feeds, who: Account, key: str) -> Feed:
+def existing(feeds: FeedRepository, who: Account, key: str) -> Feed:
     """Return a user's feed by its key; raises Problem 404."""
     known = who.qualify(key)
     found = feeds.among([known])
@@ -353,9 +353,9 @@ def _own(who: Account, name: str) -> str:
 
 
 def _shown(
-    who: Account, feed: Feed, counts: dict[str, Count], fixed: list[str] | None = None
+    who: Account, feed: Feed, counts: dict[str, ItemCounts], fixed: list[str] | None = None
 ) -> Shown:
-    row = feed_row(feed, counts.get(feed.key, Count()))
+    row = feed_row(feed, counts.get(feed.key, ItemCounts()))
     own = {
         "key": _own(who, feed.key),
         "stream": _own(who, feed.stream),
@@ -369,7 +369,7 @@ def _shown(
     return Shown(**row | own, warnings=warnings)
 
 
-def _outcome(who: Account, line: Line) -> Outcome:
+def _outcome(who: Account, line: ImportLine) -> Outcome:
     return Outcome(
         outcome=line.outcome,
         url=line.url,

@@ -191,7 +191,7 @@ class UserSql:
             with self._mutex:
                 if self._closed:
                     raise Unavailable("the service is ending")
-                store = self._root.beside()
+                store = self._root.connect_again()
             with closing(store):
                 found = publish(self._engine, store, viewer, self._directory, _now())
         except OSError as error:

@@ -1,7 +1,7 @@
 """States and places of the automaton, and the entries at them.
 
 States know structure only.  Chains that differ in their conditions share their
-states, and are different `Place`s there; which of the places of a state match
+states, and are different `PatternPlace`s there; which of the places of a state match
 a node is found by an index of their conditions (`xscl.shredding.conditions.index`).
 """
 
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.shredding.automaton.subtree import is_structural
-from xscl.shredding.conditions.index import Index
+from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Key, key_of
 
 SEVERAL = 8  # children that are kept without a dictionary
 
 
-class State:
+class AutomatonState:
     """A state: the end of a chain of axes and name tests, with its places.
 
     `plain` is the place without conditions there and above, `spot` the places
@@ -28,16 +28,16 @@ class State:
 
     __slots__ = (*("below", "children", "parent", "places", "plain", "spot", "step"),)
 
-    def __init__(self, parent: State | None, step: Step) -> None:
+    def __init__(self, parent: AutomatonState | None, step: Step) -> None:
         self.parent = parent
         self.step = step
-        self.children: dict[Key, State] | None = None
-        self.below: dict[Key, State] | None = None  # the same behind `//`
-        self.plain: Place | None = None
-        self.spot: Spot | None = None
+        self.children: dict[Key, AutomatonState] | None = None
+        self.below: dict[Key, AutomatonState] | None = None  # the same behind `//`
+        self.plain: PatternPlace | None = None
+        self.spot: IndexedPlaces | None = None
         self.places = 0
 
-    def edge(self, step: Step) -> tuple[State, bool]:
+    def edge(self, step: Step) -> tuple[AutomatonState, bool]:
         """Return the state that a step leads to, and whether it is new."""
         edges = self.below if step.descendant else self.children
         key = key_of(step.attribute, step.test)
@@ -51,7 +51,7 @@ class State:
             else:
                 self.children = edges
         bare = replace(step, conditions=(), variable=None, derived=None)
-        target = edges[key] = State(self, bare)
+        target = edges[key] = AutomatonState(self, bare)
         return target, True
 
     def unlink(self) -> None:
@@ -62,7 +62,7 @@ class State:
         del edges[key_of(self.step.attribute, self.step.test)]
 
 
-class Place:
+class PatternPlace:
     """One step of a pattern: a state, the conditions there, and the place of the step before.
 
     `plain` is True without conditions from here up, `structural` if these test
@@ -76,7 +76,7 @@ class Place:
     )
 
     def __init__(
-        self, state: State, parent: Place | None, conditions: tuple[Condition, ...]
+        self, state: AutomatonState, parent: PatternPlace | None, conditions: tuple[Condition, ...]
     ) -> None:
         self.state = state
         self.parent = parent
@@ -85,11 +85,13 @@ class Place:
         self.structural: bool = (parent is None or parent.structural) and all(
             map(is_structural, conditions)
         )
-        self.entries: tuple[Entry, ...] = ()
-        self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
-        self.spots: tuple[Spot, ...] = ()
+        self.entries: tuple[PairEntry, ...] = ()
+        self.children: (
+            tuple[PatternPlace, ...] | dict[AutomatonState, PatternPlace]
+        ) = ()  # without own conditions
+        self.spots: tuple[IndexedPlaces, ...] = ()
         self.deeper = 0  # spots here and below
-        self.bundle: Bundle | None = None  # made when it is first asked for
+        self.bundle: EntryBundle | None = None  # made when it is first asked for
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
@@ -98,13 +100,13 @@ class Place:
         kept = {name: getattr(self, name) for name in self.__slots__}
         return None, kept | {"bundle": None}
 
-    def child(self, state: State) -> Place | None:
+    def child(self, state: AutomatonState) -> PatternPlace | None:
         """Return the child place of a state."""
         if isinstance(self.children, dict):
             return self.children.get(state)
         return next((child for child in self.children if child.state is state), None)
 
-    def attach(self, child: Place) -> None:
+    def attach(self, child: PatternPlace) -> None:
         """Add a child place."""
         if not isinstance(self.children, dict):
             self.children += (child,)
@@ -113,7 +115,7 @@ class Place:
             self.children = {child.state: child for child in self.children}
         self.children[child.state] = child
 
-    def detach(self, child: Place) -> None:
+    def detach(self, child: PatternPlace) -> None:
         """Remove a child place."""
         if isinstance(self.children, dict):
             del self.children[child.state]
@@ -122,7 +124,7 @@ class Place:
 
     def deepen(self, by: int) -> None:
         """Count a spot here, and so below all places above."""
-        place: Place | None = self
+        place: PatternPlace | None = self
         while place is not None:
             place.deeper += by
             place = place.parent
@@ -134,20 +136,20 @@ class Place:
             place = place.parent
         place.changes += 1
 
-    def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
+    def children_at(self, states: Mapping[AutomatonState, object]) -> Iterable[PatternPlace]:
         """Return the children, without most of those of other states."""
         children = self.children
         if isinstance(children, dict):
             return [children[state] for state in children.keys() & states.keys()]
         return children
 
-    def bundled(self) -> Bundle:
+    def bundled(self) -> EntryBundle:
         """Return the bundle of all entries at the place and below it."""
         if self.bundle is None:
-            self.bundle = Bundle()
+            self.bundle = EntryBundle()
         return self.bundle
 
-    def distance(self, ancestor: Place) -> int | None:
+    def distance(self, ancestor: PatternPlace) -> int | None:
         """Return the number of steps from an ancestor to here; None if one of them is `//`."""
         steps = 0
         place = self
@@ -159,10 +161,10 @@ class Place:
             steps += 1
         return steps
 
-    def path_from(self, ancestor: Place) -> tuple[Place, ...]:
+    def path_from(self, ancestor: PatternPlace) -> tuple[PatternPlace, ...]:
         """Return the places from this one up to, and without, an ancestor."""
-        path: list[Place] = []
-        place: Place | None = self
+        path: list[PatternPlace] = []
+        place: PatternPlace | None = self
         while place is not ancestor:
             assert place is not None, "the first variable of a pair is above the second"
             path.append(place)
@@ -170,20 +172,20 @@ class Place:
         return tuple(path)
 
 
-class Spot:
+class IndexedPlaces:
     """The places with conditions of one state below one place, indexed by their demands."""
 
     __slots__ = ("parent", "places", "state", "structural", "valued")
 
-    def __init__(self, parent: Place, state: State) -> None:
+    def __init__(self, parent: PatternPlace, state: AutomatonState) -> None:
         self.parent = parent
         self.state = state
-        self.places: dict[tuple[int, ...], Place] = {}  # by what conditions they have
-        self.structural: Index[Place] | None = None
-        self.valued: Index[Place] | None = None
+        self.places: dict[tuple[int, ...], PatternPlace] = {}  # by what conditions they have
+        self.structural: ConditionIndex[PatternPlace] | None = None
+        self.valued: ConditionIndex[PatternPlace] | None = None
 
 
-class Entry(NamedTuple):
+class PairEntry(NamedTuple):
     """A registered pair of variables, whose bindings are computed.
 
     `distance` is the number of steps between the two where none is `//`, so
@@ -193,15 +195,15 @@ class Entry(NamedTuple):
     """
 
     pair: int
-    first: Place
-    second: Place
+    first: PatternPlace
+    second: PatternPlace
     distance: int | None
     valued: bool
     derived: Operand | None = None
     alone: bool = False
 
 
-class Bundle:
+class EntryBundle:
     """The identity of all entries at a place and below it, until they change."""
 
     __slots__ = ()

@@ -25,10 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.language.syntax import Condition
-from xscl.shredding.automaton.automaton_states import Bundle, Entry, Place, Spot, State
+from xscl.shredding.automaton.automaton_states import (
+    AutomatonState,
+    EntryBundle,
+    IndexedPlaces,
+    PairEntry,
+    PatternPlace,
+)
 from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.automaton.subtree import Subtree, Subtrees
-from xscl.shredding.conditions.index import Index
+from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Symbol, keys_of
 
 BUNDLES = 200_000  # bundles whose rows are remembered, of all shapes
@@ -41,10 +47,10 @@ WIDTH = 4
 
 
 def bindings(
-    entry: Entry,
+    entry: PairEntry,
     nodes: Sequence[int],
     parents: Sequence[int],
-    matching: Callable[[Place], Collection[int]],
+    matching: Callable[[PatternPlace], Collection[int]],
 ) -> Iterable[tuple[int, int]]:
     """Return the bindings of a pair of variables, given the nodes that match the second."""
     if entry.distance == 1:
@@ -58,10 +64,10 @@ def bindings(
 
 
 def _far_bindings(
-    entry: Entry,
+    entry: PairEntry,
     nodes: Sequence[int],
     parents: Sequence[int],
-    matching: Callable[[Place], Collection[int]],
+    matching: Callable[[PatternPlace], Collection[int]],
 ) -> Iterator[tuple[int, int]]:
     if entry.distance is not None:
         for node in nodes:
@@ -94,13 +100,13 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
         above = parents[above]
 
 
-class Known:
+class ShapeRowCache:
     """The cache of one shape: rows by bundle and node, and views by index and node."""
 
     __slots__ = ("_shown", "_views", "rows")
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[Bundle, int], Packed] = {}
+        self.rows: dict[tuple[EntryBundle, int], Packed] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}  # see `xscl.shredding.batch.index_view`
         self._shown = -1
 
@@ -117,24 +123,24 @@ class Known:
         self._views.clear()
 
 
-class Remembered:
+class RowCache:
     """The bounded cache of all shapes."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Known] = {}
+        self._known: dict[Hashable, ShapeRowCache] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def of(self, shape: Hashable) -> Known:
+    def of(self, shape: Hashable) -> ShapeRowCache:
         """Return the cache of a shape; `keep` adds rows."""
         known = self._known.get(shape)
         if known is None:
-            known = self._known[shape] = Known()
+            known = self._known[shape] = ShapeRowCache()
         return known
 
-    def keep(self, shape: Hashable, bundle: Bundle, node: int, rows: Packed) -> None:
+    def keep(self, shape: Hashable, bundle: EntryBundle, node: int, rows: Packed) -> None:
         """Cache rows; if they exceed the bound, drop all others."""
         if self._count >= BUNDLES:
             for known in self._known.values():
@@ -174,9 +180,9 @@ class Lineage:
     def __init__(
         self,
         parent: Lineage | None,
-        states: dict[State, None],
-        matched: Collection[Place],
-        spots: Sequence[Spot],
+        states: dict[AutomatonState, None],
+        matched: Collection[PatternPlace],
+        spots: Sequence[IndexedPlaces],
     ) -> None:
         self.parent = parent
         self.states = states
@@ -184,16 +190,16 @@ class Lineage:
         self.spots = spots
         self.forks: dict[Symbol, Fork] = {}
         self.depth: int = -1 if parent is None else parent.depth + 1
-        self._open: dict[State, None] = {} if parent is None else parent._open
+        self._open: dict[AutomatonState, None] = {} if parent is None else parent._open
         if opened := [state for state in states if state.below]:
             self._open = self._open | dict.fromkeys(opened)
-        self._wide: dict[Place, None] = {}  # places that match above, and have others below
+        self._wide: dict[PatternPlace, None] = {}  # places that match above, and have others below
         if parent is not None:
             self._wide = parent._wide
             if parent.matched:
                 more = [place for place in parent.matched if place.children or place.spots]
                 self._wide = self._wide | dict.fromkeys(more)
-        self.derived: list[Entry] = []
+        self.derived: list[PairEntry] = []
         self.rows = _NONE
         self.count = 0  # of rows
         self.valued = False  # whether some row wants the value
@@ -203,14 +209,14 @@ class Lineage:
     def __len__(self) -> int:
         return ALONE + len(self.states) + len(self.matched) + self.count
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[PairEntry]:
         for state in self.states:
             if state.plain is not None:
                 yield from state.plain.entries
         for place in self.matched:
             yield from place.entries
 
-    def _bind(self, entries: Sequence[Entry]) -> None:
+    def _bind(self, entries: Sequence[PairEntry]) -> None:
         """Assemble the rows."""
         pairs, levels, valued = array("i"), array("i"), array("b")
         above = range(-1, self.depth)  # of each depth
@@ -226,7 +232,7 @@ class Lineage:
         self.count = len(pairs)
         self.valued = 1 in valued
 
-    def _depths(self, place: Place) -> list[int]:
+    def _depths(self, place: PatternPlace) -> list[int]:
         """Return the depths, from here up, at which a place matches."""
         depths: list[int] = []
         one: Lineage | None = self
@@ -239,7 +245,7 @@ class Lineage:
     def fork(self, symbol: Symbol) -> Fork:
         """Compute the fork of children and attributes of a name; it is not cached here."""
         keys = keys_of(symbol)
-        states: dict[State, None] = {}
+        states: dict[AutomatonState, None] = {}
         for state in self.states:
             if state.children is not None:
                 states |= {state.children[key]: None for key in keys if key in state.children}
@@ -247,7 +253,7 @@ class Lineage:
             if state.below is not None:
                 states |= {state.below[key]: None for key in keys if key in state.below}
         spots = [state.spot for state in states if state.spot is not None]
-        matched: dict[Place, None] = {}
+        matched: dict[PatternPlace, None] = {}
         for places, near in ((self.matched, True), (self._wide, False)):
             for place in places:
                 for child in place.children_at(states):
@@ -279,17 +285,17 @@ class Fork:
     def __init__(
         self,
         parent: Lineage,
-        states: dict[State, None],
-        matched: dict[Place, None],
-        spots: Sequence[Spot],
+        states: dict[AutomatonState, None],
+        matched: dict[PatternPlace, None],
+        spots: Sequence[IndexedPlaces],
     ) -> None:
         self._parent = parent
         self._states = states
         self._matched = matched
         self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued is not None]
         asked = (spot.structural for spot in dict.fromkeys(spots))
-        self._asked: list[Index[Place]] = [index for index in asked if index]
-        self.known: dict[frozenset[Place], Lineage] = {}
+        self._asked: list[ConditionIndex[PatternPlace]] = [index for index in asked if index]
+        self.known: dict[frozenset[PatternPlace], Lineage] = {}
         self.lines: dict[Subtree, Lineage] = {}
         self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
 
@@ -311,7 +317,7 @@ class Fork:
         line = self.lines[subtree] = self._line(frozenset(matched))
         return line
 
-    def _line(self, matched: frozenset[Place]) -> Lineage:
+    def _line(self, matched: frozenset[PatternPlace]) -> Lineage:
         line = self.known.get(matched)
         if line is None:
             line = self.known[matched] = Lineage(self._parent, self._states, matched, self._spots)
@@ -322,12 +328,12 @@ class Lineages:
     """The lineages of the documents so far, and their subtrees."""
 
     def __init__(self) -> None:
-        self._starts: dict[tuple[Place, ...], tuple[Lineage, int]] = {}
+        self._starts: dict[tuple[PatternPlace, ...], tuple[Lineage, int]] = {}
         self._size = 0
         self.cleared = 0  # how often
         self.subtrees = Subtrees()
 
-    def follow(self, roots: Sequence[Place], structure: Structure) -> list[Lineage]:
+    def follow(self, roots: Sequence[PatternPlace], structure: Structure) -> list[Lineage]:
         """Return the lineage of a document, and that of each of its nodes.
 
         `roots` are the places of its streams.
@@ -354,7 +360,7 @@ class Lineages:
             lines.append(line)
         return lines
 
-    def _start(self, roots: tuple[Place, ...]) -> Lineage:
+    def _start(self, roots: tuple[PatternPlace, ...]) -> Lineage:
         """Return the lineage of documents, a new one after a change."""
         now = sum(root.changes for root in roots)
         start, then = self._starts.get(roots, (None, now))

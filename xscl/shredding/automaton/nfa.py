@@ -14,12 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
-from xscl.shredding.automaton.automaton_states import Entry, Place, Spot, State
+from xscl.shredding.automaton.automaton_states import (
+    AutomatonState,
+    IndexedPlaces,
+    PairEntry,
+    PatternPlace,
+)
 from xscl.shredding.automaton.lineage import Lineage, Lineages
 from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.automaton.subtree import Subtrees
-from xscl.shredding.conditions.constants import Questions
-from xscl.shredding.conditions.index import Index
+from xscl.shredding.conditions.constants import QuestionRegistry
+from xscl.shredding.conditions.index import ConditionIndex
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
@@ -27,11 +32,11 @@ TIDY = 1_000  # conditions beyond twice those of last time, after which unused o
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AutomatonParts:
     """The parts of an automaton: places by their numbers, those of the streams first.
 
     A place is the number of the one above and its step; an entry the pair, its
-    lower and its upper place, and the last three parts of `Entry`.
+    lower and its upper place, and the last three parts of `PairEntry`.
     """
 
     streams: list[str]
@@ -43,9 +48,9 @@ class Automaton:
     """The shared automaton of all streams; each stream has its own initial state."""
 
     def __init__(self) -> None:
-        self._roots: dict[str, Place] = {}
-        self._entries: dict[int, Entry] = {}
-        self._questions = Questions()
+        self._roots: dict[str, PatternPlace] = {}
+        self._entries: dict[int, PairEntry] = {}
+        self._questions = QuestionRegistry()
         self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
         self._kept_conditions = 0
         self._lineages = Lineages()
@@ -86,12 +91,17 @@ class Automaton:
         first = _nodes(first)
         self.add_below(pair, self.place(first), second.steps[len(first.steps) :], valued, alone)
 
-    def place(self, block: Block) -> Place:
+    def place(self, block: Block) -> PatternPlace:
         """Return the place at the end of a block's path; it stays while a pair uses it."""
         return self._along(self._root(block.stream), block.steps)
 
     def add_below(
-        self, pair: int, upper: Place, steps: Sequence[Step], valued: bool, alone: bool = False
+        self,
+        pair: int,
+        upper: PatternPlace,
+        steps: Sequence[Step],
+        valued: bool,
+        alone: bool = False,
     ) -> None:
         """Install a new pair: from a place on, by some further steps.
 
@@ -105,17 +115,17 @@ class Automaton:
     def _enter(
         self,
         pair: int,
-        upper: Place,
-        lower: Place,
+        upper: PatternPlace,
+        lower: PatternPlace,
         valued: bool,
         derived: Operand | None,
         alone: bool,
     ) -> None:
-        entry = Entry(pair, upper, lower, lower.distance(upper), valued, derived, alone)
+        entry = PairEntry(pair, upper, lower, lower.distance(upper), valued, derived, alone)
         self._entries[pair] = entry
         lower.entries += (entry,)
         self._changes += 1
-        current: Place | None = lower
+        current: PatternPlace | None = lower
         while current is not None:
             current.uses += 1
             current.bundle = None
@@ -133,7 +143,7 @@ class Automaton:
         self._changes += 1
         if lower.structural:
             lower.change()
-        current: Place | None = lower
+        current: PatternPlace | None = lower
         while current is not None:
             current.uses -= 1
             current.bundle = None
@@ -141,18 +151,18 @@ class Automaton:
                 self._leave(current, current.parent)
             current = current.parent
 
-    def _along(self, place: Place, steps: Iterable[Step]) -> Place:
+    def _along(self, place: PatternPlace, steps: Iterable[Step]) -> PatternPlace:
         for step in steps:
             place = self._below(place, step)
         return place
 
-    def _root(self, stream: str) -> Place:
+    def _root(self, stream: str) -> PatternPlace:
         place = self._roots.get(stream)
         if place is None:
-            place = self._roots[stream] = Place(State(None, _ROOT), None, ())
+            place = self._roots[stream] = PatternPlace(AutomatonState(None, _ROOT), None, ())
         return place
 
-    def _below(self, place: Place, step: Step) -> Place:
+    def _below(self, place: PatternPlace, step: Step) -> PatternPlace:
         """Return the place that a step leads to."""
         state, new = place.state.edge(step)
         if new:
@@ -161,20 +171,22 @@ class Automaton:
             return self._conditional(place, state, step.conditions)
         if place.plain:
             if state.plain is None:
-                state.plain = Place(state, place, ())
+                state.plain = PatternPlace(state, place, ())
                 state.places += 1
             return state.plain
         found = place.child(state)
         if found is None:
-            found = Place(state, place, ())
+            found = PatternPlace(state, place, ())
             state.places += 1
             place.attach(found)
         return found
 
-    def _conditional(self, parent: Place, state: State, conditions: tuple[Condition, ...]) -> Place:
+    def _conditional(
+        self, parent: PatternPlace, state: AutomatonState, conditions: tuple[Condition, ...]
+    ) -> PatternPlace:
         spot = state.spot if parent.plain else _spot_of(parent, state)
         if spot is None:
-            spot = Spot(parent, state)
+            spot = IndexedPlaces(parent, state)
             if parent.plain:
                 state.spot = spot
             else:
@@ -184,19 +196,19 @@ class Automaton:
         which = tuple(map(id, conditions))
         place = spot.places.get(which)
         if place is None:
-            place = spot.places[which] = Place(state, parent, conditions)
+            place = spot.places[which] = PatternPlace(state, parent, conditions)
             state.places += 1
             self._index(spot, place).add(self._questions, place)
         return place
 
-    def _index(self, spot: Spot, place: Place) -> Index[Place]:
+    def _index(self, spot: IndexedPlaces, place: PatternPlace) -> ConditionIndex[PatternPlace]:
         """Return the index of a spot that a place belongs to."""
         if place.structural:
             if spot.structural is None:
-                spot.structural = Index()
+                spot.structural = ConditionIndex()
             return spot.structural
         if spot.valued is None:
-            spot.valued = Index()
+            spot.valued = ConditionIndex()
             if spot.parent.structural:
                 spot.parent.change()
         return spot.valued
@@ -214,12 +226,12 @@ class Automaton:
         self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
         self._kept_conditions = len(self._conditions)
 
-    def _roots_of(self, place: Place) -> Place:
+    def _roots_of(self, place: PatternPlace) -> PatternPlace:
         while place.parent is not None:
             place = place.parent
         return place
 
-    def _leave(self, place: Place, parent: Place) -> None:
+    def _leave(self, place: PatternPlace, parent: PatternPlace) -> None:
         """Unlink an unused place, and its state with the last of its places."""
         state = place.state
         if place is state.plain:
@@ -243,7 +255,7 @@ class Automaton:
 
     # -- Elsewhere -------------------------------------------------------------------------
 
-    def parts(self) -> Parts:
+    def parts(self) -> AutomatonParts:
         """Return the parts of the automaton, for another process."""
         numbers: dict[int, int] = {}
         streams: list[str] = []
@@ -252,7 +264,7 @@ class Automaton:
             numbers[id(root)] = len(streams)
             streams.append(stream)
 
-        def number(place: Place) -> int:
+        def number(place: PatternPlace) -> int:
             above = [place]
             while id(above[-1]) not in numbers:
                 assert above[-1].parent is not None, "the places of all streams are numbered"
@@ -268,10 +280,10 @@ class Automaton:
             (e.pair, number(e.second), number(e.first), e.valued, e.derived, e.alone)
             for e in self._entries.values()
         ]
-        return Parts(streams, places, entries)
+        return AutomatonParts(streams, places, entries)
 
     @classmethod
-    def of(cls, parts: Parts) -> Automaton:
+    def of(cls, parts: AutomatonParts) -> Automaton:
         """Return the automaton that has these parts."""
         automaton = cls()
         places = [automaton._root(stream) for stream in parts.streams]
@@ -331,12 +343,12 @@ class Automaton:
         """The subtrees of the documents so far."""
         return self._lineages.subtrees
 
-    def _read(self, streams: tuple[str, ...]) -> list[Place]:
+    def _read(self, streams: tuple[str, ...]) -> list[PatternPlace]:
         """Return the places of the streams that some pattern reads."""
         return [self._roots[stream] for stream in streams if stream in self._roots]
 
 
-def _spot_of(place: Place, state: State) -> Spot | None:
+def _spot_of(place: PatternPlace, state: AutomatonState) -> IndexedPlaces | None:
     return next((spot for spot in place.spots if spot.state is state), None)
 
 

@@ -27,7 +27,7 @@ from xscl.language.syntax import (
     TextMatch,
 )
 from xscl.language.unparse import unparse
-from xscl.shredding.automaton.automaton_states import Place
+from xscl.shredding.automaton.automaton_states import PatternPlace
 from xscl.shredding.automaton.nfa import Automaton
 
 
@@ -182,10 +182,10 @@ class _Blocks(dict[str, Block]):
         return block
 
 
-def ask(automaton: Automaton, pairs: Sequence[Pair]) -> None:
+def install_pairs(automaton: Automaton, pairs: Sequence[Pair]) -> None:
     """Install variable pairs in the stage-1 automaton; a known pair is installed anew."""
     blocks = _Blocks()
-    places: dict[str, Place] = {}
+    places: dict[str, PatternPlace] = {}
     for (
         pair
     ) in pairs:  # before any place is looked up, as places leave with the last of their pairs

@@ -15,10 +15,12 @@ from lxml import etree
 from xscl.language.syntax import Step
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.conditions.navigate import holds, matches_name
-from xscl.shredding.nodes.tree import Attribute, Item, Tree
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item
 
 
-def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> list[list[int]]:
+def bind(
+    pattern: Pattern, tree: DocumentTree, fixed: Mapping[str, frozenset[int]]
+) -> list[list[int]]:
     """Return the possible bindings of each pattern node in the document, ascending.
 
     `fixed` restricts variables to given nodes.
@@ -42,7 +44,7 @@ def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> l
     return [sorted(nodes) for nodes in candidates]
 
 
-def _candidates(tree: Tree, step: Step, fixed: frozenset[int] | None) -> set[int]:
+def _candidates(tree: DocumentTree, step: Step, fixed: frozenset[int] | None) -> set[int]:
     """Return the nodes that a step matches by itself, of given ones or of all.
 
     A document may have thousands of matches, which fix most variables; the candidates of the others
@@ -58,7 +60,7 @@ def _candidates(tree: Tree, step: Step, fixed: frozenset[int] | None) -> set[int
 
 
 def _matches(step: Step, item: Item) -> bool:
-    if isinstance(item, Attribute):
+    if isinstance(item, AttributeNode):
         named = step.attribute and matches_name(step.test, item.name)
     else:
         assert isinstance(item, etree._Element)
@@ -66,7 +68,7 @@ def _matches(step: Step, item: Item) -> bool:
     return named and all(holds(condition, item) for condition in step.conditions)
 
 
-def _above(tree: Tree, step: Step, number: int) -> set[int]:
+def _above(tree: DocumentTree, step: Step, number: int) -> set[int]:
     """Return the nodes (-1 is the document) from which the step's axis leads to a node."""
     at = tree.parents[number]
     above = {at}

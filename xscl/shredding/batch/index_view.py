@@ -13,24 +13,24 @@ from functools import partial
 from typing import TypeAlias
 
 from xscl.language.syntax import Condition, Or
-from xscl.shredding.automaton.automaton_states import Place
+from xscl.shredding.automaton.automaton_states import PatternPlace
 from xscl.shredding.automaton.lineage import Column, Packed, bindings
-from xscl.shredding.batch.shape import Shape, matches
+from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import Constant
-from xscl.shredding.conditions.constants import Constants
-from xscl.shredding.conditions.index import Branch, Index, Level
+from xscl.shredding.conditions.constants import ConstantSet
+from xscl.shredding.conditions.index import Branch, ConditionIndex, Level
 
 TOO_MANY = 64  # branches of a place from which on its rows are not remembered
 
 
-Candidate: TypeAlias = tuple[Place, tuple[Condition, ...], "Packed | None"]
+Candidate: TypeAlias = tuple[PatternPlace, tuple[Condition, ...], "Packed | None"]
 """A place that matches if conditions hold, and its rows if they are the same everywhere."""
 
-Found: TypeAlias = "tuple[Packed, Sequence[Candidate], View | None]"
+Found: TypeAlias = "tuple[Packed, Sequence[Candidate], IndexView | None]"
 """What a constant leads to: rows of places that match, other places, more to be asked."""
 
 
-class Asked:
+class ViewQuestion:
     """A question to a node, with the results of the constants that have satisfied it so far.
 
     `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
@@ -40,7 +40,11 @@ class Asked:
     __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
 
     def __init__(
-        self, constants: Constants, level: Level[Place], node: int, nodes: Sequence[int] | None
+        self,
+        constants: ConstantSet,
+        level: Level[PatternPlace],
+        node: int,
+        nodes: Sequence[int] | None,
     ) -> None:
         self.constants = constants
         self.level = level
@@ -53,7 +57,7 @@ class Asked:
         self.found: dict[Constant, Found] = {}
 
 
-class View:
+class IndexView:
     """An index at a node: its unconditional results, and the questions to ask.
 
     With `alone` no other node of a document can match a place of the index.
@@ -61,12 +65,14 @@ class View:
 
     __slots__ = ("_alone", "asked", "here", "node", "shape")
 
-    def __init__(self, shape: Shape, index: Index[Place], node: int, alone: bool) -> None:
+    def __init__(
+        self, shape: DocumentShape, index: ConditionIndex[PatternPlace], node: int, alone: bool
+    ) -> None:
         self.shape = shape
         self.node = node
         self._alone = alone and shape.remembered is not None
         self.here: list[Found] = []
-        self.asked: list[Asked] = []
+        self.asked: list[ViewQuestion] = []
         if index.here:
             self.here.append(self.found(index.here))
         for constants, level in index.levels.items():
@@ -76,27 +82,27 @@ class View:
                 assert isinstance(level, dict), "names are looked up by hash"
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
-                self.asked.append(Asked(constants, level, node, None))
+                self.asked.append(ViewQuestion(constants, level, node, None))
             elif nodes := shape.select(constants.steps, node):
                 if constants.question.first:
                     nodes = nodes[:1]
-                self.asked.append(Asked(constants, level, node, nodes))
+                self.asked.append(ViewQuestion(constants, level, node, nodes))
 
-    def behind(self, asked: Asked, constant: Constant) -> Found:
+    def behind(self, asked: ViewQuestion, constant: Constant) -> Found:
         """Return the results of a constant that satisfies a question."""
         found = asked.found.get(constant)
         if found is None:
             branch = asked.level.get(constant)
             assert branch is not None, "constants that suit are those of the level"
             found = self.found(branch)
-            if self._alone or isinstance(branch, Index):
+            if self._alone or isinstance(branch, ConditionIndex):
                 asked.found[constant] = found
         return found
 
-    def found(self, branch: Branch[Place]) -> Found:
+    def found(self, branch: Branch[PatternPlace]) -> Found:
         """Return the results of a branch of the index."""
-        if isinstance(branch, Index):
-            return b"", (), View(self.shape, branch, self.node, self._alone)
+        if isinstance(branch, ConditionIndex):
+            return b"", (), IndexView(self.shape, branch, self.node, self._alone)
         places = branch if isinstance(branch, list) else [(branch, ())]
         if not self._alone:
             return b"", [(place, todo, None) for place, todo in places], None
@@ -110,14 +116,14 @@ class View:
                 rows.append(packed)
         return b"".join(rows), candidates or (), None
 
-    def _rows(self, place: Place) -> Packed | None:
+    def _rows(self, place: PatternPlace) -> Packed | None:
         """Return the rows of a place that matches a document at most once; or None."""
         if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
             return None
         return rows_of(self.shape, place, self.node)
 
 
-def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
+def rows_of(shape: DocumentShape, place: PatternPlace, node: int) -> Packed | None:
     """Return the rows of the entries at a place that matches one node, and below it.
 
     None if they differ within this structure, or are too many.
@@ -139,9 +145,9 @@ def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
 
 
 def _pack(
-    shape: Shape,
-    matching: Callable[[Place], Sequence[int]],
-    place: Place,
+    shape: DocumentShape,
+    matching: Callable[[PatternPlace], Sequence[int]],
+    place: PatternPlace,
     nodes: Sequence[int],
     rows: Column,
 ) -> bool:

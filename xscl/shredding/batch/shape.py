@@ -4,7 +4,7 @@ The items of a feed have few structures.  A *shape* is a structure with the resu
 on it, assembled from the lineages of its nodes (`xscl.shredding.automaton.lineage`).  It has the
 witnesses of patterns without conditions on values, as columns, and the spots where others may
 match.  The index of a spot is probed for each document.  A shape is cached when it occurs again,
-within a budget.  `Alike` are documents of one shape.
+within a budget.  `ShapeDocuments` are documents of one shape.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from lxml import etree
 
 from xscl.language.syntax import Path
-from xscl.shredding.automaton.automaton_states import Place, Spot, State
-from xscl.shredding.automaton.lineage import Int32s, Remembered, columns_of
+from xscl.shredding.automaton.automaton_states import AutomatonState, IndexedPlaces, PatternPlace
+from xscl.shredding.automaton.lineage import Int32s, RowCache, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
 from xscl.shredding.nodes.names import Steps, steps_of
@@ -32,7 +32,7 @@ SEEN = 100_000  # skeletons of which is known that they were met
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ShapeRows:
     """Witnesses of a structure: columns, and the nodes whose values are needed.
 
     `wanted` is the place of a row's value among those of `valued`, or -1.
@@ -48,7 +48,7 @@ class Rows:
         return len(self.pairs)
 
 
-class Shape:
+class DocumentShape:
     """A structure on some streams, with the automaton's results."""
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Shape:
         self, automaton: Automaton, streams: tuple[str, ...], structure: Structure
     ) -> None:
         self.structure = structure
-        self.remembered: Remembered | None = None  # rows: only if the shape is, too
+        self.remembered: RowCache | None = None  # rows: only if the shape is, too
         self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
         self.learn(automaton, streams)
 
@@ -68,42 +68,42 @@ class Shape:
         """Compute the structural results of the current automaton."""
         self.changes = automaton.changes
         self.now = automaton.now(streams)
-        self._rows: Rows | None = None
+        self._rows: ShapeRows | None = None
         self._start, *self.lines = automaton.lineages(streams, self.structure)
         derived = [line.derived for line in self.lines if line.derived]
         self.derived = dict.fromkeys(chain.from_iterable(derived))
-        spots: dict[Spot, list[int]] = {}
+        spots: dict[IndexedPlaces, list[int]] = {}
         for node, line in enumerate(self.lines):
             for spot in line.spots:
                 spots.setdefault(spot, []).append(node)
         self.spots = list(spots.items())
-        self._reached: dict[State, Sequence[int]] | None = None
-        self._matched: dict[Place, Sequence[int]] = {}
+        self._reached: dict[AutomatonState, Sequence[int]] | None = None
+        self._matched: dict[PatternPlace, Sequence[int]] = {}
         self._paths: dict[int, tuple[Path, dict[int, list[int]]]] = {}
         self._selected: dict[tuple[Steps, int], list[int]] = {}
-        self._under: dict[tuple[State, int], Sequence[int]] = {}
+        self._under: dict[tuple[AutomatonState, int], Sequence[int]] = {}
 
     def __len__(self) -> int:
         return sum(1 + line.count for line in self.lines) + LINE * len(set(self.lines))
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> ShapeRows:
         """The rows common to all documents."""
         if self._rows is None:
             pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
             nodes = np.unique(seconds[valued])
             wanted = np.where(valued, np.searchsorted(nodes, seconds), -1).astype(np.int32)
-            self._rows = Rows(tuple(nodes.tolist()), pairs, firsts, seconds, wanted)
+            self._rows = ShapeRows(tuple(nodes.tolist()), pairs, firsts, seconds, wanted)
         return self._rows
 
     # -- Nodes -----------------------------------------------------------------------------
 
     @property
-    def reached(self) -> Mapping[State, Sequence[int]]:
+    def reached(self) -> Mapping[AutomatonState, Sequence[int]]:
         """The nodes that reach each state, ascending."""
         if self._reached is None:
-            reached: dict[State, list[int]] = {}
-            matched: dict[Place, list[int]] = {}
+            reached: dict[AutomatonState, list[int]] = {}
+            matched: dict[PatternPlace, list[int]] = {}
             for node, line in enumerate(self.lines):
                 for state in line.states:
                     reached.setdefault(state, []).append(node)
@@ -113,12 +113,12 @@ class Shape:
             self._matched = {**matched}
         return self._reached
 
-    def matching(self, place: Place) -> Sequence[int]:
+    def matching(self, place: PatternPlace) -> Sequence[int]:
         """Return the nodes that match a structural place, ascending."""
         reached = self.reached
         return reached.get(place.state, ()) if place.plain else self._matched.get(place, ())
 
-    def under(self, state: State, nodes: Sequence[int]) -> Sequence[int]:
+    def under(self, state: AutomatonState, nodes: Sequence[int]) -> Sequence[int]:
         """Return the nodes of a state that its last step reaches from given nodes."""
         if len(nodes) != 1:
             return self._below(state, nodes)
@@ -128,7 +128,7 @@ class Shape:
             below = self._under[key] = self._below(state, nodes)
         return below
 
-    def _below(self, state: State, nodes: Sequence[int]) -> Sequence[int]:
+    def _below(self, state: AutomatonState, nodes: Sequence[int]) -> Sequence[int]:
         reached = self.reached.get(state, ())
         if not reached:
             return ()
@@ -161,7 +161,9 @@ class Shape:
         return nodes
 
 
-def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
+def matches(
+    shape: DocumentShape, hits: Mapping[PatternPlace, Sequence[int]], place: PatternPlace
+) -> Sequence[int]:
     """Return the nodes that match a place, given those of places with conditions on values."""
     if place.structural:
         return shape.matching(place)
@@ -182,15 +184,15 @@ class ShapeCache:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, ...], Skeleton], Shape] = {}
+        self._known: dict[tuple[tuple[str, ...], Skeleton], DocumentShape] = {}
         self._seen: set[int] = set()
-        self._remembered = Remembered()
+        self._remembered = RowCache()
         self._size = 0
         self._cleared = 0  # how often lineages had been
 
     def shape(
         self, automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
-    ) -> Shape | None:
+    ) -> DocumentShape | None:
         """Return the shape of a document; None if no pattern reads its streams."""
         if self._cleared != automaton.cleared:
             self._cleared = automaton.cleared
@@ -205,7 +207,7 @@ class ShapeCache:
             return shape
         if not automaton.reads(streams):
             return None
-        shape = Shape(automaton, streams, Structure(skeleton, automaton.subtrees))
+        shape = DocumentShape(automaton, streams, Structure(skeleton, automaton.subtrees))
         number = hash(key)
         if number in self._seen:
             shape.remembered = self._remembered
@@ -217,7 +219,7 @@ class ShapeCache:
             self._seen.add(number)
         return shape
 
-    def _learn(self, streams: tuple[str, ...], shape: Shape, automaton: Automaton) -> None:
+    def _learn(self, streams: tuple[str, ...], shape: DocumentShape, automaton: Automaton) -> None:
         """Update a shape after a change of the automaton."""
         before = len(shape)
         shape.learn(automaton, streams)
@@ -243,7 +245,9 @@ class ShapeCache:
         self._size -= len(shape)
 
 
-def shape_of(automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton) -> Shape | None:
+def shape_of(
+    automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
+) -> DocumentShape | None:
     """Return the shape of a document; None if no pattern reads its streams."""
     if automaton.shapes is None:
         automaton.shapes = ShapeCache()
@@ -251,12 +255,12 @@ def shape_of(automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton)
     return automaton.shapes.shape(automaton, streams, skeleton)
 
 
-class Alike:
+class ShapeDocuments:
     """Documents of one shape, by their places from 0; `docs` are their numbers."""
 
     __slots__ = ("_texts", "docs", "nodes", "shape")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
         self.docs: list[int] = []
         self.nodes: list[Sequence[etree._Element]] = []

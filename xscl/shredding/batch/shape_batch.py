@@ -16,17 +16,17 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from xscl.shredding.automaton.automaton_states import Place, Spot
+from xscl.shredding.automaton.automaton_states import IndexedPlaces, PatternPlace
 from xscl.shredding.automaton.lineage import Packed
-from xscl.shredding.batch.index_view import Asked, Found, View
-from xscl.shredding.batch.shape import Alike, Shape
-from xscl.shredding.batch.walk import Walk
+from xscl.shredding.batch.index_view import Found, IndexView, ViewQuestion
+from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments
+from xscl.shredding.batch.walk import DocumentWalk
 from xscl.shredding.conditions.atoms import Constant
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import string_value
 
 
-class Together(Alike):
+class ShapeBatch(ShapeDocuments):
     """Documents of one shape, and the rows of their matches.
 
     A place that matches a document has packed rows (`rows`, each with its documents, `owners`;
@@ -35,13 +35,13 @@ class Together(Alike):
 
     __slots__ = ("_answers", "_behind", "_deeper", "_views", "owners", "rows", "walks")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DocumentShape) -> None:
         super().__init__(shape)
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
-        self.walks: dict[int, Walk] = {}
-        self._deeper: list[tuple[int, Place]] = []  # places that match, with others below
-        self._behind: list[tuple[View, Sequence[int]]] = []  # what is to be looked at next
+        self.walks: dict[int, DocumentWalk] = {}
+        self._deeper: list[tuple[int, PatternPlace]] = []  # places that match, with others below
+        self._behind: list[tuple[IndexView, Sequence[int]]] = []  # what is to be looked at next
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
@@ -53,16 +53,16 @@ class Together(Alike):
         for spot, nodes in self.shape.spots:
             self._search(spot, nodes, every)
 
-    def walk(self, place: int) -> Walk:
+    def walk(self, place: int) -> DocumentWalk:
         """Return one document's own walk."""
         walk = self.walks.get(place)
         if walk is None:
-            walk = self.walks[place] = Walk(self, place)
+            walk = self.walks[place] = DocumentWalk(self, place)
         return walk
 
     # -- Places ----------------------------------------------------------------------------
 
-    def _search(self, spot: Spot, nodes: Sequence[int], which: Sequence[int]) -> None:
+    def _search(self, spot: IndexedPlaces, nodes: Sequence[int], which: Sequence[int]) -> None:
         """Find the places of a spot that match some of these nodes, and the matches below."""
         index = spot.valued
         assert index is not None, "only spots with such places are searched"
@@ -70,13 +70,13 @@ class Together(Alike):
         for node in nodes:
             view = self._views.get((index, node))
             if view is None:
-                view = self._views[index, node] = View(self.shape, index, node, alone)
-            self._look(view, which)
+                view = self._views[index, node] = IndexView(self.shape, index, node, alone)
+            self._probe(view, which)
         deeper, self._deeper = self._deeper, []
         for one, place in deeper:
-            self._look_below(place, self.walks[one].hits[place], one)
+            self._search_below(place, self.walks[one].hits[place], one)
 
-    def _look_below(self, place: Place, nodes: Sequence[int], which: int) -> None:
+    def _search_below(self, place: PatternPlace, nodes: Sequence[int], which: int) -> None:
         """Find the matches below a place that matches some nodes of a document."""
         under = self.shape.under
         for spot in place.spots:
@@ -84,24 +84,24 @@ class Together(Alike):
                 self._search(spot, below, (which,))
         for child in place.children_at(self.shape.reached):
             if child.deeper and (below := under(child.state, nodes)):
-                self._look_below(child, below, which)
+                self._search_below(child, below, which)
 
-    def _look(self, view: View, which: Sequence[int]) -> None:
+    def _probe(self, view: IndexView, which: Sequence[int]) -> None:
         """Probe an index at a node of some documents, and then the branches behind the answers."""
         looked = [(view, which)]
         while looked:
             if len(looked) > 1:
-                self._ask(looked)
+                self._evaluate(looked)
             self._behind = []
             for view, which in looked:
                 for found in view.here:
-                    self._take(found, view.node, which)
+                    self._record(found, view.node, which)
                 for asked in view.asked:
-                    for constant, some in self._suiting(asked, which).items():
-                        self._take(view.behind(asked, constant), view.node, some)
+                    for constant, some in self._satisfied(asked, which).items():
+                        self._record(view.behind(asked, constant), view.node, some)
             looked = self._behind
 
-    def _take(self, found: Found, node: int, which: Sequence[int]) -> None:
+    def _record(self, found: Found, node: int, which: Sequence[int]) -> None:
         """Record the matches at a node of some documents."""
         rows, candidates, view = found
         if rows:
@@ -121,9 +121,9 @@ class Together(Alike):
 
     # -- Questions -------------------------------------------------------------------------
 
-    def _ask(self, looked: Sequence[tuple[View, Sequence[int]]]) -> None:
+    def _evaluate(self, looked: Sequence[tuple[IndexView, Sequence[int]]]) -> None:
         """Ask the questions of several views, each of the documents of all of them."""
-        wanted: dict[tuple[Hashable, ...], tuple[Asked, list[int]]] = {}
+        wanted: dict[tuple[Hashable, ...], tuple[ViewQuestion, list[int]]] = {}
         for view, which in looked:
             for asked in view.asked:
                 if not asked.equal:
@@ -131,7 +131,9 @@ class Together(Alike):
         for asked, some in wanted.values():
             self._answered(asked, some)
 
-    def _suiting(self, asked: Asked, which: Sequence[int]) -> Mapping[Constant, Sequence[int]]:
+    def _satisfied(
+        self, asked: ViewQuestion, which: Sequence[int]
+    ) -> Mapping[Constant, Sequence[int]]:
         """Return the constants that some documents satisfy, each with these documents."""
         level = asked.level
         suited: defaultdict[Constant, list[int]] = defaultdict(list)
@@ -152,7 +154,7 @@ class Together(Alike):
                     suited[constant].append(one)
         return suited
 
-    def _answered(self, asked: Asked, which: Sequence[int]) -> list[Any]:
+    def _answered(self, asked: ViewQuestion, which: Sequence[int]) -> list[Any]:
         """Return the answers of documents to a question, of some at least.
 
         An answer is the satisfied constants, or the extremes for an ordered question.

@@ -21,14 +21,14 @@ import pyarrow as pa
 from lxml import etree
 
 from templates.model.relations import BINDINGS, VALUES
-from xscl.shredding.automaton.automaton_states import Entry, Place
+from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import WIDTH, Column, Lineage, bindings, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import skeleton
 from xscl.shredding.batch.index_view import rows_of
-from xscl.shredding.batch.shape import Rows, Shape, shape_of
-from xscl.shredding.batch.shape_batch import Together
-from xscl.shredding.batch.walk import Walk
+from xscl.shredding.batch.shape import DocumentShape, ShapeRows, shape_of
+from xscl.shredding.batch.shape_batch import ShapeBatch
+from xscl.shredding.batch.walk import DocumentWalk
 
 FEW = 1_000  # documents that are looked at together, as far as they have one shape
 NODES = 100_000  # of documents that come alone, whose rows are put together
@@ -43,7 +43,7 @@ class _Numbered(dict[str, int]):
 
 
 @dataclass(slots=True)
-class Apart:
+class UniqueDocuments:
     """The nodes of documents with a unique structure, one after the other.
 
     Each has the place of the document, its first node, the lineage, the parent, and the number of
@@ -57,18 +57,18 @@ class Apart:
     numbers: list[int] = field(default_factory=list)
 
 
-class Columns:
+class WitnessColumns:
     """The growing columns of a batch's witnesses; the automaton must not change meanwhile."""
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
-        self._alike: dict[Shape, Together] = {}
+        self._alike: dict[DocumentShape, ShapeBatch] = {}
         self._waiting = 0  # documents that are not looked at yet
         self._numbers = _Numbered()
         self._parts: list[list[Any]] = []
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
-        self._apart = Apart()
+        self._apart = UniqueDocuments()
         self._rows: tuple[Column, Column, Column, Column, Column]
         self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
 
@@ -78,23 +78,23 @@ class Columns:
         shape = shape_of(self._automaton, streams, skeleton(nodes))
         if shape is None:
             return
-        together = self._alike.get(shape) or Together(shape)
+        together = self._alike.get(shape) or ShapeBatch(shape)
         together.add(len(self._docs), nodes)
         self._docs.append(doc)
         if shape.remembered is None:  # no other document will have it
-            self._look(together)
+            self._add_matches(together)
             return
         self._alike[shape] = together
         self._waiting += 1
         if self._waiting >= FEW:
-            self._look_at_all()
+            self._flush()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.model.relations.Witnesses`)."""
-        self._look_at_all()
+        self._flush()
         self._join()
         one_by_one = [np.array(column) for column in self._rows]
-        self._note(one_by_one[0], one_by_one[-1])
+        self._record_values(one_by_one[0], one_by_one[-1])
         parts = zip(one_by_one, *self._parts, strict=True)
         which, *united = [np.concatenate(column) for column in parts]
         docs = np.array(self._docs, np.int64)[which]
@@ -110,19 +110,19 @@ class Columns:
 
     # -- Documents of one shape ------------------------------------------------------------
 
-    def _look_at_all(self) -> None:
+    def _flush(self) -> None:
         """Evaluate the documents so far, and release them."""
         for together in self._alike.values():
-            self._look(together)
+            self._add_matches(together)
         self._alike.clear()
         self._waiting = 0
 
-    def _look(self, together: Together) -> None:
+    def _add_matches(self, together: ShapeBatch) -> None:
         """Add the rows of the matches."""
         together.find(self._automaton.changes)
         shape = together.shape
         if shape.remembered is None and len(together.docs) == 1:
-            self._put_off(together)
+            self._defer(together)
         elif len(shape.rows):
             self._repeat(shape.rows, together)
         for walk in map(together.walk, range(len(together.docs))) if shape.derived else ():
@@ -140,27 +140,27 @@ class Columns:
             self._unpack(together)
         together.walks.clear()  # they know it: without this they would be garbage in a circle
 
-    def _numbered(self, together: Together, node: int, which: Sequence[int]) -> list[int]:
+    def _numbered(self, together: ShapeBatch, node: int, which: Sequence[int]) -> list[int]:
         """Return the numbers of the values of a node in some documents."""
         return [*map(self._numbers.__getitem__, together.texts(node, which))]
 
-    def _note(self, which: Any, numbers: Any) -> None:
+    def _record_values(self, which: Any, numbers: Any) -> None:
         """Record the values of documents; -1 is none."""
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
-    def _repeat(self, rows: Rows, together: Together) -> None:
+    def _repeat(self, rows: ShapeRows, together: ShapeBatch) -> None:
         """Add the common rows of documents, each with its own values."""
         docs = np.array(together.docs, np.int32)
         count = len(docs)
         numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last is of no node
         for place, node in enumerate(rows.valued):
             numbered[:, place] = self._numbered(together, node, range(count))
-        self._note(docs[:, None], numbered)
+        self._record_values(docs[:, None], numbered)
         which = np.repeat(docs, len(rows))
         columns = (np.tile(column, count) for column in (rows.pairs, rows.firsts, rows.seconds))
         self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
 
-    def _put_off(self, together: Together) -> None:
+    def _defer(self, together: ShapeBatch) -> None:
         """Record the nodes of a document, whose rows are assembled together with those of others.
 
         Their texts are read at once, while they are in the processor's cache.
@@ -182,15 +182,15 @@ class Columns:
 
     def _join(self) -> None:
         """Add the rows of documents with a unique structure."""
-        apart, self._apart = self._apart, Apart()
+        apart, self._apart = self._apart, UniqueDocuments()
         pairs, firsts, seconds, valued = columns_of(apart.lines, apart.parents)
         columns = apart.docs, apart.bases, apart.numbers
         docs, bases, numbers = (np.array(column, np.int32) for column in columns)
-        self._note(docs, numbers)
+        self._record_values(docs, numbers)
         first, values = bases[seconds], np.where(valued, numbers[seconds], np.int32(-1))
         self._parts.append([docs[seconds], pairs, firsts - first, seconds - first, values])
 
-    def _unpack(self, together: Together) -> None:
+    def _unpack(self, together: ShapeBatch) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs = np.array(together.docs, np.int32)
         counts = list(map(len, together.owners))
@@ -213,12 +213,12 @@ class Columns:
             (some,) = np.nonzero(asked[:, place])
             if len(some):
                 numbered[some, place] = self._numbered(together, node, some.tolist())
-        self._note(docs[:, None], numbered)
+        self._record_values(docs[:, None], numbered)
         self._parts.append([docs.take(which), pairs, firsts, seconds, numbered.take(at)])
 
     # -- Documents one by one --------------------------------------------------------------
 
-    def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk) -> None:
+    def _add_below(self, place: PatternPlace, nodes: Sequence[int], walk: DocumentWalk) -> None:
         """Add the rows of the entries at a matching place, and below it."""
         if place.entries:
             self._add(place.entries, nodes, walk)
@@ -231,7 +231,7 @@ class Columns:
                 else:
                     self._add(child.entries, below, walk)
 
-    def _add(self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk) -> None:
+    def _add(self, entries: Iterable[PairEntry], nodes: Sequence[int], walk: DocumentWalk) -> None:
         """Add the rows of entries, given the nodes that match the second variable of each."""
         docs, pairs, firsts, seconds, values = self._rows
         parents = walk.shape.structure.parents
@@ -246,14 +246,14 @@ class Columns:
                 seconds.append(second)
                 values.append(self._value(walk, second) if entry.valued else -1)
 
-    def _value(self, walk: Walk, node: int) -> int:
+    def _value(self, walk: DocumentWalk, node: int) -> int:
         """Return the number of the value of a node."""
         number = walk.values.get(node)
         if number is None:
             number = walk.values[node] = self._numbers[walk.text(node)]
         return number
 
-    def _derived(self, entry: Entry, walk: Walk) -> None:
+    def _derived(self, entry: PairEntry, walk: DocumentWalk) -> None:
         """Add the rows of an entry for derived nodes."""
         assert entry.derived is not None
         docs, pairs, firsts, seconds, values = self._rows

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
-from xscl.shredding.automaton.automaton_states import Entry, Place
+from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
-from xscl.shredding.batch.shape import Alike, Shape, matches
+from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments, matches
 from xscl.shredding.conditions.atoms import is_plain
 from xscl.shredding.conditions.navigate import holds
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import Attribute, Item, compares
+from xscl.shredding.nodes.tree import AttributeNode, Item, compares
 
 
-class Walk:
+class DocumentWalk:
     """One document, by its place among others of its shape, and the places that match it."""
 
     __slots__ = (
@@ -35,10 +35,10 @@ class Walk:
         "values",
     )
 
-    def __init__(self, alike: Alike, place: int) -> None:
-        self.shape: Shape = alike.shape
+    def __init__(self, alike: ShapeDocuments, place: int) -> None:
+        self.shape: DocumentShape = alike.shape
         self.place = place
-        self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
+        self.hits: dict[PatternPlace, Sequence[int]] = {}  # with the nodes that match, ascending
         self.doc = alike.docs[place]
         self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
         self._alike = alike
@@ -50,17 +50,17 @@ class Walk:
         """Return a node by its number."""
         place, name = self.shape.structure.places[number]
         node = self._alike.nodes[self.place][place]
-        return node if name is None else Attribute(node, name, str(node.get(name)))
+        return node if name is None else AttributeNode(node, name, str(node.get(name)))
 
     def text(self, number: int) -> str:
         """Return the string value of a node."""
         return self._alike.text(number, self.place)
 
-    def matching(self, place: Place) -> Sequence[int]:
+    def matching(self, place: PatternPlace) -> Sequence[int]:
         """Return the nodes that match a place."""
         return matches(self.shape, self.hits, place)
 
-    def hit(self, place: Place, node: int) -> bool:
+    def hit(self, place: PatternPlace, node: int) -> bool:
         """Record that a node matches a place, in ascending order; return True if it is new."""
         known = self.hits.get(place)
         if known is None:
@@ -98,7 +98,7 @@ class Walk:
         """Yield the string values of the nodes that a plain path selects from a node."""
         return map(self.text, self.shape.along(path, node))
 
-    def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
+    def bindings(self, entry: PairEntry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""
         nodes = self.matching(entry.second)
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)

@@ -59,7 +59,7 @@ _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NodeQuestion:
     """A question to a node: the values of a path (of its `first` node), or the names below."""
 
     kind: Kind
@@ -76,7 +76,7 @@ class Question:
 class Atom(NamedTuple):
     """A question and the constant that the answer has to suit."""
 
-    question: Question
+    question: NodeQuestion
     constant: Constant
 
 
@@ -111,13 +111,13 @@ def is_plain(path: Path) -> bool:
 @lru_cache(maxsize=4096)
 def _question(
     kind: Kind, path: Path = _HERE, first: bool = False, numeric: bool = False
-) -> Question:
+) -> NodeQuestion:
     """Return a question; equal questions are one object."""
-    return Question(kind, path, first, numeric)
+    return NodeQuestion(kind, path, first, numeric)
 
 
 @lru_cache(maxsize=4096)
-def _rank(asked: Question) -> tuple[int, str, str, bool, bool]:
+def _rank(asked: NodeQuestion) -> tuple[int, str, str, bool, bool]:
     path = unparse(Exists(asked.path))
     return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric
 

@@ -13,12 +13,12 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from xscl.language.functions import number
-from xscl.shredding.conditions.atoms import Constant, Question, is_plain
-from xscl.shredding.conditions.substrings import Substrings
+from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
+from xscl.shredding.conditions.substrings import SubstringIndex
 from xscl.shredding.nodes.names import steps_of
 
 
-class Constants:
+class ConstantSet:
     """The constants of one question; those of equality and order need not be known."""
 
     __slots__ = (
@@ -26,7 +26,7 @@ class Constants:
         *("question", "steps"),
     )
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: NodeQuestion) -> None:
         self.question = question
         self.ordered = question.ordered
         self.numeric = question.numeric or question.kind == "interval"
@@ -34,7 +34,7 @@ class Constants:
         self.plain = is_plain(question.path)
         self.steps = steps_of(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
-        self._words = Substrings()
+        self._words = SubstringIndex()
         self._lengths: dict[str, Counter[int]] = {}  # by first character
 
     def learn(self, constant: Constant) -> Constant:
@@ -101,20 +101,20 @@ def numbers(texts: Sequence[str]) -> Iterator[float]:
     return (value for value in map(number, texts) if not math.isnan(value))
 
 
-class Questions:
+class QuestionRegistry:
     """The constants of all questions that some index asks."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[Question, Constants] = WeakValueDictionary()
+        self._known: WeakValueDictionary[NodeQuestion, ConstantSet] = WeakValueDictionary()
 
-    def __getstate__(self) -> list[Constants]:
+    def __getstate__(self) -> list[ConstantSet]:
         return list(self._known.values())
 
-    def __setstate__(self, known: list[Constants]) -> None:
+    def __setstate__(self, known: list[ConstantSet]) -> None:
         self._known = WeakValueDictionary((one.question, one) for one in known)
 
-    def __getitem__(self, question: Question) -> Constants:
+    def __getitem__(self, question: NodeQuestion) -> ConstantSet:
         constants = self._known.get(question)
         if constants is None:
-            constants = self._known[question] = Constants(question)
+            constants = self._known[question] = ConstantSet(question)
         return constants

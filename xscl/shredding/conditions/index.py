@@ -15,8 +15,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
 from xscl.shredding.conditions.atoms import Constant, Kind, Plan, plan
-from xscl.shredding.conditions.constants import Constants, Questions
-from xscl.shredding.conditions.intervals import Interval, Intervals
+from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
+from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 
 FEW = 8
 
@@ -30,10 +30,10 @@ class Owner(Protocol):
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
 Candidate: TypeAlias = tuple[O, tuple[Condition, ...]]  # and what has not been proved of it
-Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
+Branch: TypeAlias = "O | list[Candidate[O]] | ConditionIndex[O]"  # alone, it is proved
 
 
-class Bounded(Generic[O]):
+class BoundIndex(Generic[O]):
     """Owners found by bounds: one on either side, in their order, or intervals."""
 
     __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
@@ -41,7 +41,7 @@ class Bounded(Generic[O]):
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self._bounds: list[Any] = []  # all texts, or all numbers
-        self._intervals = Intervals() if kind == "interval" else None
+        self._intervals = IntervalIndex() if kind == "interval" else None
         self._branches: dict[Constant, Branch[O]] = {}
 
     def __bool__(self) -> bool:
@@ -84,28 +84,28 @@ class Bounded(Generic[O]):
                 return self._intervals.kept_by(least, greatest)
 
 
-Level: TypeAlias = "dict[Constant, Branch[O]] | Bounded[O]"
+Level: TypeAlias = "dict[Constant, Branch[O]] | BoundIndex[O]"
 
 
-class Index(Generic[O]):
+class ConditionIndex(Generic[O]):
     """A node of the tree: owners without further questions, and the next questions."""
 
     __slots__ = ("here", "levels")
 
     def __init__(self) -> None:
         self.here: list[Candidate[O]] = []
-        self.levels: dict[Constants, Level[O]] = {}
+        self.levels: dict[ConstantSet, Level[O]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.here or self.levels)
 
-    def add(self, questions: Questions, owner: O) -> None:
+    def add(self, questions: QuestionRegistry, owner: O) -> None:
         """Insert an owner."""
-        self._into(questions, owner, plan(owner.conditions), 0)
+        self._insert(questions, owner, plan(owner.conditions), 0)
 
-    def remove(self, questions: Questions, owner: O) -> None:
+    def remove(self, questions: QuestionRegistry, owner: O) -> None:
         """Remove an owner."""
-        self._out(questions, owner, plan(owner.conditions), 0)
+        self._delete(questions, owner, plan(owner.conditions), 0)
 
     def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
         """Yield the owners at a node, each with the untested conditions; for name questions only.
@@ -118,14 +118,14 @@ class Index(Generic[O]):
             assert isinstance(level, dict), "names have no bounds"
             for name in level.keys() & names(constants.question.kind):
                 branch = level[name]
-                if isinstance(branch, Index):
+                if isinstance(branch, ConditionIndex):
                     yield from branch.find(names)
                 elif isinstance(branch, list):
                     yield from branch
                 else:
                     yield branch, ()
 
-    def _into(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+    def _insert(self, questions: QuestionRegistry, owner: O, planned: Plan, depth: int) -> None:
         if depth == len(planned):
             self.here.append((owner, _left(owner, planned, depth)))
             return
@@ -134,10 +134,10 @@ class Index(Generic[O]):
             level = self.levels.get(constants)
             if level is None:
                 kind = atom.question.kind
-                level = self.levels[constants] = Bounded(kind) if constants.ordered else {}
+                level = self.levels[constants] = BoundIndex(kind) if constants.ordered else {}
             branch = level.get(atom.constant)
-            if isinstance(branch, Index):
-                branch._into(questions, owner, planned, depth + 1)
+            if isinstance(branch, ConditionIndex):
+                branch._insert(questions, owner, planned, depth + 1)
                 continue
             todo = _left(owner, planned, depth + 1)
             if branch is None:
@@ -149,7 +149,7 @@ class Index(Generic[O]):
             if len(branch) > FEW:
                 level[atom.constant] = _grown(questions, branch, depth + 1)
 
-    def _out(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+    def _delete(self, questions: QuestionRegistry, owner: O, planned: Plan, depth: int) -> None:
         if depth == len(planned):
             _drop(self.here, owner)
             return
@@ -158,8 +158,8 @@ class Index(Generic[O]):
             level = self.levels[constants]
             branch = level.get(atom.constant)
             assert branch is not None, "what is taken out is there"
-            if isinstance(branch, Index):
-                branch._out(questions, owner, planned, depth + 1)
+            if isinstance(branch, ConditionIndex):
+                branch._delete(questions, owner, planned, depth + 1)
             elif isinstance(branch, list):
                 _drop(branch, owner)
             if branch is owner or not branch:
@@ -169,11 +169,11 @@ class Index(Generic[O]):
                     del self.levels[constants]
 
 
-def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[O]:
+def _grown(questions: QuestionRegistry, many: list[Candidate[O]], depth: int) -> ConditionIndex[O]:
     """Return an index of owners that have become too many for a list."""
-    index: Index[O] = Index()
+    index: ConditionIndex[O] = ConditionIndex()
     for owner, _ in many:
-        index._into(questions, owner, plan(owner.conditions), depth)
+        index._insert(questions, owner, plan(owner.conditions), depth)
     return index
 
 

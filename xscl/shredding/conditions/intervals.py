@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 Cell = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
 
 
-class Intervals:
+class IntervalIndex:
     """A set of intervals."""
 
     __slots__ = ("_cells", "_known", "_widths")

@@ -24,7 +24,7 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
-from xscl.shredding.nodes.tree import Attribute, Item, compares, string_value
+from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
 
 
 def select(path: Path, item: Item) -> Iterator[Item]:
@@ -78,12 +78,12 @@ def _elements(step: Step, element: etree._Element) -> Iterator[etree._Element]:
     return element.iterdescendants(tag) if step.descendant else element.iterchildren(tag)
 
 
-def _attributes(step: Step, element: etree._Element) -> Iterator[Attribute]:
+def _attributes(step: Step, element: etree._Element) -> Iterator[AttributeNode]:
     owners = element.iter("*") if step.descendant else (element,)
     for owner in owners:
         for name, value in owner.attrib.items():
             if matches_name(step.test, str(name)):
-                yield Attribute(owner, str(name), str(value))
+                yield AttributeNode(owner, str(name), str(value))
 
 
 def _tag(test: NameTest) -> str:
@@ -114,7 +114,7 @@ def _distinct(items: Iterator[Item]) -> Iterator[Item]:
         if isinstance(item, str):
             kept.append(item)
             continue
-        owner, name = (item.owner, item.name) if isinstance(item, Attribute) else (item, "")
+        owner, name = (item.owner, item.name) if isinstance(item, AttributeNode) else (item, "")
         if (id(owner), name) not in seen:
             seen.add((id(owner), name))
             kept.append(item)

@@ -23,7 +23,7 @@ GROWTH = 8
 _WORD = itemgetter(1)  # of what an automaton finds
 
 
-class Substrings:
+class SubstringIndex:
     """A set of words, none of them empty."""
 
     __slots__ = ("_built", "_live", "_read", "_recent")

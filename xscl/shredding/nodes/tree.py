@@ -22,7 +22,7 @@ from xscl.language.syntax import Operator, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class DocumentTree:
     """The items of a document by number, and the number of each one's parent (-1 at the root).
 
     `matching` are the numbers of the items that steps match, for the requested steps.
@@ -47,7 +47,7 @@ class Tree:
         return "/" + "/".join(reversed(steps))
 
 
-def number_nodes(root: etree._Element) -> Tree:
+def number_nodes(root: etree._Element) -> DocumentTree:
     """Return the numbered nodes of a document."""
     items: list[Item] = []
     parents: list[int] = []
@@ -58,10 +58,10 @@ def number_nodes(root: etree._Element) -> Tree:
         items.append(element)
         parents.append(parent)
         for name, value in element.attrib.items():
-            items.append(Attribute(element, str(name), str(value)))
+            items.append(AttributeNode(element, str(name), str(value)))
             parents.append(number)
         pending.extend((child, number) for child in element.iterchildren("*", reversed=True))
-    return Tree(items, parents)
+    return DocumentTree(items, parents)
 
 
 def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
     """
     counted = Counter[tuple[int, str]]()
     for item, parent in zip(items, parents, strict=True):
-        if isinstance(item, Attribute):
+        if isinstance(item, AttributeNode):
             yield f"@{_expanded(item.name)}"
             continue
         assert isinstance(item, etree._Element)
@@ -85,7 +85,7 @@ def _expanded(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeNode:
     """An attribute node: the element that has it, its name in Clark notation, its value."""
 
     owner: etree._Element
@@ -93,14 +93,14 @@ class Attribute:
     value: str
 
 
-Item: TypeAlias = "etree._Element | Attribute | str"
+Item: TypeAlias = "etree._Element | AttributeNode | str"
 
 
 def string_value(item: Item) -> str:
     """Return the XPath string value: all text inside an element, without comments."""
     if isinstance(item, str):
         return item
-    if isinstance(item, Attribute):
+    if isinstance(item, AttributeNode):
         return item.value
     if not len(item):
         return item.text or ""

@@ -19,7 +19,7 @@ from typing import Any
 
 from feeds.faultpoints import reached
 from xscl.gc_control import settle, unsettle
-from xscl.shredding.automaton.nfa import Automaton, Parts
+from xscl.shredding.automaton.nfa import Automaton, AutomatonParts
 from xscl.shredding.remote.current import CURRENT
 
 _SUFFIX = ".patterns"
@@ -27,7 +27,7 @@ _SUFFIX = ".patterns"
 _log = logging.getLogger(__name__)
 
 
-class Artefacts:
+class ArtefactDirectory:
     """A directory in which one process publishes its automaton for others after each change."""
 
     def __init__(self, directory: Path) -> None:
@@ -87,7 +87,7 @@ class Artefacts:
         return self.directory / f"{name}.tmp"
 
 
-class Loaded:
+class LoadedArtefact:
     """The automaton that this process read last, excluded from garbage collection.
 
     Spark runs a full collection after each task.
@@ -127,12 +127,12 @@ class Pickler(pickle.Pickler):
         return kind, tuple(getattr(value, name) for name in self._names[kind])
 
 
-def packed(parts: Parts) -> bytes:
+def packed(parts: AutomatonParts) -> bytes:
     """Return the parts of an automaton as bytes."""
     file = io.BytesIO()
     Pickler(file).dump((parts.streams, parts.places, parts.entries))
     return file.getvalue()
 
 
-def unpacked(data: bytes) -> Parts:
-    return Parts(*pickle.loads(data))
+def unpacked(data: bytes) -> AutomatonParts:
+    return AutomatonParts(*pickle.loads(data))

@@ -47,7 +47,7 @@ _CODE = (
 _log = logging.getLogger(__name__)
 
 
-class Image:
+class AutomatonImage:
     """The file of an automaton; without a path there is none."""
 
     def __init__(self, path: Path | None) -> None:

@@ -1,7 +1,7 @@
 """Witnesses from other processes: portions of shredded documents.
 
 A portion numbers its documents from 0.  Their numbers in the order of arrival, and
-whether they are accepted, are known only when the batch is assembled (`placed`).  A
+whether they are accepted, are known only when the batch is assembled (`merge_bindings`).  A
 portion is a file of two Arrow streams.
 """
 
@@ -24,7 +24,7 @@ from feeds.xml.xmlparse import parse
 from templates.model.relations import BINDINGS, VALUES
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.batch.shred import Columns
+from xscl.shredding.batch.shred import WitnessColumns
 
 _VERSION = b"version"
 _REFUSED = b"refused"
@@ -41,7 +41,7 @@ def texts_of(documents: Iterable[Document]) -> list[Text]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Portion:
+class RemoteBindings:
     """The witnesses of some documents, by a version of the automaton.
 
     `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
@@ -54,9 +54,9 @@ class Portion:
     refused: frozenset[int]
 
 
-def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Portion:
+def compute_bindings(automaton: Automaton, version: str, texts: Iterable[Text]) -> RemoteBindings:
     """Return the witnesses of documents; those that cannot be parsed have none."""
-    columns = Columns(automaton)
+    columns = WitnessColumns(automaton)
     refused: set[int] = set()
     with paused():
         for place, (streams, xml) in enumerate(texts):
@@ -65,13 +65,13 @@ def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Por
             except MalformedDocument:
                 refused.add(place)
     bindings, values = columns.tables()
-    return Portion(version, bindings, values, frozenset(refused))
+    return RemoteBindings(version, bindings, values, frozenset(refused))
 
 
 # -- As a file -----------------------------------------------------------------------------
 
 
-def write_portion(path: Path, portion: Portion) -> None:
+def write_bindings(path: Path, portion: RemoteBindings) -> None:
     """Write the file of a portion atomically."""
     metadata = {
         _VERSION: portion.version.encode(),
@@ -85,13 +85,13 @@ def write_portion(path: Path, portion: Portion) -> None:
     os.replace(temporary, path)
 
 
-def read_portion(path: Path) -> Portion:
+def read_bindings(path: Path) -> RemoteBindings:
     """Return the portion in a file."""
     with pa.memory_map(str(path)) as file:
         bindings, values = (pa.ipc.open_stream(file).read_all() for _ in range(2))
     metadata = bindings.schema.metadata
     refused = metadata[_REFUSED].decode()
-    return Portion(
+    return RemoteBindings(
         metadata[_VERSION].decode(),
         bindings,
         values,
@@ -102,8 +102,8 @@ def read_portion(path: Path) -> Portion:
 # -- In a batch ----------------------------------------------------------------------------
 
 
-def placed(
-    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[Portion, Numbers, Numbers]]
+def merge_bindings(
+    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[RemoteBindings, Numbers, Numbers]]
 ) -> tuple[pa.Table, pa.Table]:
     """Return bindings and values, with those of documents from other processes.
 
