@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(pairs))
         install_pairs(automaton, pairs)
 
-    monkeypatch.setattr("xscl.planning.planned_subscriptions.ask", counting)
+    monkeypatch.setattr("xscl.planning.planned_subscriptions.install_pairs", counting)
     return counts
 
 
