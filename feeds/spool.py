@@ -304,7 +304,7 @@ class Spool:
         return found
 
     def skip(self, first: int, last: int) -> None:
-        """Give up segments that are lost or damaged, durably: consumers go on without them.
+        """Record lost or damaged segments as absent, durably: consumers continue without them.
 
         The file of a damaged one is kept under another name.  Raises SpoolError, and changes
         nothing, if there is a sound segment among them or a number that was never written.
@@ -325,7 +325,7 @@ class Spool:
                 self._path(number).rename(self._path(number).with_suffix(".damaged"))
 
     def skip_lost(self) -> int:
-        """Give up all segments that are lost, durably, and return how many they are."""
+        """Record all lost segments as absent, durably, and return their number."""
         with self._mutex:
             self._refuse_unless_writing("given up")
             return self._adopt_gaps(self.latest())
@@ -395,7 +395,7 @@ class Spool:
             return _columns(rows.slice(begin, None if end is None else end - begin))
 
     def forget(self, up_to: int, keep: int = 0) -> int:
-        """The number of segments deleted: of those that all consumers are done with, the oldest.
+        """Delete the oldest segments that all consumers have read, and return their number.
 
         Those are the ones up to a number, of which the newest stay that have `keep` bytes
         together: a store that is put back from a backup catches up with them.  A small one, such
@@ -403,8 +403,8 @@ class Spool:
 
         The newest segment always stays: if a power cut takes `latest`, numbers
         still go on from it.  A kill halfway leaves some files for the next
-        call.  Whoever reads a segment that is deleted meanwhile reads it to
-        its end; those that have only its number are told that it is gone.
+        call.  An open reader of a deleted segment reads it to its end; opening
+        it later raises SegmentGone.
         The directory is not synchronised: a segment that comes back was
         consumed, and is deleted again.
         """
@@ -429,7 +429,7 @@ class Spool:
         return count
 
     def _load_sizes(self, end: int) -> None:
-        """Note the sizes of segments up to a number that were not looked at yet."""
+        """Cache the sizes of segments up to a number."""
         new = range(self._looked_at + 1, end + 1)
         if not self._looked_at or len(new) > _PROBED:
             numbers = sorted(number for number in self._listed() if number in new)
@@ -442,7 +442,7 @@ class Spool:
         self._looked_at = max(end, self._looked_at)
 
     def close(self) -> None:
-        """Releases the lock; reading stays possible."""
+        """Release the lock; segments can still be read."""
         with self._mutex:
             if self._lock is not None:
                 os.close(self._lock)
@@ -465,7 +465,7 @@ class Spool:
             raise SpoolError(f"the spool {self.directory} is {how}: nothing can be {what}")
 
     def _delete(self, number: int) -> bool:
-        """Test if the segment existed."""
+        """Return True if the segment existed."""
         try:
             self._path(number).unlink()
         except FileNotFoundError:
@@ -501,7 +501,7 @@ class Spool:
         return highest
 
     def _adopt_gaps(self, end: int) -> int:
-        """Take all numbers up to `end` without a segment for absent; return how many are new."""
+        """Record all numbers up to `end` without a segment as absent; return how many are new."""
         absent = self._absent()
         holes = list(_holes(0, sorted(n for n in self._listed() if n <= end), end))
         self._write_absent([*absent, *holes], durable=True)
@@ -555,7 +555,7 @@ class Spool:
         self._point_to(number, durable=False)
 
     def _point_to(self, number: int, *, durable: bool) -> None:
-        """Makes `number` the latest for readers.
+        """Publish `number` as the latest for readers.
 
         Not synchronised for each segment: what a power cut loses here is
         found again from the segments themselves.

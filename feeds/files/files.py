@@ -111,7 +111,7 @@ def _below(directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_below(link: Path, directory: Path) -> bool:
-    """Test if a link resolves to a path below a directory."""
+    """Return True if a link resolves to a path below a directory."""
     return link.resolve().is_relative_to(directory.resolve())
 
 
@@ -190,7 +190,7 @@ def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rej
 
 
 def _is_json_lines(body: bytes) -> bool:
-    """Test if the first line that is not blank is a JSON object with XML in it."""
+    """Return True if the first line that is not blank is a JSON object with XML in it."""
     first = next((line for line in body[: 1 << 24].splitlines() if line.strip()), b"")
     if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return False
@@ -258,7 +258,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) //
 
 
 def _is_time(value: Any) -> bool:
-    """Test if the value is an integer timestamp up to the year 9999."""
+    """Return True if the value is an integer timestamp up to the year 9999."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LAST
 
 

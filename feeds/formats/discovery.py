@@ -25,7 +25,7 @@ _ATTRIBUTE = re.compile(r"([a-z]{1,20})\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+)", 
 
 
 def is_html(body: bytes) -> bool:
-    """Test if the bytes begin as a web page does; the content type is wrong too often."""
+    """Return True if the bytes begin as a web page does; the content type is wrong too often."""
     head = body[:2000]
     if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         return False

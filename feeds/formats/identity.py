@@ -1,6 +1,6 @@
-"""Which item an entry of a feed is.
+"""Identity resolution: the item that an entry of a feed belongs to.
 
-What an entry may be called, within one feed, best first:
+Candidate names of an entry within one feed, the best first:
 
     guid           its guid or atom:id
     guid+link      both
@@ -14,7 +14,7 @@ the item later; entries with equal content are one item.
 
 An entry is an item that is remembered, if this is sure: by its name and equal content; else by all
 its names but the hash; else by the item's own name, if nothing else in the answer and no other item
-may be meant by it.  What cannot be told apart:
+may be meant by it.  Ambiguous cases:
 
 - a new item with another's guid (or link, if there are no guids) that comes while the other is not
   in the answer: it is taken for a new version of the other;
@@ -40,7 +40,7 @@ LONGEST_IDENTITY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CandidateNames:
-    """Return the candidate names of an entry, distinct, the best first and the hash last.
+    """The candidate names of an entry, distinct, the best first and the hash last.
 
     `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash.
     """
@@ -169,7 +169,7 @@ class _Answer:
             self.found[at] = free[0] if free else last
 
     def is_open(self) -> bool:
-        """Test if an entry has no identity yet."""
+        """Return True if an entry has no identity yet."""
         return len(self.found) < len(self.entries)
 
     def _open(self) -> list[tuple[int, CandidateNames]]:

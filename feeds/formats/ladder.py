@@ -106,7 +106,7 @@ def transcode(body: bytes, charset: str | None) -> bytes:
 
 
 def _is_utf8_all_the_same(body: bytes, charset: str | None) -> bool:
-    """Test if HTTP and the bytes say UTF-8 while the document declares another encoding."""
+    """Return True if HTTP and the bytes say UTF-8 while the document declares another encoding."""
     declared = _declared_encoding(body) if charset in _UTF_8 else None
     if declared is None or declared.lower() in _UTF_8 or body.isascii():
         return False
@@ -222,6 +222,6 @@ REPAIRS: tuple[tuple[str, Repair], ...] = (
 
 
 def _is_whole(body: bytes) -> bool:
-    """Test if the document contains an end tag of its first element."""
+    """Return True if the document contains an end tag of its first element."""
     root = _ROOT.match(body)
     return root is not None and b"</" + root[1] in body

@@ -44,7 +44,7 @@ _LONGEST = 4_000
 
 @dataclass(frozen=True, slots=True)
 class RefusedAddress:
-    """Why an address is not fetched."""
+    """An address that must not be fetched, with the reason."""
 
     code: str
     message: str
@@ -103,7 +103,7 @@ def unreachable(url: str, allowed: frozenset[str]) -> RefusedAddress:
 
 
 def refusal(url: str, allowed: frozenset[str]) -> RefusedAddress | None:
-    """Why an address is never fetched, as far as that is known without resolving its host.
+    """Return the reason never to fetch an address, without resolving its host; None if none.
 
     A host that is written as an address is judged, in every form that the system's resolver takes
     for one; a name is judged when it is resolved.
@@ -162,7 +162,7 @@ def _parse(url: str) -> httpx.URL | RefusedAddress:
 
 
 def is_public(address: str) -> bool:
-    """Test if an IP address is public, by `refused_networks`."""
+    """Return True if an IP address is public, by `refused_networks`."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -127,7 +127,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing came of it; `retry_after` in seconds, `discovered` the feeds of an HTML page.
+    """A failed poll; `retry_after` in seconds, `discovered` the feeds of an HTML page.
 
     `domain` is that of the server whose answer it was, empty without an answer.
     """
@@ -142,7 +142,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """It was not asked to the end, as a domain that it leads to is not to be asked for a while."""
+    """A poll that stopped because the domain of a redirect is blocked for some seconds."""
 
     seconds: int
 
@@ -274,7 +274,7 @@ def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]
 
 
 def _is_at_home(url: httpx.URL, state: FeedState) -> bool:
-    """Test if an address has the origin that may see the credentials, or is its https form."""
+    """Return True for the origin that may see the credentials, or its https form."""
     home = httpx.URL(state.given_for or state.url)
     if _origin(url) == _origin(home):
         return True
@@ -287,7 +287,7 @@ def _origin(url: httpx.URL) -> tuple[str, bytes, int | None]:
 
 
 def _is_conditional(state: FeedState, url: str) -> bool:
-    """Test if the validators belong to this address and are still trusted."""
+    """Return True if the validators belong to this address and are still trusted."""
     return url == (state.validated_by or state.url) and state.unchanged < UNCONDITIONAL
 
 

@@ -59,7 +59,7 @@ def as_ascii_compatible(xml: bytes) -> bytes:
 
 
 def is_ascii_compatible(name: str) -> bool:
-    """Test if Python knows the encoding and if it encodes markup as ASCII."""
+    """Return True if Python knows the encoding and if it encodes markup as ASCII."""
     return _ASCII_COMPATIBLE.fullmatch(name) is not None
 
 

@@ -69,7 +69,7 @@ libxml2 finds an attribute by looking at all of its element: 20,000 of them cost
 
 
 class _NoEntities(etree.Resolver):
-    """Opens nothing: a second wall behind the cut-out DOCTYPE."""
+    """A resolver that opens nothing: a second defence behind the removal of the DOCTYPE."""
 
     def resolve(self, system_url: str, public_id: str, context: Any = None) -> Any:
         return self.resolve_string("", context, base_url=None)
@@ -231,7 +231,7 @@ def _may_exceed(xml: bytes, limits: DocumentLimits) -> bool:
 
 
 def _count(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
-    """Parses in pieces and stops, with `MalformedDocument`, at the first limit."""
+    """Parse in pieces; raise `MalformedDocument` at the first exceeded limit."""
     _count_attributes(xml)
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
     if every_tag and xml.count(b"<") - xml.count(b"</") > limits.elements + 1:
@@ -253,7 +253,7 @@ def _count(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
 
 
 def _check_nesting(root: etree._Element, xml: bytes, limits: DocumentLimits) -> None:
-    """Refuses a document with too many pairs of an element and an ancestor.
+    """Raise for a document with too many pairs of an element and an ancestor.
 
     Nearly all documents have so few tags that none could have too many.
     """
@@ -290,7 +290,7 @@ _VALUE = re.compile(rb"""=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def _count_attributes(xml: bytes) -> None:
-    """Refuses a start tag with too many attributes; such a tag lies between two `<`.
+    """Raise for a start tag with too many attributes; such a tag lies between two `<`.
 
     The text after the tag lies there too.  It often contains markup of which only `<` is escaped,
     so that it must not be counted.

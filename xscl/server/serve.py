@@ -378,7 +378,7 @@ class Service:
         return True
 
     def _run_heartbeat(self, engine: Engine, spool: Spool) -> None:
-        """Let time pass on live streams until `stop`; not while the disk is full."""
+        """Append heartbeats of live streams until `stop`, except while the disk is full."""
         with closing(engine.host.connect()) as store:
             heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
             while not self._stopping.wait(self._serving.poll_interval):

@@ -1,9 +1,9 @@
 """The errors of a store, each with the command that repairs it.
 
 StoreError             the state of an engine cannot be opened or read
-├── StoreInUse         another process, or another engine of this one, has it
+├── StoreInUse         another process or engine holds its lock
 ├── StoreDamaged       a file does not hold what was written to it
-├── StoreWentBack      it lacks what it had, or it is another one than before
+├── StoreWentBack      acknowledged commits are missing, or its id is another one
 ├── WrongVersion       a later release or a development version wrote it
 ├── StoreClosed        its engine was closed
 └── BackupError        a backup cannot be made, is damaged, or does not fit

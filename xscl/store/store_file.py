@@ -3,7 +3,7 @@
     state.duckdb        the database
     state.duckdb.wal    its log: the commits since the last checkpoint (DuckDB's)
     state.duckdb.mark   the number of commits (`xscl.store.commit_watermark`)
-    state.duckdb.lock   the process that has it open (`xscl.store.store_lock`)
+    state.duckdb.lock   the lock, with the process that holds it (`xscl.store.store_lock`)
     state.duckdb.image  the automaton (`xscl.shredding.remote.image`); it may be deleted
     state.duckdb.v1     the copy of version 1 that a migration to a later version keeps
 

@@ -1,4 +1,4 @@
-"""The lock of a database file: one store at a time has it, and others learn its process.
+"""The exclusive lock of a database file; it names the process that holds it.
 
 It is a lock on a file beside the database, held until `release` or the end of
 the process.  DuckDB has a lock of its own.  The operating system drops it as soon
@@ -24,7 +24,7 @@ _mutex = threading.Lock()
 
 
 class StoreLock:
-    """The lock of a database file; raises StoreInUse if another store has it.
+    """The exclusive lock of a database file; raises StoreInUse if another store holds it.
 
     `database` is a path without symbolic links, so that the same file has the same lock.
     """

@@ -18,7 +18,7 @@ Witnesses of older patterns are not used; the sink shreds such documents itself.
 
 So Spark may have committed one batch that the store lacks, never more.  After a
 kill, or a failure of the sink, the next run removes that commit, and Spark repeats
-the batch; if the store has it after all, the sink ignores it.  `stop` waits for
+the batch; if it is in the store already, the sink ignores it.  `stop` waits for
 Spark's commit, so that an orderly end replays nothing.
 """
 

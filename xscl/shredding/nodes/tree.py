@@ -86,7 +86,7 @@ def _expanded(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttributeNode:
-    """An attribute node: the element that has it, its name in Clark notation, its value."""
+    """An attribute node: its owner element, its name in Clark notation, its value."""
 
     owner: etree._Element
     name: str
