@@ -57,6 +57,33 @@ class Interleaved(Exception):
     """
 
 
+class Candidates(NamedTuple):
+    """Rows of R_out of one join of two documents, column by column; `nodes` by output node.
+
+    The first `split` output nodes belong to the left document.
+    """
+
+    left: list[int]
+    right: list[int]
+    nodes: list[list[int]]
+    split: int
+
+
+class CandidatePort(Port):
+    """An input that tests candidates by columns, before composites are made of them."""
+
+    __slots__ = ("passing",)
+
+    def __init__(
+        self,
+        mop: MOp,
+        receive: Callable[[Row, Members], None],
+        passing: Callable[[Candidates], Iterable[bool]],
+    ) -> None:
+        super().__init__(mop, receive)
+        self.passing = passing
+
+
 class TemplateJoin(MOp):
     """The joins of one template; an operator is a row of its R_T."""
 
@@ -100,6 +127,14 @@ class TemplateJoin(MOp):
             return []
         routes = self._output.routes
         return [qid for qid, operator in self._by_qid.items() if operator.slot in routes]
+
+    def candidate_ports(self, qid: int) -> list[CandidatePort]:
+        """Return the readers of a join of documents; none if one of them reads every row."""
+        operator = self._by_qid[qid]
+        ports = self._output.routes.get(operator.slot, [])
+        found = [port for port in ports if isinstance(port, CandidatePort)]
+        blocks = not any(_definition(operator).streams)
+        return found if blocks and len(found) == len(ports) else []
 
     def emit(self, composite: Composite, qids: Iterable[int]) -> None:
         """Hand on a row that belongs to some of the joins."""
@@ -256,7 +291,25 @@ class Joins:
             return
         rows = found.filter(pc.is_in(found["qid"], pa.array(list(read), pa.int32())))
         for part in self._by_newcomer(rows):
-            self._hand_on_part(part, read)
+            self._hand_on_part(self._passing(part, read), read)
+
+    def _passing(self, rows: pa.Table, read: Mapping[int, TemplateJoin]) -> pa.Table:
+        """Return the rows without the candidates that fail the residual tests of all readers."""
+        qids = rows["qid"].to_numpy()
+        kept = np.ones(len(qids), np.bool_)
+        for qid in np.unique(qids).tolist():
+            ports = read[qid].candidate_ports(qid)
+            if not ports:
+                continue
+            at = np.flatnonzero(qids == qid)
+            own = rows.take(pa.array(at)) if len(at) < len(qids) else rows
+            nodes = pc.list_flatten(own["nodes"]).to_numpy().reshape(len(at), -1)
+            columns = Candidates(
+                own["doc1"].to_pylist(), own["doc2"].to_pylist(), nodes.T.tolist(), read[qid].split
+            )
+            passing = [np.fromiter(port.passing(columns), np.bool_, len(at)) for port in ports]
+            kept[at] = np.logical_or.reduce(passing)
+        return rows if kept.all() else rows.filter(pa.array(kept))
 
     def _by_newcomer(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Yield results in parts of about `AT_ONCE`, by the arrival of their newest documents."""

@@ -6,7 +6,7 @@ one, so doubles are looked for within a round only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 from cep_core.plan import (
@@ -24,13 +24,16 @@ from cep_core.plan import (
     members_of,
 )
 from xscl.documents.composite_events import Composite, item_at
-from xscl.language.scope import variables
-from xscl.language.syntax import Predicate
+from xscl.language.scope import leaves, variables
+from xscl.language.syntax import Constant, Path, Predicate, VariablePath
+from xscl.planning.operators.joins import CandidatePort, Candidates
 from xscl.shredding.conditions.residual import Test, compiled
-from xscl.shredding.nodes.tree import DocumentTree
+from xscl.shredding.nodes.tree import DocumentTree, string_value
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
+MOST_CHARACTERS = 16_000_000
+"""Characters of string values that a predicate keeps for further candidates."""
 AT_ONCE = 200_000
 """Candidates that wait for their test at most; the documents of so many are parsed once."""
 
@@ -71,6 +74,8 @@ class Refine(MOp):
         self._candidates: list[tuple[int, Composite]] = []
         self._passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
         definition = cast(tuple[Refinement, ...], first.definition)
+        self._values: dict[tuple[int, int], str | None] = {}  # by document and node
+        self._characters = 0
         self._orders = [one.order for one in definition]
         self._tests = [_test(one.residual) for one in definition]
         self._wires = [Wire(self._port(index), None) for index in range(len(definition))]
@@ -98,7 +103,41 @@ class Refine(MOp):
             if len(self._candidates) >= AT_ONCE:
                 self._test_candidates()
 
-        return Port(self, receive)
+        test = self._tests[index]
+        if test is None or not test.plain:
+            return Port(self, receive)
+        return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
+
+    def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
+        """Test candidates on the string values of their nodes."""
+        test = cast(ResidualTest, self._tests[index])
+        columns = []
+        for position in test.positions:
+            at = self._orders[index][position]
+            docs = candidates.left if at < candidates.split else candidates.right
+            places = list(zip(docs, candidates.nodes[at], strict=True))
+            texts = self._string_values(set(places))
+            columns.append(map(texts.__getitem__, places))
+        names = tuple(map(str, test.positions))
+        for values in zip(*columns, strict=True):
+            yield test.holds(dict(zip(names, values, strict=True)))
+
+    def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
+        """Return the string values of nodes of documents, None for no node.
+
+        A document is parsed once for all its candidates; values of earlier batches are kept.
+        """
+        missing = sorted(places - self._values.keys())
+        if self._characters > MOST_CHARACTERS:
+            self._values, self._characters, missing = {}, 0, sorted(places)
+        for start in range(0, len(missing), READ_AHEAD):
+            part = missing[start : start + READ_AHEAD]
+            self._read({doc for doc, _ in part})
+            for doc, node in part:
+                text = string_value(self._tree(doc).items[node]) if node >= 0 else None
+                self._values[doc, node] = text
+                self._characters += len(text or "")
+        return self._values
 
     def run(self) -> None:
         """Test the candidates, and emit those that pass, each once."""
@@ -128,11 +167,25 @@ class Refine(MOp):
         test = self._tests[index]
         if test is None:
             return True
-        named, holds = test
-        return holds({str(at): item_at(composite, at, self._tree) for at in named})
+        return test.holds({str(at): item_at(composite, at, self._tree) for at in test.positions})
 
 
-def _test(residual: Predicate | None) -> tuple[tuple[int, ...], Test] | None:
+class ResidualTest(NamedTuple):
+    """A residual predicate over the variables at some positions.
+
+    It is `plain` if it reads only their string values, no paths below them.
+    """
+
+    positions: tuple[int, ...]
+    holds: Test
+    plain: bool
+
+
+def _test(residual: Predicate | None) -> ResidualTest | None:
     if residual is None:
         return None
-    return tuple(map(int, variables(residual))), compiled(residual)
+    plain = all(
+        isinstance(leaf, Constant) or (isinstance(leaf, VariablePath) and leaf.path == Path())
+        for leaf in leaves(residual)
+    )
+    return ResidualTest(tuple(map(int, variables(residual))), compiled(residual), plain)
