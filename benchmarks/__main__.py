@@ -22,6 +22,7 @@ from benchmarks import (
     sase,
     stage1,
     views,
+    window_joins,
 )
 from benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         next_cep,
         register,
         memory,
+        window_joins,
     )
 }
 

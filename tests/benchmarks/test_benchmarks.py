@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1
+from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1, window_joins
 from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
 from benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
 from benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
@@ -211,6 +211,12 @@ def test_small_batches_beside_many_witnesses(monkeypatch: pytest.MonkeyPatch) ->
     assert 3_000 < int(str(one.figures["witness_rows"])) < 6_000
 
 
+def test_both_evaluators_of_a_window_join_find_the_same() -> None:
+    stage_2, core = window_joins.compared(150, 25)
+    assert (stage_2.parameters["evaluator"], core.parameters["evaluator"]) == ("stage 2", "core")
+    assert stage_2.figures["matches"] == core.figures["matches"] != 0
+
+
 def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--list"]) == 0
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
@@ -230,6 +236,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "next",
         "register",
         "memory",
+        "window-joins",
     ]
 
 

@@ -8,14 +8,16 @@ on request the SQL.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
 from cep_core import EDGE_RULES
+from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.relations import INFINITE
 from templates.model.template import embedding
+from templates.processor import SMALL_BATCH
 from templates.registry.registry import Registry, r_t
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
@@ -57,7 +59,8 @@ def explain(
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
         registered = None if known or query in subscriptions.streams() else subscriptions[query]
     if registered is not None and registered.relational:
-        return dataflow.relational.explain(registered.name, seen)
+        core = _in_the_core(dataflow.relational.operators(registered.name))
+        return f"{dataflow.relational.explain(registered.name, seen)}\n{core}"
     compiled = compile_query(registered.query if registered else query)
     if sql:
         templates = registry if seen is None else None
@@ -68,7 +71,7 @@ def explain(
             *(line for join in _joins(compiled.root) for line in _join(None, join)),
             *_equal(subscriptions, registered, seen),
             *_stopped(dataflow, registered),
-            *_time(compiled.root),
+            *_time(None, compiled.root),
             *_warnings(store, subscriptions, compiled),
         ]
         return "\n".join(lines)
@@ -77,7 +80,7 @@ def explain(
         *(line for join in _joins(compiled.root) for line in _join(registry, join)),
         *_sharing(registry, subscriptions, registered),
         *_stopped(dataflow, registered),
-        *_time(compiled.root),
+        *_time(registry, compiled.root),
         *_kept(store, registry, dataflow, registered),
         *_plan(dataflow, registered),
         *_warnings(store, subscriptions, compiled),
@@ -213,37 +216,57 @@ def _known_template(registry: Registry, join: CompiledJoin) -> int | None:
     return None
 
 
-def _time(part: Part | int) -> Iterator[str]:
-    """Yield the edge rule and the window of each operator, the inner ones first."""
+def _time(registry: Registry | None, part: Part | int) -> Iterator[str]:
+    """Yield the edge rule, the window and the evaluator of each operator, the inner ones first."""
     match part:
         case int():
             return
-        case Witnessed():
+        case Witnessed(_, join):
             yield "filter: every document that the block matches, once"
+            yield f"evaluated by: stage 1 (automaton), {_stage_2(registry, (join,))}"
         case JoinedParts(left, right, disjuncts):
-            yield from _inner(left, right)
+            yield from _inner(registry, left, right)
             yield str(EDGE_RULES[disjuncts[0].operator or ""])
             yield f"window {duration(disjuncts[0].window)}"
+            yield f"evaluated by: {_stage_2(registry, disjuncts)}"
         case Timed(form, left, right):
-            yield from _inner(left, right)
+            yield from _inner(registry, left, right)
             match form:
                 case Following():
                     yield str(EDGE_RULES["NEXT"])
+                    yield "evaluated by: core: Sequence"
                 case Folded():
                     yield str(EDGE_RULES["FOLD"])
+                    yield "evaluated by: core: Iterate"
                 case Absent(window=window, otherwise=otherwise):
                     yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
                     yield f"window {duration(window)}"
+                    yield "evaluated by: core: Absence"
                 case _:
                     assert_never(form)
         case _:
             assert_never(part)
 
 
-def _inner(*parts: Part | int) -> Iterator[str]:
+def _inner(registry: Registry | None, *parts: Part | int) -> Iterator[str]:
     for part in parts:
         if not isinstance(part, int | Witnessed):
-            yield from _time(part)
+            yield from _time(registry, part)
+
+
+def _stage_2(registry: Registry | None, joins: Sequence[CompiledJoin]) -> str:
+    """Return the evaluator of a filter or join; template numbers only if all may be seen."""
+    numbers = [] if registry is None else [_known_template(registry, join) for join in joins]
+    templates = [f"template {number}" for number in dict.fromkeys(numbers) if number]
+    where = ", ".join([*templates, f"DuckDB above {SMALL_BATCH} documents"])
+    tested = any(join.residual is not None for join in joins)
+    return f"stage 2 ({where}){', Refine (residual test)' if tested else ''}"
+
+
+def _in_the_core(operators: Iterable[Operator]) -> str:
+    """Return the evaluators of an event query: the m-ops of the core, the lower ones first."""
+    kinds = dict.fromkeys(one.wanted.kind.title().replace("_", "") for one in operators)
+    return f"evaluated by: core: {', '.join(kinds)}"
 
 
 def _kept(

@@ -1,0 +1,77 @@
+"""`window-joins`: a join without an equality, in stage 2 and as a WindowJoin of the event core.
+
+Both engines find the items of a day whose description contains the title of another item.  The
+XSCL query joins constants in stage 2 and tests `contains` on the candidates; the CEL query is the
+core's WindowJoin over the same leaves.  The sides alternate batch by batch in one run, so their
+ratio holds on a busy machine.  Times are processor time of the second half of the items.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import xscl
+from benchmarks.feed_items import items
+from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+
+NAME = "window-joins"
+SEED = 64
+QUICK_SIZES, SIZES = ((400, 1), (1_000, 50)), ((1_000, 1), (2_000, 50), (2_000, 500))
+STAGE_2, CORE = "stage 2", "core"
+
+XSCL = (
+    "feed//item->x[./item_url->i][./title->t] JOIN{contains(d, t), 1 d}"
+    " feed//item->y[./item_url->j][./description->d]"
+)
+CEL = (
+    "SELECT * FROM (SELECT item_url AS i, title AS t FROM feed) JOIN{contains(d, t), 86400 s}"
+    " (SELECT item_url AS j, description AS d FROM feed)"
+)
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield both evaluators for each number of items and size of batch."""
+    for count, batch in QUICK_SIZES if options.quick else SIZES:
+        yield from compared(count, batch)
+
+
+def compared(count: int, batch: int) -> Iterator[Row]:
+    """Yield the rows of both evaluators, which find the same intervals."""
+    documents = [item.document() for item in items(count, SEED)]
+    spent = {STAGE_2: 0.0, CORE: 0.0}
+    found: dict[str, list[tuple[int, int]]] = {STAGE_2: [], CORE: []}
+    with xscl.Engine() as relational, xscl.Engine() as core:
+        relational.subscribe("pairs", XSCL)
+        core.stream("feed", attributes={"item_url": str, "title": str, "description": str})
+        core.subscribe("pairs", CEL, language="cel")
+        for start in range(0, count, batch):
+            for side, engine in ((STAGE_2, relational), (CORE, core)):
+                began = time.process_time()
+                matches = engine.push(documents[start : start + batch]).matches
+                if start >= count // 2:
+                    spent[side] += time.process_time() - began
+                found[side].extend((match.t0, match.t1) for match in matches)
+    matched = require_equal(found[STAGE_2], found[CORE], f"{count} items")
+    for side in found:
+        parameters: dict[str, Value] = {"evaluator": side, "items": count, "batch": batch}
+        figures: dict[str, Value] = {
+            "ms_per_item": 1e3 * spent[side] / (count - count // 2),
+            "ratio": spent[side] / spent[CORE],
+            "matches": matched,
+        }
+        yield Row(NAME, parameters, figures)
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Write a picture: milliseconds for an item by size of batch."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        line = f"{row.parameters['evaluator']}, {row.parameters['items']} items"
+        point = (float(str(row.parameters["batch"])), float(str(row.figures["ms_per_item"])))
+        lines.setdefault(line, []).append(point)
+    log_log(path, [("window 1 d, contains", "documents in a batch", lines)], "milliseconds an item")
+
+
+BENCHMARK = Benchmark(NAME, "window-only joins: stage 2 and the event core", run, plot)

@@ -1,0 +1,58 @@
+"""`explain` names the evaluator of each operator of a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import xscl
+
+A, B = "S//a->x[./k->k1]", "S//b->y[./k->k2]"
+EQUAL = f"{A} JOIN{{k1 = k2, 5 s}} {B}"
+STAGE_2 = "stage 2 (template N, DuckDB above 64 documents)"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[xscl.Engine]:
+    with xscl.Engine() as engine:
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("query", "evaluators"),
+    [
+        (EQUAL, [STAGE_2]),
+        (f"{A} FOLLOWED BY{{k1 = k2 AND k1 != 'u', 5 s}} {B}", [STAGE_2]),
+        (f"{A} JOIN{{contains(k1, k2), 5 s}} {B}", [f"{STAGE_2}, Refine (residual test)"]),
+        (f"{A} FOLLOWED BY{{k1 < k2, 5 s}} {B}", [f"{STAGE_2}, Refine (residual test)"]),
+        ("S//a->x", [f"stage 1 (automaton), {STAGE_2}"]),
+        (f"{A} NEXT{{k1 = k2}} {B}", ["core: Sequence"]),
+        (f"{A} NOT FOLLOWED BY{{k1 = k2, 5 s}} {B}", ["core: Absence"]),
+        (f"{A} FOLD{{k1 = k2, 1 = 1, $.c + 1 AS c}} {B}", ["core: Iterate"]),
+        (
+            f"({A} NEXT{{k1 = k2}} {B}) JOIN{{k3 = k1, 5 s}} S//c->z[./k->k3]",
+            ["core: Sequence", STAGE_2],
+        ),
+    ],
+)
+def test_each_operator_has_an_evaluator(
+    engine: xscl.Engine, query: str, evaluators: list[str]
+) -> None:
+    engine.subscribe("one", query)
+    text = engine.explain("one")
+    engine.unsubscribe("one")
+    named = [
+        re.sub(r"template \d+", "template N", line)
+        for line in text.splitlines()
+        if line.startswith("evaluated by: ")
+    ]
+    assert named == [f"evaluated by: {evaluator}" for evaluator in evaluators], text
+
+
+def test_event_queries_name_their_operators_of_the_core(engine: xscl.Engine) -> None:
+    engine.stream("E", attributes={"k": str})
+    query = "SELECT * FROM (SELECT k AS a FROM E) JOIN{contains(a, b), 5 s} (SELECT k AS b FROM E)"
+    engine.subscribe("events", query, language="cel")
+    assert engine.explain("events").splitlines()[-1] == "evaluated by: core: Project, WindowJoin"
