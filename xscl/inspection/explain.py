@@ -1,4 +1,4 @@
-"""How a query is evaluated, in words: `explain`.
+"""Text of `explain`: operators, join graphs, evaluators, sharing and state of a query.
 
 Shows the operators, for each join its graph, its minor, the template and who
 shares it, the canonical variables; the edge rules, what is kept, the plan, and
@@ -296,7 +296,7 @@ def _kept(
 
 
 def _is_endless(registry: Registry, qid: int) -> bool:
-    """Return whether what a join has found is kept for ever."""
+    """Return whether the window of a two-sided join is infinite."""
     row = registry.row(qid)
     return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 

@@ -27,7 +27,7 @@ from xscl.language.syntax import (
     Predicate,
     Query,
 )
-from xscl.language.valuejoin import Disjunct, Side, value_joins
+from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
 
 LONGEST = 1 << 60
 """The longest window, in ticks, of an operator that waits for its end."""
@@ -239,10 +239,10 @@ class _Reader:
         operator = "JOIN" if isinstance(expression, Join) else "FOLLOWED BY"
         return Joined(left, right, operator, window, found)
 
-    def _side(self, form: Form) -> Side:
+    def _side(self, form: Form) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
         unbound = (name for part in _alternatives(form) for name in self.names(part.right))
-        return Side(block, frozenset(self.names(form)), frozenset(unbound))
+        return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
     def _absent(self, expression: FollowedBy) -> Form:
         left, right, scope = self._inputs(expression)

@@ -192,7 +192,7 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class JoinInput:
     """One input of a join: its block, or None for a composite, and its variables.
 
     Those in `unbound` may be bound to nothing: they come after ELSE.
@@ -224,7 +224,11 @@ class Disjunct:
 
 
 def value_joins(
-    predicate: Predicate | None, sides: tuple[Side, Side], source: str, span: Span, finite: bool
+    predicate: Predicate | None,
+    sides: tuple[JoinInput, JoinInput],
+    source: str,
+    span: Span,
+    finite: bool,
 ) -> tuple[Disjunct, ...]:
     """Return the disjuncts of a predicate.
 
@@ -250,7 +254,7 @@ def value_joins(
 class _Conjunction:
     """The blocks and comparisons while the literals of one disjunct are taken apart."""
 
-    def __init__(self, sides: tuple[Side, Side]) -> None:
+    def __init__(self, sides: tuple[JoinInput, JoinInput]) -> None:
         self._sides = sides
         self._blocks = [side.block for side in sides]
         self._leaves: list[list[tuple[str, Operand]]] = [[], []]

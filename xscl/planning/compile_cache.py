@@ -1,16 +1,13 @@
-"""Shapes of queries: thousands differ in constants only, and are compiled once.
+"""Compilation cache by query shape: queries that differ in constants only are compiled once.
 
-What is registered of a query is its outline (`xscl.planning.query_plan`).  A query that is one
-join of blocks,
-or one block, is `Plain`: that takes its join graph and the definitions of its variables.  Of the
-queries of one shape all this is the same but for the constants in it, so it is worked out once,
-with marks in place of the constants.
+A query is registered as an outline (`xscl.planning.query_plan`).  One block, or one join of two
+blocks, is `Plain`: a join graph and the definitions of its variables.  The outlines of one shape
+differ in their constants only, so a shape is compiled once with placeholders for the constants.
 
-The one thing that a constant may change is the order in which conditions are
-printed.  So a shape is compiled twice, with marks in the one order and in the
-other; if the two differ by more than the marks, or do not give the first query
-itself, every query of the shape is compiled for itself.  All this
-is done when a second query of the shape comes: of many there is but one.
+Constants can change the order in which conditions are printed.  So a shape is compiled twice, with
+placeholders in ascending and in descending order.  If the two results differ by more than the
+placeholders, or do not reproduce the first query, every query of the shape is compiled by itself.
+This happens at the second query of a shape, because many shapes have one query.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ from xscl.shredding.remote.image import AutomatonImage
 class Dataflow:
     """The plan, its subscriptions, its state, and the documents that pass through it.
 
-    `number` gives the number of a stream of composites by its definition,
-    `lateness` that of a stream of documents, `schema` its attributes, if known;
+    `number` maps the definition of a composite stream to its number.  `lateness` and `schema` map a
+    stream of documents to its lateness and its attributes, if known.
     `publish` makes documents of matches; `image` has the automaton of the last run.
     """
 

@@ -1,9 +1,9 @@
 """Relational queries on the same plan: CEL, SASE and EQL over documents, their rows as documents.
 
 A stream of documents is a stream of events once its attributes are known: they are declared
-(`Engine.stream`), or they are the children of the element that an XSCL query publishes.  What a
-relational query finds is a composite of no documents whose values are the row's, so that results
-are stored, counted and read like all others; its output document has a leaf for each of them.
+(`Engine.stream`), or they are the children of the element that an XSCL query publishes.  A result
+row becomes a composite without documents, whose values are the row's.  So results are stored,
+counted and read like all others.  The output document has a leaf for each value.
 """
 
 from __future__ import annotations

@@ -33,7 +33,14 @@ from xscl.planning.operators.attributes import Attributed, Kind
 from xscl.planning.operators.collect import Collected
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
-from xscl.planning.query_plan import Joined, Outline, Outlined, OverTime, Read, Row
+from xscl.planning.query_plan import (
+    DisjunctOutline,
+    JoinOutline,
+    Outline,
+    Outlined,
+    ScanOutline,
+    TemporalOutline,
+)
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
@@ -184,24 +191,24 @@ class _Lowering:
     def lower(self, part: Outlined) -> Lowered:
         """Return a part of the query in the plan."""
         match part:
-            case Read():
+            case ScanOutline():
                 return self._read(part)
-            case Joined():
+            case JoinOutline():
                 return self._joined(part)
-            case OverTime():
+            case TemporalOutline():
                 return self._timed(part)
             case _:
                 assert_never(part)
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Read) -> Lowered:
+    def _read(self, part: ScanOutline) -> Lowered:
         placed, names = self._place(part.row, (part.component,), 0)
         stream = self._planner.source(self._stream(part.component))
         operator = self._planner.join(self.planned, placed, [stream], (None,))
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _joined(self, part: Joined) -> Lowered:
+    def _joined(self, part: JoinOutline) -> Lowered:
         sides = [
             side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -232,7 +239,7 @@ class _Lowering:
 
     def _refined(
         self,
-        part: Joined,
+        part: JoinOutline,
         found: list[tuple[Operator, Placed, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -257,7 +264,7 @@ class _Lowering:
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: Row, sides: Sequence[int | Lowered], lateness: int
+        self, row: DisjunctOutline, sides: Sequence[int | Lowered], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
         definitions: list[str] = []
@@ -289,9 +296,9 @@ class _Lowering:
         found = [0]
         for part in parts:
             match part:
-                case int(component) | Read(component):
+                case int(component) | ScanOutline(component):
                     found.append(self._planner.lateness(self._stream(component)))
-                case Joined(left, right) | OverTime(_, left, right):
+                case JoinOutline(left, right) | TemporalOutline(_, left, right):
                     found.append(self._lateness(left, right))
                 case _:
                     assert_never(part)
@@ -299,11 +306,11 @@ class _Lowering:
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: OverTime) -> Lowered:
+    def _timed(self, part: TemporalOutline) -> Lowered:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, OverTime)
+            one.waits and not isinstance(below, TemporalOutline)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part.form, left.names, right.names, versions=self._updates)
@@ -337,7 +344,7 @@ class _Lowering:
         )
 
     def _collected(
-        self, part: OverTime, left: Lowered, right: Lowered, made: Timing, operator: Operator
+        self, part: TemporalOutline, left: Lowered, right: Lowered, made: Timing, operator: Operator
     ) -> Lowered:
         sides = (left, right)[: len(made.parts)]
         layout = Collected(
@@ -367,7 +374,9 @@ class _Lowering:
         return f"{lane} {asked.since} {self._updates}"
 
 
-def _definition(part: OverTime, left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
+def _definition(
+    part: TemporalOutline, left: Lowered, right: Lowered, made: Timing, bound: str
+) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
     return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"

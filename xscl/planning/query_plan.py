@@ -21,7 +21,7 @@ from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DisjunctOutline:
     """A disjunct of a join, or a block that is read by itself, in the form for R_T.
 
     `names` are the variables of the minor's nodes, "" of one that has none.  Of a side that is a
@@ -49,24 +49,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ScanOutline:
     """A block that is read by itself."""
 
     component: int
-    row: Row
+    row: DisjunctOutline
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinOutline:
     """A JOIN or FOLLOWED BY: the union of its disjuncts; a side is a component or made of some."""
 
     left: Outlined | int
     right: Outlined | int
-    rows: tuple[Row, ...]
+    rows: tuple[DisjunctOutline, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class OverTime:
+class TemporalOutline:
     """An operator over time; what `form` has as its inputs stands for nothing."""
 
     form: Following | Folded | Absent
@@ -74,7 +74,7 @@ class OverTime:
     right: Outlined
 
 
-Outlined: TypeAlias = "Read | Joined | OverTime"
+Outlined: TypeAlias = "ScanOutline | JoinOutline | TemporalOutline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class Outline:
 
         def of(part: Outlined | int, time: int) -> Iterator[tuple[str, int]]:
             match part:
-                case int(component) | Read(component):
+                case int(component) | ScanOutline(component):
                     yield self.blocks[component], time
-                case OverTime(Absent(window=window), left, right):
+                case TemporalOutline(Absent(window=window), left, right):
                     yield from (*of(left, time + window), *of(right, time + window))
-                case Joined(left, right) | OverTime(_, left, right):
+                case JoinOutline(left, right) | TemporalOutline(_, left, right):
                     yield from (*of(left, time), *of(right, time))
                 case _:
                     assert_never(part)
@@ -136,12 +136,12 @@ _INPUT = Scan(0)
 def _part(part: Part) -> Outlined:
     match part:
         case Witnessed(component, join):
-            return Read(component, _row(join))
+            return ScanOutline(component, _row(join))
         case JoinedParts(left, right, disjuncts):
-            return Joined(_side(left), _side(right), tuple(map(_row, disjuncts)))
+            return JoinOutline(_side(left), _side(right), tuple(map(_row, disjuncts)))
         case Timed(form, left, right):
             bare = replace(form, left=_INPUT, right=_INPUT)
-            return OverTime(bare, _part(left), _part(right))
+            return TemporalOutline(bare, _part(left), _part(right))
         case _:
             assert_never(part)
 
@@ -150,9 +150,9 @@ def _side(side: Part | int) -> Outlined | int:
     return side if isinstance(side, int) else _part(side)
 
 
-def _row(join: CompiledJoin) -> Row:
+def _row(join: CompiledJoin) -> DisjunctOutline:
     blocks = [side.pattern is not None for side in join.sides]
-    return Row(
+    return DisjunctOutline(
         join.reduced,
         join.operator or "FOLLOWED BY",
         join.window,

@@ -1,10 +1,10 @@
 """Stage 2 in the plan: `TemplateJoin`, all joins of one template, and `Joins`, all templates.
 
 The value joins of a batch are computed once for all templates (decision 004),
-so the templates' m-ops run together: `Joins` takes the witnesses of a batch and
-the composites that are joined again, lets the processor evaluate every template
-that can fire, and each TemplateJoin hands its rows on.  What it makes of a
-round's results that some operator joins again is the next round's batch.
+so the templates' m-ops run together.  `Joins` passes the witnesses of a batch,
+and the composites that are joined again, to the processor, which evaluates every
+template that can fire.  Each TemplateJoin emits its rows.  Results that some
+operator joins again are the next round's batch.
 """
 
 from __future__ import annotations

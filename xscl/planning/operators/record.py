@@ -1,8 +1,8 @@
 """Record: a document as an event, whose attributes are leaves of its root.
 
 An attribute is the text of the first child of the root with its local name, or else of the root's
-own XML attribute; a text that is none of its type, and a leaf that there is not, are null.  New
-versions of a document are no events.
+own XML attribute.  A missing leaf, and a text that is not of the attribute's type, are null.  New
+versions of a document are not events.
 
 Events reach their queries in the order of arrival, each at its own clock M(n), as if it had been
 pushed alone: documents that were published between two of a batch come between them.
