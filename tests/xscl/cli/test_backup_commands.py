@@ -155,8 +155,8 @@ def test_nothing_to_back_up(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, pathlib
-from xscl.store.data_directory import Home
-with Home(pathlib.Path(sys.argv[1])).hold("serve"):
+from xscl.store.data_directory import DataDirectory
+with DataDirectory(pathlib.Path(sys.argv[1])).hold("serve"):
     print("held", flush=True)
     sys.stdin.read()
 """

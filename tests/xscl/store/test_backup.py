@@ -510,7 +510,7 @@ def test_a_backup_of_an_earlier_version(
 
 RESTORE = """
 import os, pathlib, random, shutil, signal, sys
-from xscl.store.data_directory import Home
+from xscl.store.data_directory import DataDirectory
 from xscl.service.restore import restore
 
 def put_back(folder, point):
@@ -522,7 +522,7 @@ def put_back(folder, point):
         if steps == point:
             os.kill(os.getpid(), signal.SIGKILL)
     sys.setprofile(count)
-    restore(pathlib.Path(sys.argv[1]), Home(pathlib.Path(folder)), force=True)
+    restore(pathlib.Path(sys.argv[1]), DataDirectory(pathlib.Path(folder)), force=True)
     sys.setprofile(None)
     return steps
 

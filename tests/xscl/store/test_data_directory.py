@@ -19,8 +19,8 @@ from xscl.store.data_directory import (
 
 HOLD = """
 import sys, pathlib
-from xscl.store.data_directory import Home
-with Home(pathlib.Path(sys.argv[1])).hold(sys.argv[2]):
+from xscl.store.data_directory import DataDirectory
+with DataDirectory(pathlib.Path(sys.argv[1])).hold(sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()
 """
