@@ -62,7 +62,7 @@ STAGES = {
     "parse": (document_log, "parse"),
     "shred": (scan, "shred"),
     "insert": (Store, "insert"),
-    "texts": (DocumentLog, "keep_texts"),
+    "texts": (DocumentLog, "store_texts"),
     "evict": (Processor, "evict"),
     "commit and other": (Engine, "push"),
 }
