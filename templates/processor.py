@@ -101,7 +101,14 @@ class Processor:
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
         `apart` says which pairs of documents may be joined; None: all.
+        Raises EvaluationError; the caller then rolls back.
         """
+        try:
+            return self._join(witnesses, apart)
+        finally:
+            self._queries.release()
+
+    def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
         batch, usable = self._begin(witnesses, apart)
         self._batch, times = batch, witnesses.times
         self._state.add(batch.bindings, times)

@@ -11,6 +11,7 @@
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
     ├── TooLong               a trial took longer than it may
     ├── Stopping              the service ends, and takes or answers nothing more
+    ├── EvaluationFailed      the joins of a batch cannot be evaluated
     ├── DocumentError         a document that no query could be right about
     └── StoreError            the state cannot be opened or read (kinds: `xscl.store.store_errors`)
 
@@ -129,6 +130,12 @@ class Stopping(XsclError):
 
     def __init__(self) -> None:
         super().__init__("the service is stopping", hint="try again when it is back")
+
+
+class EvaluationFailed(XsclError):
+    """The joins of a batch cannot be evaluated; nothing of it is kept."""
+
+    code = "evaluation"
 
 
 class DocumentError(XsclError):

@@ -80,6 +80,11 @@ class Lender:
         self._connection.register(name, holder)
         self._executed.pop(name, None)
 
+    def release(self) -> None:
+        """Replace the tables of the holders by empty ones."""
+        for holder in self._holders.values():
+            holder.table = pa.Table.from_batches([], schema=holder.table.schema)
+
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*` of the database, column by column in its order.
 

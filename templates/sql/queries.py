@@ -12,6 +12,7 @@ the store.  So the queries have a database of their own, in memory (decision 052
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Protocol
 
 import duckdb
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from templates.columns.arrow_tables import Lender
 from templates.columns.columns import Columns
+from templates.errors import EvaluationError
 from templates.model.conjunctive_query import (
     BATCH,
     BINDINGS,
@@ -34,8 +36,8 @@ from templates.sql.conjunctive import select
 from templates.sql.views import JOINS as R_VJ
 from templates.sql.views import Views
 
-MOST_PLANNED = 256
-"""Plans that are kept; above it the database of the queries is made anew.  One takes 45 kB."""
+MOST_PLANNED = 1024
+"""Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""
 
 
 class Evaluator(Protocol):
@@ -62,38 +64,43 @@ class ConjunctiveQueries:
     def __init__(self) -> None:
         self.made = 0
         self._planned: _PlannedQueries | None = None  # small batches need none
-        self._lent: Views | Columns | None = None
+        self._lent: dict[str, Columns] = {}
 
     def answers(self, members: Members, rows: Columns, views: Views) -> Columns:
         """Return R_out of a template with two sides over the views of a batch."""
-        queries = self._queries
-        if views is not self._lent:
-            queries.lend(JOINS, arrow_table(views.joins, R_VJ))
-            queries.lend(SEVERAL, arrow_table(views.several, R_VJ))
-            if views.bindings is not None:
-                queries.lend(BINDINGS, _bindings(views.bindings))
-            self._lent = views
-        return self._answer(queries, members, rows)
+        # A query reads only one of both; `several` is computed when it is first read.
+        relations = {SEVERAL: views.several} if members.several else {JOINS: views.joins}
+        if views.bindings is not None:
+            relations[BINDINGS] = views.bindings
+        return self._answer(members, rows, relations)
 
     def filtered(self, members: Members, rows: Columns, bindings: Columns) -> Columns:
         """Return R_out of a template with one side over the bindings of a batch."""
-        queries = self._queries
-        if bindings is not self._lent:
-            queries.lend(BATCH, _bindings(bindings))
-            self._lent = bindings
-        return self._answer(queries, members, rows)
+        return self._answer(members, rows, {BATCH: bindings})
 
-    def _answer(self, queries: _PlannedQueries, members: Members, rows: Columns) -> Columns:
+    def release(self) -> None:
+        """Release the relations of a batch; the plans stay."""
+        self._lent.clear()
+        if self._planned is not None:
+            self._planned.release()
+
+    def _answer(self, members: Members, rows: Columns, relations: Mapping[str, Columns]) -> Columns:
+        """Evaluate the query of a template; raise EvaluationError if the database fails."""
         graph, several = members.template.graph, members.several
-        found = queries.execute(graph, several, pa.table(dict(rows)))
+        try:
+            if self._planned is None:
+                self._planned = _PlannedQueries()
+            for name, relation in relations.items():
+                if self._lent.get(name) is not relation:
+                    self._planned.lend(name, _lendable(name, relation))
+                    self._lent[name] = relation
+            found = self._planned.execute(graph, several, pa.table(dict(rows)))
+        except duckdb.Error as error:
+            self._planned = None  # a fatal error invalidates the database
+            self._lent.clear()
+            raise EvaluationError(str(error).partition("\n")[0]) from error
         self.made += len(found["qid"])
         return found
-
-    @property
-    def _queries(self) -> _PlannedQueries:
-        if self._planned is None or len(self._planned) >= MOST_PLANNED:
-            self._planned, self._lent = _PlannedQueries(), None
-        return self._planned
 
 
 class _PlannedQueries:
@@ -105,24 +112,32 @@ class _PlannedQueries:
         # written serves; the optimizer's search takes half of the time of planning.  The setting
         # is global in DuckDB: another reason for a database of their own.
         self._connection.execute("SET disabled_optimizers = 'join_order'")
+        self._connection.execute("SET enable_external_access = false")  # fixes `temp_directory`
         # Every table goes through a holder: registering it, as the store does above `FEW` rows,
         # would change the catalog.  DuckDB then does not know its size, which the written order
         # does not ask for.
-        self.lend = Lender(self._connection, few=sys.maxsize).lend
+        lender = Lender(self._connection, few=sys.maxsize)
+        self.lend, self.release = lender.lend, lender.release
+        # The least recently used plan is the first.
         self._statements: dict[tuple[JoinGraph, bool], tuple[str, duckdb.Statement]] = {}
-
-    def __len__(self) -> int:
-        return len(self._statements)
 
     def execute(self, graph: JoinGraph, several: bool, rows: pa.Table) -> Columns:
         """Evaluate the query of a template over rows of R_T."""
-        r_t, statement = self._statements.get((graph, several), (f"r_t_{len(self)}", None))
+        planned = self._statements.pop((graph, several), None)
+        r_t = self._unused() if planned is None else planned[0]
         self.lend(r_t, rows)
-        if statement is None:
-            statement = self._plan(graph, several, r_t)
-            self._statements[graph, several] = r_t, statement
+        statement = self._plan(graph, several, r_t) if planned is None else planned[1]
+        self._statements[graph, several] = r_t, statement
         found = self._connection.execute(statement).fetchnumpy()
         return {name: np.asarray(column) for name, column in found.items()}
+
+    def _unused(self) -> str:
+        """Return an unused name for rows of R_T; evict a plan if `MOST_PLANNED` are kept."""
+        if len(self._statements) < MOST_PLANNED:
+            return f"r_t_{len(self._statements)}"
+        r_t, _ = self._statements.pop(next(iter(self._statements)))
+        self._connection.execute(f"DEALLOCATE over_{r_t}")
+        return r_t
 
     def _plan(self, graph: JoinGraph, several: bool, r_t: str) -> duckdb.Statement:
         query = over_views(graph, several=several) if graph.two_sided else over_batch(graph)
@@ -133,7 +148,8 @@ class _PlannedQueries:
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,  # a second one waits longer than the joins of a batch take
-    "enable_external_access": False,
+    "memory_limit": "25%",  # of the machine; the join state may have another quarter
+    "temp_directory": "",  # else DuckDB makes .tmp in the working directory
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -145,7 +161,9 @@ def arrow_table(columns: Columns, schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
 
 
-def _bindings(columns: Columns) -> pa.Table:
-    """Return bindings in the form of queries: without a value there is no key."""
+def _lendable(name: str, columns: Columns) -> pa.Table:
+    """Return a relation in the form of queries: a binding without a value has no key."""
+    if name in (JOINS, SEVERAL):
+        return arrow_table(columns, R_VJ)
     plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
     return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})

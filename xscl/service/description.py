@@ -88,7 +88,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
                 "backup",
             ),
             *("store", "store_closed", "store_damaged", "store_in_use", "store_memory"),
-            *("store_version", "store_went_back"),
+            *("store_version", "store_went_back", "evaluation"),
         ),
     ),
 }

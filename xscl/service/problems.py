@@ -26,6 +26,7 @@ from feeds.http.addresses import RefusedAddress
 from feeds.spool import SpoolError
 from xscl.errors import (
     DocumentError,
+    EvaluationFailed,
     NameTaken,
     QueryError,
     SqlError,
@@ -76,6 +77,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (RateExceeded, HTTPStatus.TOO_MANY_REQUESTS),
     (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (EvaluationFailed, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
     (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import xscl
 from templates.columns import columns
 from templates.columns.columns import Column, Index
+from templates.model.conjunctive_query import JOINS
 from templates.processor import SMALL_BATCH
 from templates.sql import queries
+from templates.sql.views import JOINS as R_VJ
+from templates.sql.views import Views
 from tests.joining import in_database
+from xscl.errors import EvaluationFailed
 
 LEFT = "S//a->x[./g->g][./c->z[./e->y][./f->h]]"
 RIGHT = "T//a->x1[./g->g1][./c->z1[./e->y1][./f->h1]]"
@@ -119,3 +125,111 @@ def test_batches_above_the_threshold_are_evaluated_by_duckdb(
     by_one, rows = pushed(*[SMALL_BATCH] * 2, 2)
     assert rows == {"duckdb": 0, "smallbatch": len(by_one)}
     assert by_one == ids
+
+
+SHAPES = (
+    PAIRS[0],
+    PAIRS[1].replace("JOIN", "FOLLOWED BY"),
+    "S//i[./k->k][./u->u][./w->w] FOLLOWED BY{k = k2 AND u = u2 AND w = w2, INF}"
+    " S//i[./k->k2][./u->u2][./w->w2]",
+)
+
+
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that every plan made from now on is appended to."""
+    made: list[str] = []
+    plan = queries._PlannedQueries._plan
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments[-1])
+        return plan(*arguments)
+
+    monkeypatch.setattr(queries._PlannedQueries, "_plan", counted)
+    return made
+
+
+@pytest.mark.parametrize("most", [3, 2])
+def test_plans_are_kept_up_to_the_limit(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full cache answers what it has; a cycle over more shapes than it holds misses each time."""
+    monkeypatch.setattr(queries, "MOST_PLANNED", most)
+    made = planned(monkeypatch)
+    with xscl.Engine() as engine, in_database():
+        engine.subscribe_many((f"q{n}", query) for n, query in enumerate(SHAPES))
+        text = "<i><k>1</k><u>1</u><w>1</w></i>"
+        engine.push([document("S", n, text) for n in range(3)])
+        assert len(made) == len(SHAPES)
+        found = engine.push([document("S", n, text) for n in range(3, 6)])
+    assert (len(made) == len(SHAPES)) == (most >= len(SHAPES))
+    assert len(set(made)) == most
+    assert len(found) == len(SHAPES) * (3 + 4 + 5)
+
+
+def lent_rows(engine: xscl.Engine) -> int:
+    """Return the number of rows that the plans' database can still read."""
+    of_plans = engine.host.state.processor._queries._planned
+    assert of_plans is not None
+    names = [f"r_t_{n}" for n, _ in enumerate(of_plans._statements)] + [JOINS]
+    counts = (f"(SELECT count(*) FROM {name})" for name in names)
+    (row,) = of_plans._connection.execute(f"SELECT {' + '.join(counts)}").fetchall()
+    return int(row[0])
+
+
+def test_the_rows_of_a_batch_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    execute = queries._PlannedQueries.execute
+
+    def fails_the_second_time(*arguments: Any) -> Any:
+        found = execute(*arguments)
+        read.append(lent_rows(engine))
+        if len(read) == 2:
+            raise RuntimeError("in the middle of a batch")
+        return found
+
+    monkeypatch.setattr(queries._PlannedQueries, "execute", fails_the_second_time)
+    batch = [document("S", n, "<i><k>1</k></i>") for n in range(4)]
+    with xscl.Engine() as engine, in_database():
+        engine.subscribe("q", PAIRS[0])
+        engine.push(batch[:2])
+        assert read[0]
+        assert lent_rows(engine) == 0
+        processor = engine.host.state.processor
+        with pytest.raises(RuntimeError, match="middle"):
+            engine.push(batch[2:])
+        assert read[1]
+        assert processor._queries._lent == {}
+        assert len(engine.push(batch[2:])) == 2 + 3
+
+
+def test_joins_of_several_pairs_are_computed_only_for_templates_that_read_them() -> None:
+    views = Views({name: np.zeros(2, np.int64) for name in R_VJ.names})
+    with xscl.Engine() as engine:
+        engine.subscribe_many([("one", PAIRS[0]), ("two", PAIRS[1])])
+        one, two = engine.host.state.registry.members.values()
+        evaluator = queries.ConjunctiveQueries()
+        evaluator.answers(one, one.registered.touched(np.zeros(0, np.int64)), views)
+        assert "several" not in vars(views)
+        evaluator.answers(two, two.registered.touched(np.zeros(0, np.int64)), views)
+        assert "several" in vars(views)
+
+
+def test_too_little_memory_for_the_joins_fails_the_push_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    batch = [document("S", n, "<i><k>1</k></i>") for n in range(100)]
+    with xscl.Engine() as engine, in_database():
+        engine.subscribe("q", PAIRS[0])
+        with monkeypatch.context() as little:
+            little.setitem(queries._SETTINGS, "memory_limit", "1KiB")
+            with pytest.raises(
+                EvaluationFailed, match=r"joins of a batch.*Out of Memory"
+            ) as failed:
+                engine.push(batch)
+        assert failed.value.hint
+        assert len(engine.push(batch)) == 100 * 99 // 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_database_of_the_queries_makes_no_temporary_files() -> None:
+    settings = "SELECT current_setting('temp_directory')"
+    assert queries._PlannedQueries()._connection.execute(settings).fetchall() == [("",)]

@@ -31,10 +31,12 @@ from cep_core.plan import (
     members_of,
 )
 from templates.columns.columns import Column, steps
+from templates.errors import EvaluationError
 from templates.model.relations import VALUES, Witnesses
 from templates.model.result_bound import Cut, Group, bounded, counted
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
+from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
 
 AT_ONCE = 100_000
@@ -242,9 +244,14 @@ class Joins:
             batch.append(self._leaves.witnesses(self._again))
         self._witnesses, self._again = [], []
         witnesses = _united(batch)
-        found, cuts = self._processor.join(
-            witnesses, self._are_apart if self._leaves.streams else None
-        )
+        try:
+            found, cuts = self._processor.join(
+                witnesses, self._are_apart if self._leaves.streams else None
+            )
+        except EvaluationError as error:
+            raise EvaluationFailed(
+                str(error), hint="nothing of the batch is kept; push fewer documents at once"
+            ) from error
         found = self._bounded(found, cuts)
         kept = self._kept(witnesses.bindings["pair"].to_numpy())
         columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
