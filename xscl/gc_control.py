@@ -24,13 +24,13 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-def settle() -> None:
+def settle(*, full: bool = False) -> None:
     """Move all live objects to the permanent generation (`gc.freeze`); later collections skip them.
 
     With 20,000 subscriptions a full collection takes a second, in the middle of some batch.
-    `unsettle` reverses it.
+    Garbage of the oldest generation is collected before only with `full`.  `unsettle` reverses it.
     """
-    gc.collect(1)
+    gc.collect(2 if full else 1)
     gc.freeze()
 
 

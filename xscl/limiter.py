@@ -163,8 +163,9 @@ class FairLimiter:
     """At most `total` holders, of each user one, with `queued` more waiting.
 
     A user over that is refused at once, so he can neither use the slots of all others nor block
-    the threads in which they would wait.  A holder waits `own_timeout` seconds at most for the
-    same user's earlier ones, then `timeout` for a slot.
+    the threads in which they would wait.  A holder waits `timeout` seconds at most, for the same
+    user's earlier ones and for a slot together.  With `waits_for_own` the earlier ones are awaited
+    without a limit, and `timeout` begins after them.  `clock` returns seconds.
     """
 
     def __init__(
@@ -172,12 +173,15 @@ class FairLimiter:
         total: int,
         queued: int = 1,
         timeout: float = 2.0,
-        own_timeout: float | None = 2.0,
+        *,
+        waits_for_own: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._total = total
         self._queued = queued
         self._timeout = timeout
-        self._own_timeout = own_timeout
+        self._waits_for_own = waits_for_own
+        self._clock = clock
         self._admitted = KeyedLimiter[int]()
         self._own = KeyedLimiter[int]()
         self._all = KeyedLimiter[None]()
@@ -189,12 +193,14 @@ class FairLimiter:
             "your earlier request is still in progress", hint="send one after the other"
         )
         full = TooManyConcurrent("too many concurrent requests", hint="retry in a few seconds")
+        begun = self._clock()
         with (
             self._admitted.hold(user, 1 + self._queued, own),
-            self._own.hold(user, 1, own, self._own_timeout),
-            self._all.hold(None, self._total, full, self._timeout),
+            self._own.hold(user, 1, own, None if self._waits_for_own else self._timeout),
         ):
-            yield
+            waited = 0.0 if self._waits_for_own else self._clock() - begun
+            with self._all.hold(None, self._total, full, max(0.0, self._timeout - waited)):
+                yield
 
 
 class TokenBuckets(Generic[K]):

@@ -1,4 +1,4 @@
-"""A process that reads documents, and may die of one: `python -m feeds.probe`.
+"""A process that reads documents, and may die of one: `python -m feeds.xml.probe`.
 
 Each document comes on standard input as its size and its bytes.  Of each that was read, whether it
 is well-formed or not, a byte is written to standard output: whoever counts them knows of which one

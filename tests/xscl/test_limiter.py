@@ -23,7 +23,7 @@ FULL = TooManyConcurrent("full")
 
 
 def test_one_user_does_not_hold_all_slots() -> None:
-    limiter = FairLimiter(2, timeout=0.01, own_timeout=0.01)
+    limiter = FairLimiter(2, timeout=0.01)
     with limiter.hold(BOB):
         with pytest.raises(TooManyConcurrent), limiter.hold(BOB):
             pass
@@ -45,6 +45,36 @@ def test_without_a_queue_a_user_is_refused_at_once() -> None:
             taken.enter_context(limiter.hold(number))
         with pytest.raises(TooManyConcurrent, match="too many concurrent"), limiter.hold(9):
             pass
+
+
+def test_the_own_slot_and_the_total_have_one_deadline() -> None:
+    now, hour = [0.0], 3_600.0
+    limiter = FairLimiter(1, timeout=hour, clock=lambda: now[0])
+    refused = list[str]()
+    bob_is_refused = threading.Event()
+
+    def ask_as_alice() -> None:
+        with limiter.hold(ALICE):
+            bob_is_refused.wait(2 * PATIENCE)
+
+    def ask_as_bob() -> None:
+        try:
+            with limiter.hold(BOB):
+                pass
+        except TooManyConcurrent as error:
+            refused.append(error.message)
+            bob_is_refused.set()
+
+    alice, bob = (threading.Thread(target=ask, daemon=True) for ask in (ask_as_alice, ask_as_bob))
+    with limiter.hold(BOB):
+        alice.start()
+        eventually(lambda: limiter._all.waiting)
+        bob.start()
+        eventually(lambda: limiter._own.waiting)
+        now[0] += hour
+    bob.join(PATIENCE)
+    alice.join(PATIENCE)
+    assert refused == ["too many concurrent requests"]
 
 
 def test_a_thread_and_a_loop_wait_for_the_same_key() -> None:

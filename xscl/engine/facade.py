@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -72,7 +73,10 @@ class Engine:
         _warn_of_removed(views=views, workers=workers)
         self.host = EngineHost(path, Settings(kept_memory, result_bound))
         if retention is not None:
-            self.retain(retention)
+            with ExitStack() as opened:
+                opened.callback(self.close)
+                self.retain(retention)
+                opened.pop_all()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from xscl.engine.catalog import Catalog
@@ -22,11 +23,15 @@ class EngineHost:
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
         self.transactions = Transactions(path, settings)
-        self.log = MatchLog(self.transactions)
-        self.ingest = Ingest(self.transactions, self.log)
-        self.trials = Trials(self.transactions)
-        self.catalog = Catalog(self.transactions, self.trials)
-        self.queries = Queries(self.transactions, self.trials)
+        with ExitStack() as opened, self.transactions.store.translate_errors():
+            opened.callback(self.transactions.close)
+            self.log = MatchLog(self.transactions)
+            opened.callback(self.log.close)
+            self.ingest = Ingest(self.transactions, self.log)
+            self.trials = Trials(self.transactions)
+            self.catalog = Catalog(self.transactions, self.trials)
+            self.queries = Queries(self.transactions, self.trials)
+            opened.pop_all()
 
     @property
     def state(self) -> EngineState:

@@ -62,13 +62,14 @@ class MatchLog:
 
     def after(self, last: Match | int | None = None) -> Sequence[Match]:
         """Return the kept matches after a match, or after all of a position; None: all."""
-        position = last.position if isinstance(last, Match) else (last or 0) + 1
-        found = self.since(position)
-        if not isinstance(last, Match):
-            return found
-        # A result is the match of all who share it, so the given match may not be its last.
-        passed = [m.id for m in found[: found.count_first()] if m.position == position]
-        return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
+        with self._transactions.lock:
+            position = last.position if isinstance(last, Match) else (last or 0) + 1
+            found = self.since(position)
+            if not isinstance(last, Match):
+                return found
+            # A result is the match of all who share it, so the given match may not be its last.
+            passed = [m.id for m in found[: found.count_first()] if m.position == position]
+            return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
 
     def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""

@@ -34,7 +34,7 @@ class Transactions:
     """The store and the state of one engine, changed together or not at all.
 
     Any thread may change them; they do so one at a time.  `state` may be read without the lock
-    where its component allows that (ARCHITECTURE.md, Owners).
+    where its component allows that (docs/internals/state-and-threads.md).
     """
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
@@ -44,6 +44,7 @@ class Transactions:
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
         self._close_by = math.inf
         self._frozen = 0  # subscriptions when objects were last excluded from collection
+        self._is_reloaded = False  # a failed change has left an old state to the collector
         try:
             with self.store.translate_errors(), paused():
                 self.state = load(self.store, settings, self.compiled)
@@ -63,6 +64,8 @@ class Transactions:
         """
         with self.lock:
             self.store.expect_open()
+            if self._is_reloaded:
+                self.freeze()
             state = self.state
             try:
                 with self.store.transaction():
@@ -74,16 +77,21 @@ class Transactions:
                     state.pushed = None
                 state.pushed = state.processor.pushed
             except BaseException as error:
+                del state  # the traceback refers to this frame
                 self._recover(error)
                 raise
 
     def _recover(self, error: BaseException) -> None:
-        """Replace the state by what the store has; close the store if that fails."""
+        """Replace the state by what the store has; close the store if that fails.
+
+        The next change freezes the new state: until the error is handled, the frames of its
+        traceback refer to the old one, which would be frozen, too.
+        """
         self.state.pushed = None
         self._unfreeze()
+        self._is_reloaded = True
         try:
             self.state = load(self.store, self.settings, self.compiled)
-            self.freeze()
         except Exception as again:
             self.store.close()
             raise StoreError(
@@ -114,7 +122,8 @@ class Transactions:
         """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions."""
         if len(self.state.subscriptions) >= self._frozen + FROZEN_AFTER:
             self._frozen = len(self.state.subscriptions)
-            settle()
+            settle(full=self._is_reloaded)
+            self._is_reloaded = False
 
     def _unfreeze(self) -> None:
         if self._frozen:

@@ -7,8 +7,8 @@ database is copied, since an earlier release cannot read what this one writes.
 A step is a function of `run`, which executes one statement and returns its rows.  It must not use
 the program's current definitions of tables: these keep changing, and a past version does not.
 
-The schema starts at 1.  Versions 2 to 9 were written by development versions before the first
-release and are refused (decision 047), so the first step leads to version 10.
+The schema starts at 1.  Development versions before the first release wrote versions 1 to 9, with
+other tables.  They are refused (decision 047), so the first step leads to version 10.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ Step: TypeAlias = Callable[[Run], None]
 FIRST = 1
 """The version of the first release."""
 
+LAST_TABLE = "state", "cut"
+"""The table that the schema got last; stores of version 1 without it are of development."""
+
 DEVELOPMENT = range(2, 10)
-"""Versions that only development versions wrote; no step leads to one."""
+"""Further versions that development versions wrote; no step leads to one."""
 
 STEPS: Mapping[int, Step] = {}
 """The steps by the version that each leads to, in ascending order."""

@@ -31,7 +31,7 @@ from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.commit_watermark import CommitPoint
 from xscl.store.database import FILE, THREADS, connect
-from xscl.store.migrations import current_version, is_readable, migrate
+from xscl.store.migrations import FIRST, LAST_TABLE, current_version, is_readable, migrate
 from xscl.store.store_errors import (
     BackupError,
     StoreClosed,
@@ -189,7 +189,7 @@ class Store:
         if ("state", "meta") not in [table[:2] for table in tables]:
             raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
-        _expect_readable(path, found)
+        _expect_readable(path, found, tables)
         return found
 
     def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
@@ -495,9 +495,10 @@ def _reading(tables: Iterable[_Table], size: int) -> str:
     )
 
 
-def _expect_readable(path: Path, version: int) -> None:
-    """Raise WrongVersion unless this release reads stores of a version."""
-    if not is_readable(version):
+def _expect_readable(path: Path, version: int, tables: Iterable[_Table]) -> None:
+    """Raise WrongVersion unless this release reads stores of a version with some tables."""
+    is_early = version == FIRST and LAST_TABLE not in (table[:2] for table in tables)
+    if is_early or not is_readable(version):
         raise WrongVersion(path, version)
 
 
@@ -514,9 +515,9 @@ def inspect(path: Path) -> tuple[int, CommitPoint]:
             ((version,),) = connection.execute(
                 "SELECT value FROM state.meta WHERE key = 'version'"
             ).fetchall()
-            _expect_readable(path, version)
-            ((store, commits),) = connection.execute(_SEEN).fetchall()
             tables = connection.execute(_TABLES).fetchall()
+            _expect_readable(path, version, tables)
+            ((store, commits),) = connection.execute(_SEEN).fetchall()
             connection.execute(_reading(tables, path.stat().st_size)).fetchall()
         except duckdb.Error as error:
             raise store_error(path, error) from error

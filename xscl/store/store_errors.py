@@ -15,7 +15,7 @@ import shlex
 from pathlib import Path
 
 from xscl.errors import StoreError
-from xscl.store.migrations import DEVELOPMENT, current_version
+from xscl.store.migrations import DEVELOPMENT, FIRST, current_version
 
 DATABASE = "state.duckdb"
 """The name of the database in a data directory and in a backup."""
@@ -98,7 +98,7 @@ class WrongVersion(StoreError):
     code = "store_version"
 
     def __init__(self, path: Path, found: int) -> None:
-        if found in DEVELOPMENT:
+        if found == FIRST or found in DEVELOPMENT:
             super().__init__(
                 f"the store {path} was written by a development version (schema {found})",
                 hint=EXPORTING,

@@ -151,6 +151,25 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         assert len(read_by) == 1
 
 
+def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No change comes between the query and the reading of its rows."""
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        first, *others = engine.push([document(n) for n in range(1, 4)])
+        lock, count_first = engine.host.transactions.lock, Matches.count_first
+        acquired: list[bool] = []
+
+        def count_while_another_waits(found: Matches) -> int:
+            thread = threading.Thread(target=lambda: acquired.append(lock.acquire(blocking=False)))
+            thread.start()
+            thread.join()
+            return count_first(found)
+
+        monkeypatch.setattr(Matches, "count_first", count_while_another_waits)
+        assert engine.matches(after=first) == others
+        assert acquired == [False]
+
+
 def test_who_reads_a_closed_engine_is_told(tmp_path: Path) -> None:
     engine = xscl.Engine(tmp_path / "x.duckdb")
     engine.subscribe("pairs", PAIRS)

@@ -176,6 +176,18 @@ def test_a_store_of_a_development_version_is_refused(old: Path, plant: Plant, ve
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
 
 
+def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
+    with closing(Store(old)) as store, store.transaction():
+        store.fetch("DROP TABLE state.cut")
+    before = rows(old)
+    with pytest.raises(WrongVersion, match=r"by a development version \(schema 1\)") as refused:
+        xscl.Engine(old)
+    assert rows(old) == before
+    checked = called("doctor", "--json", "--data", str(old.parent))
+    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
+
+
 def test_the_commands_that_a_refusal_names_move_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ class UserSql:
         # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
         patience = 2 * (self.limits.seconds + self.limits.grace)
         self._limiter = FairLimiter(
-            self.limits.together, self.limits.waiting, patience, own_timeout=None
+            self.limits.together, self.limits.waiting, patience, waits_for_own=True
         )
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._fork_server: _ForkServer | None = None

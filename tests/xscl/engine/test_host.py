@@ -1,0 +1,42 @@
+"""An engine whose opening fails leaves its store free for the next one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import xscl
+from feeds.faultpoints import FaultSpec, armed
+from xscl.engine.transactions import Transactions
+from xscl.errors import StoreError
+from xscl.store.store import Store
+
+
+def test_a_component_that_fails_closes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Transactions) -> Store:
+        raise duckdb.IOException("no connection")
+
+    path = tmp_path / "x.duckdb"
+    with monkeypatch.context() as patched:
+        patched.setattr(Transactions, "connect", fail)
+        with pytest.raises(StoreError, match="no connection"):
+            xscl.Engine(path)
+    xscl.Engine(path).close()
+
+
+def test_a_retention_that_fails_closes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.duckdb"
+    xscl.Engine(path).close()
+    keep = xscl.Retention(matches=7)
+    with monkeypatch.context() as patched:
+        patched.setattr("xscl.store.store.reached", armed(FaultSpec("before_commit", 1, "EIO")))
+        with pytest.raises(OSError, match="Input/output"):
+            xscl.Engine(path, retention=keep)
+    with xscl.Engine(path) as engine:
+        assert engine.retention is None
