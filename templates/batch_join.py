@@ -207,7 +207,7 @@ class BatchJoin:
             self.take(self._bounded.dense((members, rows), docs, times))
 
     def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return which value joins want neither a partner nor an older one (`value_joins.Stops`)."""
+        """Return the value joins that need no partner and no older one (`value_joins.Stops`)."""
         rank, other = self.documents.ranks(np.array([newcomer, partner])).tolist()
         gone = np.zeros(len(edges), np.bool_)
         if not self._bounded.newest or not other or other > rank:
