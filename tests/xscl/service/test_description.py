@@ -123,7 +123,7 @@ def _raised() -> Iterator[tuple[str, str]]:
                 case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
                     yield f"unknown_{what}", path.name
                 case ast.Call(
-                    ast.Name("Refused" | "MalformedDocument" | "unprocessable"),
+                    ast.Name("RefusedAddress" | "MalformedDocument" | "unprocessable"),
                     [ast.Constant(str(code)), *_],
                 ):
                     yield code, path.name
