@@ -106,7 +106,8 @@ class Processor:
         try:
             return self._join(witnesses, apart)
         finally:
-            self._queries.release()
+            if self._queries.lent:
+                self._queries.release()
 
     def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
         batch, usable = self._begin(witnesses, apart)

@@ -59,12 +59,12 @@ class Evaluator(Protocol):
 
 
 class ConjunctiveQueries:
-    """The evaluator on DuckDB."""
+    """The evaluator on DuckDB; `lent` has the relations of the batch that is being joined."""
 
     def __init__(self) -> None:
         self.made = 0
         self._planned: _PlannedQueries | None = None  # small batches need none
-        self._lent: dict[str, Columns] = {}
+        self.lent: dict[str, Columns] = {}
 
     def answers(self, members: Members, rows: Columns, views: Views) -> Columns:
         """Return R_out of a template with two sides over the views of a batch."""
@@ -80,7 +80,7 @@ class ConjunctiveQueries:
 
     def release(self) -> None:
         """Release the relations of a batch; the plans stay."""
-        self._lent.clear()
+        self.lent.clear()
         if self._planned is not None:
             self._planned.release()
 
@@ -91,13 +91,13 @@ class ConjunctiveQueries:
             if self._planned is None:
                 self._planned = _PlannedQueries()
             for name, relation in relations.items():
-                if self._lent.get(name) is not relation:
+                if self.lent.get(name) is not relation:
                     self._planned.lend(name, _lendable(name, relation))
-                    self._lent[name] = relation
+                    self.lent[name] = relation
             found = self._planned.execute(graph, several, pa.table(dict(rows)))
         except duckdb.Error as error:
             self._planned = None  # a fatal error invalidates the database
-            self._lent.clear()
+            self.lent.clear()
             raise EvaluationError(str(error).partition("\n")[0]) from error
         self.made += len(found["qid"])
         return found

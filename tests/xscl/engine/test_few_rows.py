@@ -196,7 +196,7 @@ def test_the_rows_of_a_batch_are_released(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(RuntimeError, match="middle"):
             engine.push(batch[2:])
         assert read[1]
-        assert processor._queries._lent == {}
+        assert processor._queries.lent == {}
         assert len(engine.push(batch[2:])) == 2 + 3
 
 
