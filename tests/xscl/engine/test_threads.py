@@ -159,8 +159,13 @@ def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch)
         lock, count_first = engine.host.transactions.lock, Matches.count_first
         acquired: list[bool] = []
 
+        def try_lock() -> None:
+            acquired.append(lock.acquire(blocking=False))
+            if acquired[-1]:
+                lock.release()
+
         def count_while_another_waits(found: Matches) -> int:
-            thread = threading.Thread(target=lambda: acquired.append(lock.acquire(blocking=False)))
+            thread = threading.Thread(target=try_lock)
             thread.start()
             thread.join()
             return count_first(found)

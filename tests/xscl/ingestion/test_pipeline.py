@@ -619,24 +619,24 @@ def test_segments_are_looked_at_when_their_batch_comes(
 def test_a_batch_is_handed_over_once_the_one_before_is_done() -> None:
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
-    handover = spark.Handover()
+    handover = spark.BatchHandover()
     given: list[int] = []
     raised: list[Exception] = []
 
     def give(*batches: int) -> None:
         try:
             for batch_id in batches:
-                handover.give(spark.MicroBatch((), "q", batch_id, 0))
+                handover.put(spark.MicroBatch((), "q", batch_id, 0))
                 given.append(batch_id)
         except Exception as error:
             raised.append(error)
 
     thread = threading.Thread(target=give, args=(1, 2, 3))
     thread.start()
-    first = handover.take(PATIENCE)
-    assert handover.take(0.01) is None
+    first = handover.get(PATIENCE)
+    assert handover.get(0.01) is None
     first.done.set_result(None)
-    second = handover.take(PATIENCE)
+    second = handover.get(PATIENCE)
     assert (first.batch_id, second.batch_id) == (1, 2)
     error = ValueError("no room")
     second.done.set_exception(error)
@@ -648,14 +648,14 @@ def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     for waiting in (False, True):
-        handover = spark.Handover()
+        handover = spark.BatchHandover()
         batch = spark.MicroBatch((), "q", 1, 0)
         if waiting:
-            handover.give(batch)
+            handover.put(batch)
         handover.close()
-        assert handover.take(0) is None
-        with pytest.raises(spark.Stopped):
-            handover.give(batch if not waiting else spark.MicroBatch((), "q", 2, 0))
+        assert handover.get(0) is None
+        with pytest.raises(spark.ConsumerStopped):
+            handover.put(batch if not waiting else spark.MicroBatch((), "q", 2, 0))
 
 
 def test_consuming_directly_needs_no_spark() -> None:
