@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, Token, Url, home, option
+from xscl.cli.options import DATA, Data, Json, Place, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
@@ -17,10 +17,8 @@ from xscl.store.data_directory import DataDirectory
 
 
 def backup(
+    place: Place,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.
@@ -33,7 +31,7 @@ def backup(
       xscl backup monday.xscl
       xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
     """
-    with opened("backup", data, url, token) as service:
+    with opened("backup", place) as service:
         made = service.backup(file)
     value = {"file": str(file), **made.as_dict()}
     answer(value, [f"wrote {file}: {_described(made)}"], as_json=as_json)
@@ -73,11 +71,11 @@ def restore(
             hint="'xscl restore FILE [--force]' puts a backup back, "
             "'xscl restore --accept' goes on with what is there",
         )
-    place = home(data)
+    at = home(data)
     if file is None:
-        _echo_accepted(place, accept(place), as_json=as_json)
+        _echo_accepted(at, accept(at), as_json=as_json)
     else:
-        _echo_restored(place, put_back(file, place, force=force), as_json=as_json)
+        _echo_restored(at, put_back(file, at, force=force), as_json=as_json)
 
 
 def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> None:

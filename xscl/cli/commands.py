@@ -16,6 +16,8 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
+from xscl.cli.option_groups import with_options_of_groups
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -118,9 +120,12 @@ class LazyCommand(TyperCommand):
         found = getattr(import_module(f"{__package__}.{module}"), name)
         group = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
+            for one in found.registered_commands:
+                assert one.callback is not None
+                one.callback = with_options_of_groups(one.callback)
             group.add_typer(found, name=self._label)
         else:
-            group.command(self._label)(found)
+            group.command(self._label)(with_options_of_groups(found))
         return get_group(group).commands[self._label]
 
     def make_context(

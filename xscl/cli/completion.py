@@ -7,7 +7,7 @@ from collections.abc import Callable
 import typer
 
 from xscl.cli.http_client import PAGE
-from xscl.cli.options import DATA
+from xscl.cli.options import DATA, Place
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.service import client_of
 from xscl.errors import XsclError
@@ -34,7 +34,8 @@ def feeds_like(ctx: typer.Context, incomplete: str) -> list[str]:
 def _completed(ctx: typer.Context, ask: Callable[[RemoteService], list[str]]) -> list[str]:
     given = ctx.params
     try:
-        client = client_of(given.get("data") or DATA, given.get("url"), given.get("token"))
+        place = Place(given.get("data") or DATA, given.get("url"), given.get("token"))
+        client = client_of(place)
         if client is None:
             return []
         with client:

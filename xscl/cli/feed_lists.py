@@ -16,7 +16,7 @@ from feeds.errors import FeedError
 from feeds.formats.opml import FeedOutline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
 from xscl.polling.feed import FeedsError, check_name
@@ -26,13 +26,11 @@ TITLE = "Feeds followed by xscl"
 
 
 def import_(
+    place: Place,
     file: Annotated[
         Path, typer.Argument(help="OPML, or a text with one address a line; - is standard input.")
     ],
     tag: Annotated[list[str] | None, option("--tag", "A tag for all of them; repeatable.")] = None,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Follow the feeds of a list; its folders become tags. A second time nothing changes.
@@ -45,20 +43,18 @@ def import_(
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
-    with opened("feeds import", data, url, token, missing="create") as service:
+    with opened("feeds import", place, missing="create") as service:
         lines = service.import_feeds(body, outlines, tag or ())
     answer([asdict(line) for line in lines], _report(lines), as_json=as_json)
 
 
 def export(
+    place: Place,
     file: Annotated[
         Path | None, typer.Argument(help="The file to write; standard output if left out.")
     ] = None,
     tag: Annotated[str | None, option("--tag", "Only the feeds with this tag.")] = None,
     secrets: Annotated[bool, option("--secrets", "Write addresses that look secret, too.")] = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Write the feeds as OPML 2.0. Passwords and headers are never written.
 
@@ -66,7 +62,7 @@ def export(
     Example:
       xscl feeds export subscriptions.opml
     """
-    with opened("feeds export", data, url, token) as service:
+    with opened("feeds export", place) as service:
         outlines, left_out = service.export_feeds(tag, secrets=secrets)
     written = write_opml(outlines, TITLE)
     if file is None:

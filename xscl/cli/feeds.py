@@ -26,17 +26,7 @@ from xscl.cli.feed_rows import (
     streams,
 )
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import (
-    DATA,
-    AllowAddress,
-    Contact,
-    Data,
-    Json,
-    NotifyHistory,
-    Token,
-    Url,
-    option,
-)
+from xscl.cli.options import AllowAddress, Contact, Json, NotifyHistory, Place, option
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
@@ -72,6 +62,7 @@ Name: TypeAlias = Annotated[
 
 @app.command()
 def add(
+    place: Place,
     address: Annotated[str, typer.Argument(metavar="URL", help="The address of the feed.")],
     stream: Annotated[
         str | None, option("--stream", "Its stream; the host's name if left out.")
@@ -81,9 +72,6 @@ def add(
     ] = None,
     every: Every = None,
     header: Header = None,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
@@ -102,7 +90,7 @@ def add(
             check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
-    with opened("feeds add", data, url, token, missing="create") as service:
+    with opened("feeds add", place, missing="create") as service:
         added, warnings = service.follow(address, stream, tag or (), seconds, headers)
         is_served = service.is_served
     for warning in warnings:
@@ -113,35 +101,34 @@ def add(
 
 
 @app.command("list")
-def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def list_(place: Place, as_json: Json = False) -> None:
     """List the feeds: state, items seen, how they were read, next poll, last error.
 
     \b
     Example:
       xscl feeds list
     """
-    with opened("feeds list", data, url, token) as service:
+    with opened("feeds list", place) as service:
         found = service.feeds()
     list_rows("feeds", found, HEADINGS, map(cells, found), as_json=as_json)
 
 
 @app.command()
-def show(
-    feed: Name, data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
+def show(place: Place, feed: Name, as_json: Json = False) -> None:
     """Show all that is known of a feed.
 
     \b
     Example:
       xscl feeds show news
     """
-    with opened("feeds show", data, url, token) as service:
+    with opened("feeds show", place) as service:
         found = find(service.feeds(), feed)
     answer(found, described(found), as_json=as_json)
 
 
 @app.command()
 def edit(
+    place: Place,
     feed: Name,
     tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
     untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
@@ -153,9 +140,6 @@ def edit(
     revive: Annotated[
         bool, option("--revive", "Ask again, now, for a feed that was gone.")
     ] = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Change a feed: its tags, the time between polls, its headers. Items stay as they are.
@@ -169,7 +153,7 @@ def edit(
             check_name(name)
     given = _headers(header)
     seconds = None if every is None else _seconds(every)
-    with opened("feeds edit", data, url, token) as service:
+    with opened("feeds edit", place) as service:
         found = find(service.feeds(), feed)
         _refuse_lost_headers(found, given, no_headers=no_headers)
         kept = dict.fromkeys((*found["tags"], *(tag or ())))
@@ -194,16 +178,14 @@ def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None
 
 
 @app.command()
-def remove(
-    feed: Name, data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
+def remove(place: Place, feed: Name, as_json: Json = False) -> None:
     """Stop following a feed; its documents and their matches stay.
 
     \b
     Example:
       xscl feeds remove https://example.org/news.atom
     """
-    with opened("feeds remove", data, url, token) as service:
+    with opened("feeds remove", place) as service:
         found = find(service.feeds(), feed)
         service.remove_feed(found)
     answer({"removed": found["url"]}, [f"no longer following {found['url']}"], as_json=as_json)
@@ -211,6 +193,7 @@ def remove(
 
 @app.command()
 def poll(
+    place: Place,
     feed: Annotated[
         list[str] | None, typer.Argument(metavar="[URL|STREAM]...", help="These feeds, due or not.")
     ] = None,
@@ -218,9 +201,6 @@ def poll(
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Poll the feeds that are due, once, take in what is new, and print the matches.
@@ -231,7 +211,7 @@ def poll(
     """
     report = MatchReport(as_json, notify_history)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
-    with opened("feeds poll", data, url, token) as service:
+    with opened("feeds poll", place) as service:
         chosen = _chosen(service.feeds(), feed or (), everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)

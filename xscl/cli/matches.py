@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import echo, echo_json, match_text, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
@@ -16,14 +16,12 @@ from xscl.errors import XsclError
 
 
 def matches(
+    place: Place,
     name: Annotated[
         str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
     ],
     after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
     as_json: Json = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """List the matches of a subscription that are kept, in the order in which they were found.
 
@@ -34,7 +32,7 @@ def matches(
     Example:
       xscl matches echo --json
     """
-    with opened("matches", data, url, token) as service:
+    with opened("matches", place) as service:
         existing(service, name)
         found: Iterator[MatchFields] = iter(service.matches(name))
         _skip_past(found, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -75,6 +76,15 @@ Token: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The options that name what a command works on: a data directory, or a running service."""
+
+    data: Data = DATA
+    url: Url = None
+    token: Token = None
 
 
 def _host_and_port(addresses: list[str] | None) -> list[str] | None:

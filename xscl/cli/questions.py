@@ -14,7 +14,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.run import WRITERS, MatchFormat
@@ -48,15 +48,13 @@ class Resolved(NamedTuple):
 
 
 def try_query(
+    place: Place,
     query: Subject,
     since: Annotated[
         str | None, option("--since", "How far back to begin: 7d, '12 h'.", "DURATION")
     ] = None,
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Print what a query would have matched on the kept documents, without registering it.
 
@@ -70,7 +68,7 @@ def try_query(
     text = query_text(query)
     refuse_bare_duration(since)
     write = WRITERS[MatchFormat.JSONL if as_json else form]
-    with opened("try", data, url, token) as service:
+    with opened("try", place) as service:
         found = service.try_query(text, since, named=_resolved(service, text).named)
         for match in found:
             write(match)
@@ -79,14 +77,12 @@ def try_query(
 
 
 def why(
+    place: Place,
     query: Subject,
     documents: Annotated[
         list[str], typer.Argument(metavar="DOC...", help="A document for each block; - for none.")
     ],
     as_json: Json = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Show why a query matches some documents, or why not: all that it asks of them.
 
@@ -99,21 +95,19 @@ def why(
       xscl why echo d1 d2
     """
     text = query_text(query)
-    with opened("why", data, url, token) as service:
+    with opened("why", place) as service:
         found = service.why(text, documents, named=_resolved(service, text).named)
     answer(found.as_dict(), found.lines(), as_json=as_json)
 
 
 def explain(
+    place: Place,
     query: Subject,
     show_sql: Annotated[bool, option("--sql", "Show the template's SQL.")] = False,
     svg: Annotated[
         Path | None, option("--svg", "Draw the join graph to this file.", "FILE")
     ] = None,
     as_json: Json = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
 
@@ -122,7 +116,7 @@ def explain(
       xscl explain echo --sql
     """
     text = query_text(query)
-    with opened("explain", data, url, token, missing="memory") as service:
+    with opened("explain", place, missing="memory") as service:
         resolved = _resolved(service, text)
         explanation = service.explain(text, named=resolved.named, sql=show_sql)
     if svg is not None:
@@ -157,11 +151,9 @@ def _resolved(service: Service, text: str) -> Resolved:
 
 
 def witness(
+    place: Place,
     document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
     as_json: Json = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 
@@ -169,6 +161,6 @@ def witness(
     Example:
       xscl witness d1
     """
-    with opened("witness", data, url, token) as service:
+    with opened("witness", place) as service:
         found = service.witness(document)
     answer(found.as_dict(), found.lines(), as_json=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,43 @@ MASTER = "local[*]"
 NoSpark = Annotated[bool, setting("--no-spark", "Take documents from the spool in this process.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The options of the HTTP server."""
+
+    host: Annotated[str, setting("--host", "The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, setting("--port", "The port; 0 is any free one.", min=0, max=65535)] = 8425
+    name: Annotated[
+        list[str] | None, option("--name", "A name it is called by; repeatable.", "HOST")
+    ] = None
+    trusted_proxy: TrustedProxy = None
+    connections: Annotated[
+        int,
+        setting(
+            "--connections",
+            "Connections of one address at the same time, streams of events not counted.",
+            min=1,
+            max=2_000,
+        ),
+    ] = CONNECTIONS
+
+    def settings(self, fetching: PollSettings) -> ServiceSettings:
+        """Return the settings of the HTTP server."""
+        # Of the extra `service`, which `--once` does without.
+        from xscl.service.installation import ServiceSettings
+
+        return ServiceSettings(
+            host=self.host,
+            port=self.port,
+            names=tuple(one.lower() for one in self.name or ()),
+            trusted_proxies=tuple(map(network_of, self.trusted_proxy or ())),
+            connections=self.connections,
+            fetching=fetching,
+        )
+
+
 def serve(
+    listening: Listening,
     data: Data = DATA,
     once: Annotated[
         bool,
@@ -54,23 +91,6 @@ def serve(
     master: Annotated[
         str | None, setting("--master", "The Spark master to run on (local[*]).")
     ] = None,
-    host: Annotated[str, setting("--host", "The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, setting("--port", "The port; 0 is any free one.", min=0, max=65535)
-    ] = 8425,
-    name: Annotated[
-        list[str] | None, option("--name", "A name it is called by; repeatable.", "HOST")
-    ] = None,
-    trusted_proxy: TrustedProxy = None,
-    connections: Annotated[
-        int,
-        setting(
-            "--connections",
-            "Connections of one address at the same time, streams of events not counted.",
-            min=1,
-            max=2_000,
-        ),
-    ] = CONNECTIONS,
     workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
@@ -123,7 +143,7 @@ def serve(
         history=history,
         keep_matches=keep_matches,
         mail=None if smtp is None else mail_server(smtp),
-        listen=None if once else _listening(host, port, name, trusted_proxy, connections, fetching),
+        listen=None if once else listening.settings(fetching),
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history)
     service = Service(
@@ -150,28 +170,6 @@ def serve(
         warn(f"serving from {data} ({'with' if spark else 'without'} Spark); Ctrl-C stops")
         service.run()
     warn("stopped")
-
-
-def _listening(
-    host: str,
-    port: int,
-    names: list[str] | None,
-    proxies: list[str] | None,
-    connections: int,
-    fetching: PollSettings,
-) -> ServiceSettings:
-    """Return the settings of the HTTP server."""
-    # Of the extra `service`, which `--once` does without.
-    from xscl.service.installation import ServiceSettings
-
-    return ServiceSettings(
-        host=host,
-        port=port,
-        names=tuple(one.lower() for one in names or ()),
-        trusted_proxies=tuple(map(network_of, proxies or ())),
-        connections=connections,
-        fetching=fetching,
-    )
 
 
 def _uses_spark(no_spark: bool, master: str | None) -> bool:

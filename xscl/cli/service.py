@@ -11,13 +11,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from xscl.cli.feed_rows import Row
 from xscl.cli.http_client import HttpClient, client_at, token_of
 from xscl.cli.local_service import LocalService
-from xscl.cli.options import home
+from xscl.cli.options import Place, home
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
 from xscl.errors import UnknownSubscription
@@ -27,24 +26,19 @@ Service: TypeAlias = LocalService | RemoteService
 
 @contextmanager
 def opened(
-    command: str,
-    data: Path,
-    url: str | None,
-    token: str | None,
-    *,
-    missing: Literal["refuse", "create", "memory"] = "refuse",
+    command: str, place: Place, *, missing: Literal["refuse", "create", "memory"] = "refuse"
 ) -> Iterator[Service]:
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
     A `missing` data directory is refused, created, or replaced by an engine in memory.  `command`
     is the name of the holder in the lock.  Raises HomeError, Unreachable.
     """
-    client = client_of(data, url, token)
+    client = client_of(place)
     if client is not None:
         with client:
             yield RemoteService(client)
         return
-    at = home(data)
+    at = home(place.data)
     if missing == "memory" and not at.exists():
         with Engine() as engine:
             yield LocalService(at, engine)
@@ -55,12 +49,12 @@ def opened(
         yield LocalService(at, engine)
 
 
-def client_of(data: Path, url: str | None, token: str | None) -> HttpClient | None:
+def client_of(place: Place) -> HttpClient | None:
     """Return a client of the service at `url` or on a data directory, None if there is none."""
-    if url is not None:
-        return client_at(url, token)
-    address = home(data).address()
-    return None if address is None else HttpClient(address, token_of(token))
+    if place.url is not None:
+        return client_at(place.url, place.token)
+    address = home(place.data).address()
+    return None if address is None else HttpClient(address, token_of(place.token))
 
 
 def existing(service: Service, name: str) -> Row:

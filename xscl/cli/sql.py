@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import typer
 
 from xscl.cli.argument_files import query_text
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import UsageError, clean, table
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
@@ -37,15 +37,13 @@ class SqlFormat(StrEnum):
 
 
 def sql(
+    place: Place,
     query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
     form: Annotated[SqlFormat, option("--format", "How to write the answer.")] = SqlFormat.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
     as_json: Json = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
@@ -57,7 +55,7 @@ def sql(
     """
     chosen = SqlFormat.JSON if as_json else form
     text = query_text(query)
-    with opened("sql", data, url, token) as service:
+    with opened("sql", place) as service:
         try:
             answer = service.sql(text)
         except SqlError as error:

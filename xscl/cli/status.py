@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from xscl.cli.http_client import client_at
 from xscl.cli.local_service import LocalService
-from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.options import Json, Place, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
@@ -17,18 +16,18 @@ from xscl.store.data_directory import SERVICE, DataDirectoryError
 from xscl.time_format import ticks_of_time
 
 
-def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Token = None) -> None:
+def status(place: Place, as_json: Json = False) -> None:
     """Show what is registered, how much came in, and what waits; also of a running service.
 
     \b
     Example:
       xscl status --json
     """
-    figures, note = _of_running(data, url, token), None
+    figures, note = _of_running(place), None
     if figures is not None:
         found, note = _of_service(figures)
     else:
-        at = home(data)
+        at = home(place.data)
         at.expect()
         with at.hold("status"), Engine(at.database) as engine:
             found = LocalService(at, engine).status()
@@ -37,15 +36,15 @@ def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Tok
     answer({**found.as_dict(), **process}, lines, as_json=as_json)
 
 
-def _of_running(data: Path, url: str | None, token: str | None) -> dict[str, Any] | None:
+def _of_running(place: Place) -> dict[str, Any] | None:
     """Return the figures of a running service, None if none runs.
 
     Those on a data directory are read from its file, which needs no token.
     """
-    if url is not None:
-        with client_at(url, token) as client:
+    if place.url is not None:
+        with client_at(place.url, place.token) as client:
             return RemoteService(client).figures()
-    at = home(data)
+    at = home(place.data)
     holder = at.holder()
     if holder is None or holder.command != SERVICE:
         return None

@@ -12,7 +12,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.query_options import refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
@@ -27,6 +27,7 @@ _FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stoppe
 
 
 def subscribe(
+    place: Place,
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
     language: Annotated[
@@ -39,9 +40,6 @@ def subscribe(
     webhook: Annotated[
         str | None, option("--webhook", "Have its matches posted there.", "URL")
     ] = None,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Register a query under a name; it sees what arrives from now on.
@@ -63,7 +61,7 @@ def subscribe(
         refuse_bare_windows(text)
     refuse_bare_duration(since)
     _check_webhook(webhook)
-    with opened("subscribe", data, url, token, missing="create") as service:
+    with opened("subscribe", place, missing="create") as service:
         reads = service.subscribe(name, text, updates=updates, language=language, since=since)
         explanation = service.explain(name, named=True).splitlines()
         warnings = [line for line in explanation if line.startswith("warning: ")]
@@ -81,15 +79,13 @@ def subscribe(
 
 
 def unsubscribe(
+    place: Place,
     name: Annotated[
         str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
     ],
     cascade: Annotated[
         bool, option("--cascade", "Those that read what it publishes, too.")
     ] = False,
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Remove a subscription and everything that only it needed.
@@ -98,23 +94,21 @@ def unsubscribe(
     Example:
       xscl unsubscribe echo
     """
-    with opened("unsubscribe", data, url, token) as service:
+    with opened("unsubscribe", place) as service:
         existing(service, name)
         removed = service.unsubscribe(name, cascade=cascade)
     value = {"unsubscribed": name, "removed": list(removed)}
     answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=as_json)
 
 
-def subscriptions(
-    data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
+def subscriptions(place: Place, as_json: Json = False) -> None:
     """List the subscriptions in the order of their names.
 
     \b
     Example:
       xscl subscriptions --json
     """
-    with opened("subscriptions", data, url, token) as service:
+    with opened("subscriptions", place) as service:
         found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]
     cells = (
         (one["name"], one["template"], ", ".join(one["reads"]), one_line(one["query"], 100))

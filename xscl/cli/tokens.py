@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, Token, Url, option
+from xscl.cli.options import Json, Place, option
 from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
 from xscl.time_format import moment, ticks_of_time
@@ -18,13 +18,11 @@ app = typer.Typer(
 
 @app.command()
 def create(
+    place: Place,
     user: Annotated[
         str | None, option("--user", "Whose it is; he is made with his first.", "NAME")
     ] = None,
     label: Annotated[str, option("--label", "What it is for.")] = "",
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once. Without --user it is the operator's, who may do all.
@@ -33,7 +31,7 @@ def create(
     Example:
       xscl token create --user alice --label laptop
     """
-    with opened("token create", data, url, token, missing="create") as service:
+    with opened("token create", place, missing="create") as service:
         made = service.create_token(user, label)
     value = {name: made[name] for name in ("id", "user", "label", "token")}
     answer(value, [made["token"]], as_json=as_json)
@@ -42,14 +40,14 @@ def create(
 
 
 @app.command("list")
-def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def list_(place: Place, as_json: Json = False) -> None:
     """List the tokens, without what proves them.
 
     \b
     Example:
       xscl token list
     """
-    with opened("token list", data, url, token) as service:
+    with opened("token list", place) as service:
         found = service.tokens()
     cells = ((one["id"], one["user"], _second(one["created"]), one["label"]) for one in found)
     list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=as_json)
@@ -61,10 +59,8 @@ def _second(time: str) -> str:
 
 @app.command()
 def revoke(
+    place: Place,
     which: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
-    data: Data = DATA,
-    url: Url = None,
-    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Make a token worth nothing.
@@ -73,6 +69,6 @@ def revoke(
     Example:
       xscl token revoke 3f9a01c2
     """
-    with opened("token revoke", data, url, token) as service:
+    with opened("token revoke", place) as service:
         service.revoke_token(which)
     answer({"revoked": which}, [f"revoked {which}"], as_json=as_json)

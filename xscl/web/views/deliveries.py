@@ -6,33 +6,28 @@ from http import HTTPStatus
 from typing import Annotated, Literal, TypeAlias, assert_never
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Response
 from fastapi.responses import RedirectResponse
 from pydantic import TypeAdapter, ValidationError
 
 from xscl.delivery.endpoint import Kind
 from xscl.errors import XsclError
-from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem, unprocessable
 from xscl.service.routes import deliveries
+from xscl.web.page_request import Asked
 from xscl.web.problems import PageRoute, problem_text
-from xscl.web.rendering import page
-from xscl.web.views.subscriptions import DeliveryForm, show
+from xscl.web.views.subscriptions import DeliveryForm, Id, Name, show
 
 router = APIRouter(prefix="/subscriptions/endpoint", route_class=PageRoute, include_in_schema=False)
 
 Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
-Name = Annotated[str, Form(max_length=500)]
-Id = Annotated[str, Form(max_length=100)]
 Wanted: TypeAlias = deliveries.NewWebhook | deliveries.NewMail | deliveries.NewFile
 _WANTED: TypeAdapter[Wanted] = TypeAdapter(deliveries.New)
 
 
 @router.post("/add")
 def add(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     name: Name,
     kind: Annotated[Kind, Form()],
     to: Annotated[str, Form(max_length=4_000)] = "",
@@ -41,22 +36,19 @@ def add(
     """Create an endpoint; show the secret of a webhook once."""
     given = DeliveryForm(kind, to.strip(), every)
     try:
-        made = deliveries.make(name, here, who, _wanted(given))
+        made = deliveries.make(name, asked.here, asked.who, _wanted(given))
     except (Problem, XsclError) as error:
         status = error.status if isinstance(error, Problem) else HTTPStatus.UNPROCESSABLE_ENTITY
-        return show(
-            request, here, who, name, status=status, wrong=problem_text(error, who), given=given
-        )
+        wrong = problem_text(error, asked.who)
+        return show(asked, name, status=status, wrong=wrong, given=given)
     if made.secret is None:
         return _back(name)
-    return page(request, "endpoint.html", who, name=name, to=made.to["url"], secret=made.secret)
+    return asked.page("endpoint.html", name=name, to=made.to["url"], secret=made.secret)
 
 
 @router.post("/change")
 def change(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     name: Name,
     id: Id,
     do: Annotated[Deed, Form()],
@@ -67,22 +59,21 @@ def change(
 
     Confirming without a code mails a new one.
     """
+    of = name, id, asked.here, asked.who
     match do:
-        case "pause":
-            deliveries.change(name, id, here, who, _changes("paused"))
-        case "resume":
-            deliveries.change(name, id, here, who, _changes("active"))
+        case "pause" | "resume":
+            state = "paused" if do == "pause" else "active"
+            deliveries.change(*of, deliveries.Changes.model_validate({"state": state}))
         case "replay":
-            deliveries.replay(name, id, here, who, deliveries.Replay(message=message or None))
+            deliveries.replay(*of, deliveries.Replay(message=message or None))
         case "confirm":
-            confirmation = deliveries.Confirmation(code=code or None)
-            deliveries.confirm(name, id, here, who, confirmation)
+            deliveries.confirm(*of, deliveries.Confirmation(code=code or None))
         case "remove":
-            deliveries.delete(name, id, here, who)
+            deliveries.delete(*of)
         case "rotate":
-            secret = deliveries.rotate(name, id, here, who).secret
-            to = deliveries.get(name, id, here, who).to["url"]
-            return page(request, "endpoint.html", who, name=name, to=to, secret=secret)
+            secret = deliveries.rotate(*of).secret
+            to = deliveries.get(*of).to["url"]
+            return asked.page("endpoint.html", name=name, to=to, secret=secret)
         case _:
             assert_never(do)
     return _back(name)
@@ -99,10 +90,6 @@ def _wanted(given: DeliveryForm) -> Wanted:
     except ValidationError as error:
         words = str(error.errors()[0]["msg"])
         raise unprocessable("invalid_request", words) from error
-
-
-def _changes(state: str) -> deliveries.Changes:
-    return deliveries.Changes.model_validate({"state": state})
 
 
 def _back(name: str) -> RedirectResponse:

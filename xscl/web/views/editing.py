@@ -8,14 +8,12 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.errors import QueryError, XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, Who
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
@@ -23,8 +21,8 @@ from xscl.service.subscribing import SubscriptionRequest, subscribe
 from xscl.subscriptions.match import Match
 from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import case_of
+from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
-from xscl.web.rendering import page
 from xscl.web.views.subscriptions import drawing
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -38,33 +36,30 @@ Text = Annotated[str, Form(max_length=65_536)]
 
 @router.get("/subscribe")
 def blank(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     example: Annotated[str, Query(max_length=100)] = "",
     draft: Annotated[str, Query(alias="from", max_length=500)] = "",
 ) -> HTMLResponse:
     """Show the editor, empty or with the query of an example or a subscription."""
     case = case_of(example)
     if draft:
-        query = subscriptions.shown(here, who, subscriptions.existing(here, who, draft)).query
-        return _editor(request, who, query=query, name=f"{draft}-2")
+        own = asked.here, asked.who
+        query = subscriptions.shown(*own, subscriptions.existing(*own, draft)).query
+        return _editor(asked, query=query, name=f"{draft}-2")
     if case is None:
-        return _editor(request, who)
-    return _editor(request, who, query=case.query, name=case.slug, case=case, since="30d")
+        return _editor(asked)
+    return _editor(asked, query=case.query, name=case.slug, case=case, since="30d")
 
 
 @router.post("/subscribe/check")
-def check(request: Request, who: Who, query: Text) -> HTMLResponse:
+def check(asked: Asked, query: Text) -> HTMLResponse:
     """Show the error of a query, or its join graph."""
-    return page(request, "checked.html", who, **_checked(query, who))
+    return asked.page("checked.html", **_checked(query, asked.who))
 
 
 @router.post("/subscribe")
 def submit(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     query: Text,
     do: Annotated[Literal["try", "save"], Form()],
     name: Annotated[str, Form(max_length=200)] = "",
@@ -76,27 +71,28 @@ def submit(
     try:
         refuse_bare_windows(text)
         if do == "save":
-            _save(here, who, called, text)
+            _save(asked, called, text)
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
-        found = _tried(here, who, text, since)
+        found = _tried(asked, text, since)
     except (XsclError, Problem) as error:
-        wrong = {"error": problem_text(error, who), "drawn": None}
+        wrong = {"error": problem_text(error, asked.who), "drawn": None}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return _editor(request, who, status=status, **given, checked=wrong)
+        return _editor(asked, status=status, **given, checked=wrong)
     words = next((words for value, words in SPANS if value == since), since)
     words = words if not since else f"the last {words}"
     cards = _cards(found)
-    return _editor(request, who, **given, tried=cards, tried_total=len(found), tried_words=words)
+    return _editor(asked, **given, tried=cards, tried_total=len(found), tried_words=words)
 
 
-def _save(here: Installation, who: Account, name: str, query: str) -> None:
+def _save(asked: PageRequest, name: str, query: str) -> None:
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
-    subscribe(here, who, SubscriptionRequest(name, query))
+    subscribe(asked.here, asked.who, SubscriptionRequest(name, query))
 
 
-def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
+def _tried(asked: PageRequest, query: str, since: str) -> Sequence[Match]:
     """Evaluate a query on kept documents; raises its errors."""
+    here, who = asked.here, asked.who
     resolved = here.resolver.resolve(who, query)
     with here.questions.hold(who.number), resolved.as_written():
         return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
@@ -120,8 +116,7 @@ def _checked(query: str, who: Account) -> dict[str, Any]:
 
 
 def _editor(
-    request: Request,
-    who: Account,
+    asked: PageRequest,
     *,
     status: int = HTTPStatus.OK,
     query: str = "",
@@ -137,7 +132,5 @@ def _editor(
         "tried_words": "",
         "spans": SPANS,
     }
-    beside = _checked(query, who) if checked is None else checked
-    return page(
-        request, "subscribe.html", who, status=status, query=query, **(shown | given), **beside
-    )
+    beside = _checked(query, asked.who) if checked is None else checked
+    return asked.page("subscribe.html", status=status, query=query, **(shown | given), **beside)

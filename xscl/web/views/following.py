@@ -6,18 +6,16 @@ import re
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Query, Request, Response
+from fastapi import APIRouter, File, Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
 from xscl.errors import XsclError
-from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
+from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
-from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -25,20 +23,18 @@ LIMIT = 100
 LARGEST = 5_000_000
 """Maximum size in bytes of a list of feeds."""
 
+Key = Annotated[str, Form(max_length=500)]
+
 
 @router.get("/feeds")
-def listed(
-    request: Request, here: Here, who: Who, after: Annotated[str, Query(max_length=500)] = ""
-) -> HTMLResponse:
+def listed(asked: Asked, after: Annotated[str, Query(max_length=500)] = "") -> HTMLResponse:
     """Show the feeds."""
-    return _page(request, here, who, after=after)
+    return _page(asked, after=after)
 
 
 @router.post("/feeds/add")
 def add(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     url: Annotated[str, Form(max_length=2_000)],
     stream: Annotated[str, Form(max_length=200)] = "",
     tags: Annotated[str, Form(max_length=500)] = "",
@@ -47,39 +43,34 @@ def add(
     named = [tag for tag in re.split(r"[,\s]+", tags) if tag]
     try:
         new = feeds.New(url=url.strip(), stream=stream or None, tags=named, every=None)
-        feeds.add(new, here, who)
+        feeds.add(new, asked.here, asked.who)
     except (XsclError, FeedError, Problem) as error:
-        return _page(request, here, who, error=problem_text(error, who), url=url)
+        return _page(asked, error=problem_text(error, asked.who), url=url)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/poll")
-def poll(here: Here, who: Who, feed: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
+def poll(here: Here, who: Who, feed: Key) -> RedirectResponse:
     """Schedule a poll of a feed."""
     feeds.poll(feed, here, who)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/remove")
-def remove(here: Here, who: Who, feed: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
+def remove(here: Here, who: Who, feed: Key) -> RedirectResponse:
     """Stop following a feed."""
     feeds.remove(feed, here, who)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/import")
-def take(
-    request: Request,
-    here: Here,
-    who: Who,
-    file: Annotated[bytes, File(max_length=LARGEST)],
-) -> HTMLResponse:
+def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> HTMLResponse:
     """Import a list of feeds and show the outcome of each."""
     try:
-        report = feeds.take_in(here, who, file, [])
+        report = feeds.take_in(asked.here, asked.who, file, [])
     except (XsclError, FeedError, Problem) as error:
-        return _page(request, here, who, error=problem_text(error, who))
-    return _page(request, here, who, report=report)
+        return _page(asked, error=problem_text(error, asked.who))
+    return _page(asked, report=report)
 
 
 @router.get("/feeds/export.opml")
@@ -90,17 +81,12 @@ def export(here: Here, who: Who) -> Response:
     return answer
 
 
-def _page(
-    request: Request, here: Installation, who: Account, after: str = "", **more: Any
-) -> HTMLResponse:
-    found = feeds.list_(here, who, LIMIT, after or None)
+def _page(asked: PageRequest, after: str = "", **more: Any) -> HTMLResponse:
+    found = feeds.list_(asked.here, asked.who, LIMIT, after or None)
     shown = {"error": None, "report": (), "url": ""} | more
-    wrong = shown["error"] is not None
-    return page(
-        request,
+    return asked.page(
         "feeds.html",
-        who,
-        status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK,
         feeds=found.items,
         next=found.next,
         failing=sum(1 for feed in found.items if feed.error is not None),

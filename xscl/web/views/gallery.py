@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
-from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.dependencies import Here, TheOperator
 from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import all_found, cases, documents
+from xscl.web.page_request import Asked
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/gallery")
-def gallery(request: Request, who: Who) -> HTMLResponse:
+def gallery(asked: Asked) -> HTMLResponse:
     """Show the use cases."""
-    return page(request, "gallery.html", who, cases=cases(), found=examples())
+    return asked.page("gallery.html", cases=cases(), found=examples())
 
 
 @router.post("/gallery/load")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.routes.subscriptions import PUBLIC, existing
 from xscl.service.showing import document_name
@@ -17,8 +16,8 @@ from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import cases
+from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -31,24 +30,20 @@ Name = Annotated[str, Query(max_length=500)]
 
 
 @router.get("/")
-def matches(
-    request: Request, here: Here, who: Who, before: Written | None = None, subscription: Name = ""
-) -> HTMLResponse:
+def matches(asked: Asked, before: Written | None = None, subscription: Name = "") -> HTMLResponse:
     """Show the matches, or a guide if there are no subscriptions."""
-    if before is None and not subscription and not _has_any(here, who):
-        return _guide(request, here, who)
-    end = _end(here)  # read first: later matches arrive as updates
-    found = _page(here, who, subscription, before=None if before is None else _place(before))
-    listed = cards(who, found.matches)
+    if before is None and not subscription and not _has_any(asked):
+        return _guide(asked)
+    end = _end(asked.here)  # read first: later matches arrive as updates
+    found = _page(asked, subscription, before=None if before is None else _place(before))
+    listed = cards(asked.who, found.matches)
     older = None
     if found.more:
         last = listed[-1].place if len(listed) == LIMIT else (found.end, 0)
-        asked = {"before": _written(last), "subscription": subscription}
-        older = "/?" + urlencode({name: value for name, value in asked.items() if value})
-    return page(
-        request,
+        query = {"before": _written(last), "subscription": subscription}
+        older = "/?" + urlencode({name: value for name, value in query.items() if value})
+    return asked.page(
         "matches.html",
-        who,
         matches=listed,
         subscription=subscription,
         first=before is None,
@@ -58,15 +53,13 @@ def matches(
 
 
 @router.get("/matches/news")
-def news(
-    request: Request, here: Here, who: Who, after: Written, subscription: Name = ""
-) -> HTMLResponse:
+def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
-    found = _page(here, who, subscription, after=_place(after))
-    listed = cards(who, found.matches)
+    found = _page(asked, subscription, after=_place(after))
+    listed = cards(asked.who, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
-    return page(request, "news.html", who, headers=headers, matches=listed[::-1])
+    return asked.page("news.html", headers=headers, matches=listed[::-1])
 
 
 def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
@@ -82,8 +75,7 @@ def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
 
 
 def _page(
-    here: Installation,
-    who: Account,
+    asked: PageRequest,
     subscription: str,
     *,
     before: Place | None = None,
@@ -91,6 +83,7 @@ def _page(
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
+    here, who = asked.here, asked.who
     if subscription:
         found = existing(here, who, subscription)
         return here.engine.matches_of(
@@ -124,16 +117,17 @@ def _end(here: Installation) -> Place:
         return store.progress("position"), LAST
 
 
-def _has_any(here: Installation, who: Account) -> bool:
-    """Return whether a user has a subscription."""
-    own = PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
-    with here.reading() as store:
+def _has_any(asked: PageRequest) -> bool:
+    """Return True if the reader has a subscription."""
+    own = PUBLIC if asked.who.is_operator else f"starts_with(name, '_{asked.who.number}.')"
+    with asked.here.reading() as store:
         return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))
 
 
-def _guide(request: Request, here: Installation, who: Account) -> HTMLResponse:
+def _guide(asked: PageRequest) -> HTMLResponse:
+    here, who = asked.here, asked.who
     with here.reading() as store:
         documents = store.progress("next_doc") - 1 if who.is_operator else 0
     with here.feeds_lock:
         feeds = len(here.feeds.owned(who.qualify(""), "", 1_000))
-    return page(request, "guide.html", who, documents=documents, feeds=feeds, cases=cases())
+    return asked.page("guide.html", documents=documents, feeds=feeds, cases=cases())

@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from feeds.formats.display import safe_html
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, Who
 from xscl.service.routes.inspection import Witness, show_witness
 from xscl.service.routes.sql import viewer
 from xscl.service.sql.examples import EXAMPLES
 from xscl.web.cards import shortened
+from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
-from xscl.web.rendering import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -44,43 +42,38 @@ class SqlResult:
 
 @router.get("/witnesses")
 def blank(
-    request: Request,
-    who: Who,
+    asked: Asked,
     example: Annotated[int, Query(ge=0, le=1_000)] = 0,
     subscription: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
     """Show the page with the SQL of an example, or of a subscription's matches."""
     if subscription:
         named = subscription.replace("'", "''")
-        return _page(request, who, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
-    return _page(request, who, EXAMPLES[min(example, len(EXAMPLES) - 1)].query)
+        return _page(asked, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
+    return _page(asked, EXAMPLES[min(example, len(EXAMPLES) - 1)].query)
 
 
 @router.post("/witnesses")
-def run(
-    request: Request, here: Here, who: Who, sql: Annotated[str, Form(max_length=65_536)]
-) -> HTMLResponse:
+def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> HTMLResponse:
     """Run a query and show its result or its error."""
     text = sql.replace("\r\n", "\n")
     try:
-        found = here.sql.ask(text, viewer(who), rows=ROWS)
+        found = asked.here.sql.ask(text, viewer(asked.who), rows=ROWS)
     except XsclError as error:
-        return _page(request, who, text, error=problem_text(error, who, text))
+        return _page(asked, text, error=problem_text(error, asked.who, text))
     names, rows = [column.name for column in found.columns], found.rows()
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
     answer = SqlResult(names, texts, found.truncated, found.seconds, found.as_of.age)
     drawn = None if chart is None else draw_chart(chart)
-    return _page(request, who, text, answer=answer, drawn=drawn)
+    return _page(asked, text, answer=answer, drawn=drawn)
 
 
 @router.get("/document")
-def document(
-    request: Request, here: Here, who: Who, id: Annotated[str, Query(max_length=1_000)]
-) -> HTMLResponse:
+def document(asked: Asked, id: Annotated[str, Query(max_length=1_000)]) -> HTMLResponse:
     """Show a document's content, and its tree with node ids and variables."""
-    found = show_witness(id, here, who)
-    return page(request, "document.html", who, found=found, said=_said(found))
+    found = show_witness(id, asked.here, asked.who)
+    return asked.page("document.html", found=found, said=_said(found))
 
 
 def _said(found: Witness) -> Markup:
@@ -91,11 +84,10 @@ def _said(found: Witness) -> Markup:
     return Markup(harmless)
 
 
-def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse:
+def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
     shown = {"error": None, "answer": None, "drawn": None} | more
-    wrong = shown["error"] is not None
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-    return page(request, "sql.html", who, status=status, sql=sql, examples=EXAMPLES, **shown)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
+    return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)
 
 
 def _cell(value: object) -> str:

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Header, Request, Response
+from fastapi import APIRouter, Form, Header, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
-from xscl.service.dependencies import Here, TheOperator
 from xscl.service.problems import not_found
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
+from xscl.web.page_request import AskedByOperator
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import THEME, THEMES, page, static, when
+from xscl.web.rendering import THEME, THEMES, static, when
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -37,13 +37,11 @@ class Figure:
 
 
 @router.get("/status")
-def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
+def status(asked: AskedByOperator) -> HTMLResponse:
     """Show the figures of the status file."""
-    written = here.home.read_status() or {}
-    return page(
-        request,
+    written = asked.here.home.read_status() or {}
+    return asked.page(
         "status.html",
-        who,
         figures=list(_figures(written)) if written else [],
         written=ticks_of_time(written["written"]) if written else None,
     )

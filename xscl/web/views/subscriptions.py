@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
@@ -16,14 +16,12 @@ from xscl.delivery.endpoint import Kind
 from xscl.documents.results import XSCL
 from xscl.drawing import Picture, draw_query
 from xscl.planning.compile import compile_query
-from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
-from xscl.service.installation import Installation
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
 from xscl.time_format import duration
+from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
-from xscl.web.rendering import page
 from xscl.web.views.matches import cards
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -32,6 +30,9 @@ LIMIT = 50
 MATCHES = 5
 LETTERS = 20
 """Maximum number of letters of an endpoint."""
+
+Name = Annotated[str, Form(max_length=500)]
+Id = Annotated[str, Form(max_length=100)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +74,26 @@ NOTHING = DeliveryForm()
 
 @router.get("/subscriptions")
 def listed(
-    request: Request,
-    here: Here,
-    who: Who,
+    asked: Asked,
     q: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
     """Show a page of the list in order of name."""
-    total, rows = _rows(here, who, q, after)
+    total, rows = _rows(asked, q, after)
     more = len(rows) > LIMIT
-    asked = {"q": q, "after": rows[LIMIT - 1].name} if more else {}
-    return page(
-        request,
+    query = {"q": q, "after": rows[LIMIT - 1].name} if more else {}
+    return asked.page(
         "subscriptions.html",
-        who,
         total=total,
         rows=rows[:LIMIT],
         q=q,
-        next="/subscriptions?" + urlencode(asked) if more else None,
+        next="/subscriptions?" + urlencode(query) if more else None,
     )
 
 
-def _rows(
-    here: Installation, who: Account, q: str, after: str
-) -> tuple[int, list[SubscriptionRow]]:
-    """Return the number of a user's subscriptions, and the rows of a page with one more."""
+def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[SubscriptionRow]]:
+    """Return the number of the reader's subscriptions, and the rows of a page with one more."""
+    here, who = asked.here, asked.who
     own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
@@ -124,15 +120,13 @@ def _rows(
 
 
 @router.get("/subscriptions/{name:path}")
-def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
+def one(asked: Asked, name: str) -> HTMLResponse:
     """Show a subscription."""
-    return show(request, here, who, name)
+    return show(asked, name)
 
 
 def show(
-    request: Request,
-    here: Installation,
-    who: Account,
+    asked: PageRequest,
     name: str,
     *,
     status: int = HTTPStatus.OK,
@@ -140,29 +134,29 @@ def show(
     given: DeliveryForm = NOTHING,
 ) -> HTMLResponse:
     """Show a subscription; `wrong` is the error of the endpoint form `given`."""
+    here, who = asked.here, asked.who
     found = subscriptions.existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
-    return page(
-        request,
+    return asked.page(
         "subscription.html",
-        who,
         status=status,
         name=name,
         one=shown,
         drawn=drawing(shown.query) if shown.language == XSCL else None,
-        sharing=_sharing(here, who, found.qid, found.template),
+        sharing=_sharing(asked, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=cards(who, last.matches),
         addresses=syndication.addresses(name, here, who),
-        endpoints=list(_endpoints(here, who, name)),
+        endpoints=list(_endpoints(asked, name)),
         wrong=wrong,
         given=given,
     )
 
 
-def _endpoints(here: Installation, who: Account, name: str) -> Iterator[EndpointRow]:
+def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
     """Yield the endpoints of a subscription."""
+    here, who = asked.here, asked.who
     reached = here.outbox.pages.position()
     for each in deliveries.listed(name, here, who):
         to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
@@ -173,28 +167,22 @@ def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint
 
 
 @router.post("/subscriptions/address")
-def address(
-    request: Request, here: Here, who: Who, name: Annotated[str, Form(max_length=500)]
-) -> HTMLResponse:
+def address(asked: Asked, name: Name) -> HTMLResponse:
     """Create a secret address for feed readers and show it once."""
-    made = syndication.make(name, here, who, request, syndication.NewAddress(label="page"))
-    return page(request, "address.html", who, name=name, made=made)
+    label = syndication.NewAddress(label="page")
+    made = syndication.make(name, asked.here, asked.who, asked.request, label)
+    return asked.page("address.html", name=name, made=made)
 
 
 @router.post("/subscriptions/address/revoke")
-def revoke(
-    here: Here,
-    who: Who,
-    name: Annotated[str, Form(max_length=500)],
-    id: Annotated[str, Form(max_length=100)],
-) -> RedirectResponse:
+def revoke(here: Here, who: Who, name: Name, id: Id) -> RedirectResponse:
     """Revoke a secret address and return to its subscription."""
     syndication.revoke(name, id, here, who)
     return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/remove")
-def remove(here: Here, who: Who, name: Annotated[str, Form(max_length=500)]) -> RedirectResponse:
+def remove(here: Here, who: Who, name: Name) -> RedirectResponse:
     """Unsubscribe and return to the list."""
     unsubscribe(here, who, name, cascade=False)
     return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
@@ -205,11 +193,11 @@ def drawing(query: str) -> Picture:
     return draw_query(compile_query(query))
 
 
-def _sharing(here: Installation, who: Account, qid: int, template: int) -> str:
+def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     """Describe the sharing of a subscription for the operator; empty for users."""
-    if not who.is_operator:
+    if not asked.who.is_operator:
         return ""
-    with here.reading() as store:
+    with asked.here.reading() as store:
         ((equal, alike),) = store.fetch(
             "SELECT count(*) FILTER (qid = ?), count(*) FILTER (template = ?)"
             " FROM state.subscription",
