@@ -7,21 +7,23 @@ once, and turns a text into algebra (`prepare`).  `LANGUAGES` has them by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from cep_core.algebra import Node, streams_of
 from cep_core.algebra.expressions import Function
 from cep_core.algebra.wellformed import well_formed
-from cep_core.errors import AlgebraError, CepError, UnknownName, near_miss
+from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
-from cep_core.languages.cel.cel import KEYWORDS, Catalog, Prepared
-from cep_core.languages.cel.cel import prepare as prepare_cel
-from cep_core.languages.eql.eql import prepare as prepare_eql
-from cep_core.languages.eql.eql import split as split_eql
-from cep_core.languages.sase.sase import prepare as prepare_sase
-from cep_core.languages.sase.sase import split as split_sase
-from cep_core.languages.tokens import split
+from cep_core.languages.cel import cel
+from cep_core.languages.cel.cel import Catalog, Prepared
+from cep_core.languages.eql import eql
+from cep_core.languages.eql import parser as eql_parser
+from cep_core.languages.names import unknown
+from cep_core.languages.reader import TokenReader
+from cep_core.languages.sase import sase
+from cep_core.languages.tokens import COMMON, Lexis, split, tokens
 from cep_core.views import air, automata
 
 __all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node", "require_name"]
@@ -47,7 +49,7 @@ def require_name(name: object, what: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         form = "a word of letters, digits and _ that begins with no digit"
         raise CepError(f"{what} is {form}, not {shown(name)}")
-    if name.upper() in KEYWORDS:
+    if name.upper() in cel.KEYWORDS:
         raise CepError(f"{name} cannot be {what}: it is a word of the language")
 
 
@@ -56,11 +58,8 @@ def prepare_node(node: Node, catalog: Catalog) -> Prepared:
     reads = streams_of(node)
     for stream in reads.values():
         if catalog.schema(stream.name) != stream.schema:
-            raise AlgebraError(
-                f"there is no stream {stream.name}{stream.schema}",
-                hint=near_miss(stream.name, catalog.names()),
-                kind=UnknownName,
-            )
+            message = f"there is no stream {stream.name}{stream.schema}"
+            raise unknown(stream.name, catalog.names(), None, message)
     return Prepared(node, None, (), tuple(reads))
 
 
@@ -72,9 +71,30 @@ def _prepare_air(
     return prepare_node(well_formed(node, functions), catalog)
 
 
+def _textual(
+    read: Callable[[TokenReader, Catalog, Mapping[str, Function]], Prepared],
+    keywords: Collection[str],
+    lexis: Lexis = COMMON,
+    *,
+    rewrites: bool = False,
+) -> Language:
+    """Return a language of tokens; its errors are QueryErrors with the place of what is wrong."""
+
+    def prepare(
+        text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
+    ) -> Prepared:
+        reader = TokenReader(text, tokens(text, ticks_per_second, lexis), keywords)
+        try:
+            return read(reader, catalog, functions)
+        except AlgebraError as error:
+            raise QueryError.of(error, text) from None
+
+    return Language(partial(split, lexis=lexis), prepare, rewrites)
+
+
 LANGUAGES: Mapping[str, Language] = {
-    "cel": Language(split, prepare_cel),
-    "eql": Language(split_eql, prepare_eql, rewrites=True),
-    "sase": Language(split_sase, prepare_sase),
+    "cel": _textual(cel.read, cel.KEYWORDS),
+    "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS, rewrites=True),
+    "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

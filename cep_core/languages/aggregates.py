@@ -8,61 +8,64 @@ from dataclasses import dataclass, field
 from cep_core.algebra import AGGREGATES, Aggregate
 from cep_core.algebra.expressions import Column, Expression, Function
 from cep_core.errors import AlgebraError
-from cep_core.languages.formula import Scope
+from cep_core.languages.formula import Own, arguments
 from cep_core.languages.names import OneStream
+from cep_core.languages.reader import TokenReader
 from cep_core.languages.tokens import Token
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """SELECT without WINDOW and AT INSTANT, and predicates: what aggregates is refused."""
+def refused(
+    functions: Mapping[str, Function],
+    hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream",
+) -> Own:
+    """Return the refusal of aggregates, for predicates and SELECT without WINDOW and AT INSTANT.
 
-    functions: Mapping[str, Function]
-    hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream"
+    It raises AlgebraError at an aggregate, unless the user's functions have its name.
+    """
 
-    @property
-    def inside(self) -> Scope:
-        """No arguments are read."""
-        raise AssertionError("no arguments are read")
+    def refuse(reader: TokenReader) -> None:
+        name = reader.token
+        if _is_called(reader) and name.text not in functions:
+            message = f"{name.word} needs to know over which events"
+            raise AlgebraError(message, hint=hint, span=name.span)
 
-    def takes(self, name: Token) -> bool:
-        """Refuse an aggregate; take nothing."""
-        if name.word in AGGREGATES and name.text not in self.functions:
-            raise AlgebraError(
-                f"{name.word} needs to know over which events",
-                hint=self.hint,
-                span=name.span,
-            )
-        return False
-
-    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        """Nothing is taken."""
-        raise AssertionError("nothing is taken")
+    return refuse
 
 
 @dataclass(slots=True)
 class Calls:
-    """The aggregates of a SELECT, each once; they come after the grouped columns."""
+    """The aggregates of a SELECT, each once; they come after the grouped columns.
+
+    ``inside`` is the scope of their arguments.
+    """
 
     inside: OneStream
     groups: int
     found: list[Aggregate] = field(default_factory=list)
 
-    def takes(self, name: Token) -> bool:
-        """Return True if a function is an aggregate."""
-        return name.word in AGGREGATES
-
-    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        """Return the column of an aggregate."""
-        one = aggregate(name.word, arguments, name)
+    def read(self, reader: TokenReader) -> Expression | None:
+        """Read an aggregate; return its column, None if another expression is next."""
+        if not _is_called(reader):
+            return None
+        name = reader.next()
+        reader.expect_sign("(")
+        reader.deeper()
+        of_rows = name.word == "COUNT" and reader.take_sign("*")
+        one = _aggregate(name, [] if of_rows else arguments(reader, self.inside))
+        reader.expect_sign(")")
         if one not in self.found:
             self.found.append(one)
         return Column(2, self.groups + self.found.index(one))
 
 
-def aggregate(function: str, arguments: list[Expression] | None, name: Token) -> Aggregate:
-    """Return an aggregate of its arguments; None stands for `*`."""
-    given = arguments or []
+def _is_called(reader: TokenReader) -> bool:
+    """Return True if an aggregate is next, and its arguments."""
+    return reader.token.word in AGGREGATES and reader.tokens[reader.at + 1].text == "("
+
+
+def _aggregate(name: Token, given: list[Expression]) -> Aggregate:
+    """Return an aggregate of its arguments; COUNT of none counts rows."""
+    function = name.word
     wanted = 2 if function.startswith("ARG") else 1
     if function == "COUNT" and not given:
         return Aggregate(function, None)

@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias
 
 from cep_core.errors import QueryError, Span, TypeFault, near_miss
 from cep_core.events import TYPES, Schema
-from cep_core.languages.formula import TokenReader
-from cep_core.languages.tokens import Token, lexis, tokens
+from cep_core.languages.reader import TokenReader
+from cep_core.languages.tokens import lexis, tokens
 
 _LEXIS = lexis(comment=r"--[^\n]*")
 _TYPES = {kind.__name__: kind for kind in TYPES}
@@ -56,7 +56,7 @@ def _definition(reader: TokenReader) -> Definition:
     if not reader.is_word("SOURCE", "SINK"):
         raise reader.expected("SOURCE or SINK")
     kind: Kind = "source" if reader.next().word == "SOURCE" else "sink"
-    name = _name(reader, "a name").text
+    name = reader.expect_name("a name").text
     schema = _schema(reader)
     if kind == "sink":
         return Definition(kind, name, schema)
@@ -64,9 +64,9 @@ def _definition(reader: TokenReader) -> Definition:
     while reader.is_word("TIME", "LATENESS", "RATE"):
         match reader.next().word:
             case "TIME":
-                time = _name(reader, "an attribute").text
+                time = reader.expect_name("an attribute").text
             case "LATENESS":
-                lateness = _lateness(reader)
+                lateness = int(reader.duration("5 min", bare=False).value)
             case _:
                 rate = _rate(reader)
     return Definition(kind, name, schema, time, lateness, rate)
@@ -76,7 +76,7 @@ def _schema(reader: TokenReader) -> Schema:
     reader.expect_sign("(", " and the attributes")
     names: dict[str, type] = {}
     while True:
-        token = _name(reader, "an attribute")
+        token = reader.expect_name("an attribute")
         if token.text in names:
             message = f"there are two attributes {token.text}"
             raise QueryError(message, reader.text, token.span)
@@ -99,13 +99,6 @@ def _type(reader: TokenReader) -> type:
     return _TYPES[token.text]
 
 
-def _lateness(reader: TokenReader) -> int:
-    token = reader.token
-    if token.kind != "literal" or type(token.value) is not int or token.text.isdigit():
-        raise reader.expected("a duration, such as 5 min,")
-    return int(reader.next().value)
-
-
 def _rate(reader: TokenReader) -> float:
     token = reader.token
     number = token.value
@@ -116,9 +109,3 @@ def _rate(reader: TokenReader) -> float:
         raise QueryError("a rate has no unit: it is in events a second", reader.text, span)
     reader.next()
     return float(number)
-
-
-def _name(reader: TokenReader, what: str) -> Token:
-    if reader.token.kind != "name":
-        raise reader.expected(what)
-    return reader.next()

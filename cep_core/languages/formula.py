@@ -5,7 +5,7 @@ Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias, cast
 
 from cep_core.algebra.expressions import (
@@ -21,20 +21,12 @@ from cep_core.algebra.expressions import (
     Negative,
     Not,
     Or,
-    Parameter,
 )
-from cep_core.errors import QueryError, Span
+from cep_core.errors import Span
+from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import Token
 
-MOST = 100  # operators and parentheses that may be inside one another, in one expression
-MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
-_OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
-    "+": "+",
-    "-": "-",
-    "*": "*",
-    "/": "/",
-    "%": "%",
-}
+Operator: TypeAlias = Literal["+", "-", "*", "/", "%"]
 _POWERS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
@@ -46,130 +38,23 @@ class Scope(Protocol):
         """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
-class Aggregates(Protocol):
-    """Calls that aggregate: their arguments have another scope."""
-
-    @property
-    def inside(self) -> Scope:
-        """The scope of their arguments."""
-
-    def takes(self, name: Token) -> bool:
-        """Return True if a function is an aggregate."""
-
-    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        """Return the expression of the call; ``arguments`` is None for COUNT(*)."""
-
-
-class TokenReader:
-    """A position in a sequence of tokens; the last token stands for what comes after."""
-
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
-        self.text = text
-        self.tokens = tokens
-        self.at = 0
-        self.depth = 0
-
-    @property
-    def token(self) -> Token:
-        """The next token."""
-        return self.tokens[self.at]
-
-    def is_word(self, *words: str) -> bool:
-        """Return True if one of the keywords is next."""
-        return self.tokens[self.at].word in words
-
-    def is_sign(self, *signs: str) -> bool:
-        """Return True if one of the signs is next."""
-        token = self.tokens[self.at]
-        return token.text in signs and token.kind == "sign"
-
-    def next(self) -> Token:
-        """Return the next token and go on."""
-        token = self.tokens[self.at]
-        if token.kind != "end":
-            self.at += 1
-        return token
-
-    def take_word(self, word: str) -> bool:
-        """Consume a keyword if it is next; return True if so."""
-        if self.tokens[self.at].word == word:
-            self.at += 1
-            return True
-        return False
-
-    def take_sign(self, sign: str) -> bool:
-        """Consume a sign if it is next; return True if so."""
-        token = self.tokens[self.at]
-        if token.text == sign and token.kind == "sign":
-            self.at += 1
-            return True
-        return False
-
-    def expect_sign(self, sign: str, why: str = "") -> Token:
-        """Consume a sign; raise QueryError if another token is next."""
-        if not self.is_sign(sign):
-            raise self.expected(f"{sign!r}{why}")
-        return self.next()
-
-    def expect_name(self, what: str, keywords: Collection[str]) -> Token:
-        """Consume a name that is no keyword; raise QueryError if another token is next."""
-        if self.token.kind != "name" or self.token.word in keywords:
-            raise self.expected(what)
-        return self.next()
-
-    def expect_end(self, what: str) -> None:
-        """Raise QueryError unless the tokens are at their end."""
-        if self.token.kind != "end":
-            raise self.expected(what)
-
-    def expected(self, what: str, hint: str | None = None) -> QueryError:
-        """Return the error for something else than expected."""
-        shown = repr(self.token.text) if self.token.text else "the end"
-        return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
-
-    def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
-        """Return an error at a place."""
-        return QueryError(message, self.text, span, hint=hint)
-
-    def require_ticks(self, token: Token, hint: str) -> None:
-        """Raise QueryError if a window has no tick."""
-        if not token.value:
-            raise self.fault("a window has at least 1 tick, not 0", token.span, hint)
-
-    def require_few(self, items: int) -> None:
-        """Raise QueryError if a list has grown too long."""
-        if items > MOST_ITEMS:
-            raise self.fault(f"a list has at most {MOST_ITEMS} items", self.token.span)
-
-    def deeper(self) -> None:
-        """Count an operator or parenthesis: what is nested deeper than they are many is no more."""
-        self.depth += 1
-        if self.depth > MOST:
-            message = f"there are more than {MOST} operators and parentheses inside one another"
-            raise self.fault(message, self.token.span)
-
-
-def formula(
-    reader: TokenReader, scope: Scope, aggregates: Aggregates | None = None, own: Own | None = None
-) -> Expression:
-    """Read an expression."""
-    return _Formula(reader, scope, aggregates, own).disjunction()
-
-
 Own: TypeAlias = Callable[[TokenReader], Expression | None]  # reads what only one language has
 
 
+def formula(reader: TokenReader, scope: Scope, own: Own | None = None) -> Expression:
+    """Read an expression; ``own`` returns None where nothing of its language stands."""
+    return _Formula(reader, scope, own).disjunction()
+
+
+def arguments(reader: TokenReader, scope: Scope) -> list[Expression]:
+    """Read expressions between commas, up to a closing parenthesis that is not consumed."""
+    return _Formula(reader, scope, None).arguments()
+
+
 class _Formula:
-    def __init__(
-        self,
-        reader: TokenReader,
-        scope: Scope,
-        aggregates: Aggregates | None,
-        own: Own | None = None,
-    ) -> None:
+    def __init__(self, reader: TokenReader, scope: Scope, own: Own | None) -> None:
         self._reader = reader
         self._scope = scope
-        self._aggregates = aggregates
         self._own = own
 
     def disjunction(self) -> Expression:
@@ -228,7 +113,8 @@ class _Formula:
             reader.next()
             reader.deeper()
             right = self._arithmetic(power + 1)
-            left = Arithmetic(_OPERATORS[text], left, right, span=_between(left, right))
+            operator = cast(Operator, text)
+            left = Arithmetic(operator, left, right, span=_between(left, right))
 
     def _signed(self) -> Expression:
         reader = self._reader
@@ -247,7 +133,7 @@ class _Formula:
         token = reader.token
         if token.kind == "literal":
             reader.next()
-            return Parameter(token.literal, type(token.value), span=token.span)
+            return parameter(token)
         if token.kind == "decorator":
             reader.next()
             name = reader.token
@@ -274,22 +160,15 @@ class _Formula:
         return self._scope.resolve(None, token.text, token.span)
 
     def _call(self, name: Token) -> Expression:
-        reader, aggregates = self._reader, self._aggregates
+        reader = self._reader
         reader.expect_sign("(")
         reader.deeper()
-        if aggregates is None or not aggregates.takes(name):
-            arguments = self._arguments()
-            end = reader.expect_sign(")")
-            return Call(name.text, tuple(arguments), span=Span(name.start, end.end))
-        if name.word == "COUNT" and reader.take_sign("*"):
-            made = aggregates.made(name, None)
-        else:
-            inner = _Formula(reader, aggregates.inside, None)
-            made = aggregates.made(name, inner._arguments())
-        reader.expect_sign(")")
-        return made
+        arguments = self.arguments()
+        end = reader.expect_sign(")")
+        return Call(name.text, tuple(arguments), span=Span(name.start, end.end))
 
-    def _arguments(self) -> list[Expression]:
+    def arguments(self) -> list[Expression]:
+        """Read what stands between the parentheses of a call."""
         if self._reader.is_sign(")"):
             return []
         return self._beside(self.disjunction, lambda: self._reader.take_sign(","))

@@ -46,10 +46,6 @@ class OneStream:
             raise unknown(name, self.schema.names, span)
         return Column(2, place, span=span)
 
-    def types(self) -> dict[int, tuple[type, ...]]:
-        """Return the types by side."""
-        return {2: self.schema.types}
-
 
 @dataclass(frozen=True, slots=True)
 class TwoStreams:
@@ -73,10 +69,6 @@ class TwoStreams:
         raise unknown(
             name, known.get(decorator or "", (*self.first.names, *self.second.names)), span
         )
-
-    def types(self) -> dict[int, tuple[type, ...]]:
-        """Return the types by side."""
-        return {1: self.first.types, 2: self.second.types}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +97,6 @@ class Iterations:
         known = self.second.names if decorator == "2" else (*self.first.names, *self.aggregates)
         raise unknown(name, known, span)
 
-    def types(self) -> dict[int, tuple[type, ...]]:
-        """Return the types by side."""
-        return {1: self.layout.types, 2: self.second.types}
-
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
@@ -126,10 +114,20 @@ class Grouped:
         return Column(2, self.group_by.index(column.index), span=span)
 
 
-def unknown(name: str, known: tuple[str, ...], span: Span) -> AlgebraError:
-    """Return the error for an attribute that is not there."""
+def unknown(
+    name: str,
+    known: Iterable[str],
+    span: Span | None,
+    message: str | None = None,
+    kind: type[UnknownName] = UnknownName,
+) -> AlgebraError:
+    """Return the error for a name that is not there; the hint is the nearest of the known ones.
+
+    Without a message, the name is one of an attribute.
+    """
     hint = near_miss(name, dict.fromkeys(known))
-    return AlgebraError(f"there is no attribute {name}", hint=hint, span=span, kind=UnknownName)
+    message = message or f"there is no attribute {name}"
+    return AlgebraError(message, hint=hint, span=span, kind=kind)
 
 
 def ambiguous(name: str, ways: tuple[str, ...], span: Span) -> AlgebraError:

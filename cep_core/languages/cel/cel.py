@@ -12,19 +12,20 @@ serves all queries of the same shape (`cep_core.languages.tokens`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cep_core import algebra
 from cep_core.algebra import Node
-from cep_core.algebra.expressions import TRUE, Column, Expression, Function, Parameter, type_of
-from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream, near_miss
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of
+from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream
 from cep_core.events import Schema
-from cep_core.languages.aggregates import Calls, Refused
-from cep_core.languages.formula import Scope, TokenReader, formula
-from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated
-from cep_core.languages.tokens import Token, tokens
+from cep_core.languages.aggregates import Calls, refused
+from cep_core.languages.formula import Scope, formula
+from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated, unknown
+from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.tokens import Token
 from cep_core.rewrite.pattern import Pattern
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
@@ -50,12 +51,8 @@ def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
     """Return the schema of a stream; raises AlgebraError if there is no such stream."""
     schema = catalog.schema(name)
     if schema is None:
-        raise AlgebraError(
-            f"there is no {what} {name}",
-            hint=near_miss(name, catalog.names()),
-            span=span,
-            kind=UnknownStream,
-        )
+        message = f"there is no {what} {name}"
+        raise unknown(name, catalog.names(), span, message, UnknownStream)
     return schema
 
 
@@ -76,16 +73,9 @@ class Prepared:
     pattern: Pattern | None = None
 
 
-def prepare(
-    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
-) -> Prepared:
-    """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    reader = TokenReader(text, tokens(text, ticks_per_second))
-    parser = _Parser(reader, catalog, functions)
-    try:
-        return parser.whole()
-    except AlgebraError as error:
-        raise QueryError.of(error, text) from None
+def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+    """Return a query as algebra; raises QueryError or AlgebraError."""
+    return _Parser(reader, catalog, functions).whole()
 
 
 @dataclass(slots=True)
@@ -103,8 +93,7 @@ class _Parser:
             raise self.reader.expected("SELECT or FROM")
         node, publishes = self._query()
         self.reader.take_sign(";")
-        if self.reader.token.kind != "end":
-            raise self.reader.expected("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
+        self.reader.expect_end("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
         for place, token in enumerate(self.published):
             if token.text in self.reads:
                 message = f"the query publishes {token.text} and reads it"
@@ -118,52 +107,36 @@ class _Parser:
     def _query(self) -> tuple[Node, str | None]:
         """Read a query; the items of SELECT once the stream is known."""
         reader = self.reader
-        items: list[TokenReader] = []
         start = reader.token.span
-        if reader.take_word("SELECT"):
-            items = list(self._parts("FROM"))
-        if not reader.take_word("FROM"):
-            raise reader.expected("FROM")
+        items = reader.parts("FROM") if reader.take_word("SELECT") else []
+        reader.expect_word("FROM")
         source = self._stream()
         groups = self._groups()
         node = self._selected(source, items, groups, start)
-        publishes = None
-        if reader.take_word("PUBLISH"):
-            token = self.reader.expect_name("the name of a stream", KEYWORDS)
-            self.published.append(token)
-            publishes = token.text
-        return node, publishes
+        name = reader.published()
+        if name is None:
+            return node, None
+        self.published.append(name)
+        return node, name.text
 
     def _groups(self) -> list[Token] | None:
         """Read GROUP BY; None without it."""
-        if not self.reader.take_word("GROUP"):
+        reader = self.reader
+        if not reader.take_word("GROUP"):
             return None
-        if not self.reader.take_word("BY"):
-            raise self.reader.expected("BY")
-        names = [self.reader.expect_name("an attribute", KEYWORDS)]
-        while self.reader.take_sign(","):
-            self.reader.require_few(len(names) + 1)
-            names.append(self.reader.expect_name("an attribute", KEYWORDS))
-        return names
+        reader.expect_word("BY")
+        return reader.listed(lambda: reader.expect_name("an attribute"))
 
     def _selected(
         self, source: Node, items: list[TokenReader], groups: list[Token] | None, span: Span
     ) -> Node:
         reader = self.reader
-        window: Expression | None = None
-        at_instant = False
         if reader.take_word("WINDOW"):
-            if reader.token.kind != "literal" or not isinstance(reader.token.value, int):
-                raise reader.expected("a duration, such as 5 s,")
-            token = reader.next()
-            reader.require_ticks(token, "AT INSTANT aggregates rows that end together")
-            window = Parameter(token.literal, int, span=token.span)
-        elif reader.take_word("AT"):
-            if not reader.take_word("INSTANT"):
-                raise reader.expected("INSTANT")
-            at_instant = True
-        if window is not None or at_instant:
-            return self._aggregated(source, items, groups or [], window, span)
+            window = reader.duration("5 s", zero="AT INSTANT aggregates rows that end together")
+            return self._aggregated(source, items, groups or [], parameter(window), span)
+        if reader.take_word("AT"):
+            reader.expect_word("INSTANT")
+            return self._aggregated(source, items, groups or [], None, span)
         if groups is not None:
             raise reader.expected("WINDOW or AT INSTANT (GROUP BY needs one)")
         return self._projected(source, items)
@@ -196,14 +169,9 @@ class _Parser:
     def _item(self, item: TokenReader, scope: Scope) -> tuple[str, Expression]:
         """Read `expression [AS name]`."""
         first = item.token
-        expression = formula(item, scope, Refused(self.functions))
+        expression = formula(item, scope, refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
-        if item.take_word("AS"):
-            name = item.expect_name("a name", KEYWORDS).text
-        elif plain:
-            name = first.text
-        else:
-            raise item.expected("AS name (an expression needs one)")
+        name = item.result_name(first.text if plain else None)
         item.expect_end("a comma or FROM")
         return name, expression
 
@@ -256,14 +224,12 @@ class _Parser:
         first = item.token
         if item.is_sign("*"):
             raise item.expected("an aggregate or an attribute of GROUP BY")
-        expression = formula(item, grouped, calls)
-        if item.take_word("AS"):
-            name = item.expect_name("a name", KEYWORDS).text
-        elif first.kind == "name" and isinstance(expression, Column):
+        expression = formula(item, grouped, calls.read)
+        default = None
+        if first.kind == "name" and isinstance(expression, Column):
             inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
-            name = "_".join([first.word, *inside]) if item.at > 1 else first.text
-        else:
-            raise item.expected("AS name (an expression needs one)")
+            default = "_".join([first.word, *inside]) if item.at > 1 else first.text
+        name = item.result_name(default)
         item.expect_end("a comma or FROM")
         return name, expression
 
@@ -291,7 +257,6 @@ class _Parser:
 
     def _operand(self) -> Node:
         reader = self.reader
-        token = reader.token
         if reader.take_word("FILTER"):
             return self._filter()
         if reader.take_sign("("):
@@ -299,10 +264,8 @@ class _Parser:
             node = self._parenthesised()
             reader.expect_sign(")")
             return node
-        if token.kind != "name" or token.word in KEYWORDS:
-            hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
-            raise reader.expected("a stream, FILTER or '('", hint)
-        reader.next()
+        hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
+        token = reader.expect_name("a stream, FILTER or '('", hint)
         schema = known_schema(self.catalog, "stream", token.text, token.span)
         self.reads[token.text] = None
         return algebra.stream(token.text, schema)
@@ -334,13 +297,9 @@ class _Parser:
     def _join(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
         part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
         predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
-        token = window.token
-        if token.kind != "literal" or not isinstance(token.value, int):
-            raise window.expected("a window, such as 5 s,")
-        window.next()
+        time = parameter(window.duration("5 s", what="a window"))
         window.expect_end("'}'")
-        span = Parameter(token.literal, int, span=token.span)
-        return algebra.window_join(left, right, predicate, span, self.functions, operator.span)
+        return algebra.window_join(left, right, predicate, time, self.functions, operator.span)
 
     def _fold(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
         if len(braces) < 2:
@@ -395,10 +354,9 @@ class _Parser:
         return replace(scope, layout=layout), expressions
 
     def _aggregate_of(self, part: TokenReader, scope: Iterations) -> Expression:
-        expression = formula(part, scope, Refused(self.functions, _NOT_HERE))
-        if not part.take_word("AS"):
-            raise part.expected("AS name")
-        part.expect_name("a name", KEYWORDS)
+        expression = formula(part, scope, refused(self.functions, _NOT_HERE))
+        part.expect_word("AS", "AS name")
+        part.expect_name("a name")
         part.expect_end("a comma or '}'")
         return expression
 
@@ -407,46 +365,16 @@ class _Parser:
     def _predicate(self, part: TokenReader, scope: Scope) -> Expression:
         if part.token.kind == "end":
             return TRUE
-        predicate = formula(part, scope, Refused(self.functions, _NOT_HERE))
+        predicate = formula(part, scope, refused(self.functions, _NOT_HERE))
         part.expect_end("AND, OR, a comma or '}'")
         return predicate
 
     def _braces(self) -> list[TokenReader]:
         """Skip braces; return their parts, to be parsed later."""
         self.reader.expect_sign("{")
-        parts = list(self._parts("}"))
+        parts = self.reader.parts("}")
         self.reader.expect_sign("}")
         return parts
-
-    def _parts(self, last: str) -> Iterator[TokenReader]:
-        """Yield what commas separate up to FROM or a brace, which is not taken."""
-        reader = self.reader
-        all_tokens = reader.tokens
-        start = at = reader.at
-        inside = 0  # parentheses
-        parts = 0
-        while True:
-            token = all_tokens[at]
-            text = token.text
-            if text == "(":
-                inside += 1
-            elif text == ")":
-                inside -= 1
-            elif (
-                (inside == 0 and (text == "," or last in (text, token.word)))
-                or text in ("{", "}")
-                or token.kind == "end"
-            ):
-                ended = token._replace(kind="end", word="")
-                yield TokenReader(reader.text, [*all_tokens[start:at], ended])
-                parts += 1
-                if text != ",":
-                    reader.at = at
-                    return
-                start = at + 1
-                reader.at = start
-                reader.require_few(parts + 1)
-            at += 1
 
     def _exactly(self, parts: list[TokenReader], count: int, form: str) -> list[TokenReader]:
         if len(parts) != count:

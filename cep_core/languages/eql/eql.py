@@ -38,56 +38,27 @@ ours; the paper has parentheses, * and the time operator of its core language.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from cep_core import algebra
-from cep_core.algebra.expressions import (
-    Column,
-    Expression,
-    Function,
-    Items,
-    rewrite,
-)
-from cep_core.errors import AlgebraError, QueryError, Span
+from cep_core.algebra.expressions import Column, Expression, Function, Items, rewrite
+from cep_core.errors import Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.eql.lowering import Above, PatternLowering
-from cep_core.languages.eql.parser import LEXIS, EventQuery, Parser, Selected
+from cep_core.languages.eql.parser import EventQuery, Parser, Selected
 from cep_core.languages.eql.parts import LoweredPart, read_before
-from cep_core.languages.formula import TokenReader
 from cep_core.languages.names import repeated
-from cep_core.languages.tokens import split as split_text
-from cep_core.languages.tokens import tokens as tokens_of
+from cep_core.languages.reader import TokenReader
 from cep_core.rewrite.cost import Rates
-from cep_core.rewrite.pattern import (
-    Condition,
-    Ref,
-    detected,
-    iterated,
-)
+from cep_core.rewrite.pattern import Condition, Ref, detected, iterated
 from cep_core.rewrite.report import report
 from cep_core.rewrite.rewriting import rewritten
 
-split = partial(split_text, lexis=LEXIS)
 
-
-def prepare(
-    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
-) -> Prepared:
-    """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    try:
-        query = parse(text, catalog, ticks_per_second, functions)
-        rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
-        return lowered(query, rates, functions)
-    except AlgebraError as error:
-        raise QueryError.of(error, text) from None
-
-
-def parse(
-    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
-) -> EventQuery:
-    """Parse a query; raises QueryError or AlgebraError."""
-    reader = TokenReader(text, tokens_of(text, ticks_per_second, LEXIS))
-    return Parser(reader, catalog, functions).whole()
+def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+    """Return a query as algebra; raises QueryError or AlgebraError."""
+    query = Parser(reader, catalog, functions).whole()
+    rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
+    return lowered(query, rates, functions)
 
 
 def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) -> Prepared:
@@ -129,8 +100,7 @@ def _everything(query: EventQuery) -> tuple[Selected, ...]:
     for source in sources:
         schema = query.schemas[source.stream]
         for name, kind in zip(schema.names, schema.types, strict=True):
-            what = "all" if source.alias in repeated else "field"
-            ref = Ref("all" if what == "all" else "field", source.alias, name, kind)
+            ref = Ref("all" if source.alias in repeated else "field", source.alias, name, kind)
             whole = f"{source.alias}_{name}" if len(sources) > 1 else name
             found.append(
                 Selected(whole, Condition(Column(2, 0), (ref,)), source.span or Span(0, 0))

@@ -18,16 +18,17 @@ from cep_core.algebra.expressions import (
     Compare,
     Expression,
     Function,
-    Parameter,
     require_condition,
     type_of,
     walk,
 )
-from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.errors import AlgebraError, Span
 from cep_core.events import Schema
 from cep_core.languages.cel.cel import Catalog, known_schema
 from cep_core.languages.eql.placement import lifted, placed
-from cep_core.languages.formula import TokenReader, formula
+from cep_core.languages.formula import formula
+from cep_core.languages.names import unknown
+from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import Token, lexis
 from cep_core.rewrite.pattern import (
     After,
@@ -84,9 +85,9 @@ class Parser:
     def whole(self) -> EventQuery:
         """Read the text."""
         reader = self.reader
-        if not reader.take_word("SELECT"):
-            raise reader.expected("SELECT")
-        items = self._items()
+        reader.expect_word("SELECT")
+        items = reader.parts("FROM")
+        reader.expect_word("FROM")
         pattern = self._either()
         filters: list[Condition] = []
         tests: list[Condition] = []
@@ -97,42 +98,14 @@ class Parser:
         self._require_distinct(pattern)
         if reader.take_word("WHERE"):
             self._qualifications(pattern, filters, tests)
-        publishes = None
-        if reader.take_word("PUBLISH"):
-            token = self.reader.expect_name("the name of a stream", KEYWORDS)
-            publishes = token.text
-            if publishes in self.reads:
-                message = f"the query publishes {publishes} and reads it"
-                raise AlgebraError(message, span=token.span)
+        publishes = reader.publication(self.reads)
         reader.take_sign(";")
-        if reader.token.kind != "end":
-            raise reader.expected("the end of the query")
+        reader.expect_end("the end of the query")
         selection = self._selection(items, pattern)
         whole = placed(lifted(pattern), tuple(filters), tuple(tests))
         return EventQuery(selection, whole, publishes, tuple(self.reads), self.schemas)
 
     # -- SELECT ----------------------------------------------------------------------------
-
-    def _items(self) -> list[TokenReader]:
-        """Skip the items up to FROM; they are parsed when the pattern is known."""
-        reader = self.reader
-        found: list[TokenReader] = []
-        start, inside = reader.at, 0
-        while True:
-            token = reader.token
-            inside += (token.text == "(") - (token.text == ")")
-            ends = token.word == "FROM" or token.kind == "end"
-            if ends or (token.text == "," and not inside):
-                last = token._replace(kind="end", word="")
-                found.append(TokenReader(reader.text, [*reader.tokens[start : reader.at], last]))
-                start = reader.at + 1
-                reader.require_few(len(found))
-            if ends:
-                break
-            reader.next()
-        if not reader.take_word("FROM"):
-            raise reader.expected("FROM")
-        return found
 
     def _selection(self, items: list[TokenReader], pattern: Pattern) -> tuple[Selected, ...] | None:
         if len(items) == 1 and items[0].take_sign("*"):
@@ -145,7 +118,7 @@ class Parser:
         start = item.token
         if item.is_sign("*"):
             raise item.expected("an attribute (* stands alone)")
-        expression = self._formula(item)
+        expression = formula(item, self, lambda reader: self._own(reader, None))
         read = {self._ref(part) for part in walk(expression) if isinstance(part, Column)}
         for ref in read:
             if ref.kind == "prev":
@@ -158,13 +131,11 @@ class Parser:
                     f"{ref.alias} only ends the detection: it is no part of the result",
                     span=start.span,
                 )
-        if item.take_word("AS"):
-            name = item.expect_name("a name", KEYWORDS).text
-        elif isinstance(expression, Column):
+        default = None
+        if isinstance(expression, Column):
             ref = self._ref(expression)
-            name = f"{ref.alias}_{ref.attribute}" if len(self.streams) > 1 else ref.attribute
-        else:
-            raise item.expected("AS name (an expression needs one)")
+            default = f"{ref.alias}_{ref.attribute}" if len(self.streams) > 1 else ref.attribute
+        name = item.result_name(default)
         span = Span(start.start, item.token.start)
         item.expect_end("a comma or FROM")
         type_of(expression, self._types(), self.functions)
@@ -199,9 +170,8 @@ class Parser:
         while reader.is_sign("+", "@"):
             sign = self._operator()
             if sign.text == "@":
-                token = reader.token
-                time = self._duration(reader)
-                reader.require_ticks(token, "leave @ out for the moment itself")
+                zero = "leave @ out for the moment itself"
+                time = parameter(reader.duration("5 min", bare=False, zero=zero))
                 pattern = After(pattern, time, span=sign.span)
             elif _has_plus(pattern):
                 raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)
@@ -218,16 +188,11 @@ class Parser:
                 raise reader.expected("')' or ; | \\ + @", _alias_hint(reader))
             reader.next()
             return pattern
-        token = reader.token
-        if token.kind != "name" or token.word in KEYWORDS:
-            raise reader.expected("a stream or '('")
-        reader.next()
+        token = reader.expect_name("a stream or '('")
         schema = known_schema(self.catalog, "stream", token.text, token.span)
         self.reads[token.text] = None
         self.schemas[token.text] = schema
-        name = token
-        if reader.token.kind == "name" and reader.token.word not in KEYWORDS:
-            name = reader.next()
+        name = reader.next() if reader.is_name() else token
         self.streams[name.text] = token.text
         return Source(token.text, name.text, span=Span(token.start, name.end))
 
@@ -275,12 +240,9 @@ class Parser:
             raise reader.expected("a comma, AND, OR, PUBLISH or the end of the query")
 
     def _condition(self, pattern: Pattern) -> Expression:
-        found = formula(self.reader, self, None, lambda reader: self._own(reader, pattern))
+        found = formula(self.reader, self, lambda reader: self._own(reader, pattern))
         require_condition(found, self._types(), self.functions)
         return found
-
-    def _formula(self, reader: TokenReader) -> Expression:
-        return formula(reader, self, None, lambda reader: self._own(reader, None))
 
     def _own(self, reader: TokenReader, pattern: Pattern | None) -> Expression | None:
         """Read what only EQL has: fields of an id, aggregate fields, time constraints."""
@@ -309,17 +271,8 @@ class Parser:
 
     def _field(self, reader: TokenReader) -> Column:
         """Read id.f."""
-        name = reader.token
-        if name.kind != "name" or name.word in KEYWORDS:
-            raise reader.expected("an id and its attribute, id.f,")
-        reader.next()
-        if name.text not in self.streams:
-            raise AlgebraError(
-                f"there is no {name.text} in the pattern",
-                hint=near_miss(name.text, self.streams),
-                span=name.span,
-                kind=UnknownName,
-            )
+        name = reader.expect_name("an id and its attribute, id.f,")
+        self._require_alias(name)
         reader.expect_sign(".", f" and an attribute of {name.text}")
         attribute = reader.token
         if attribute.kind != "name":
@@ -331,9 +284,7 @@ class Parser:
     def _attribute(self, alias: str, name: str, span: Span) -> Column:
         schema = self.schemas[self.streams[alias]]
         if name not in schema.names:
-            hint = near_miss(name, schema.names)
-            message = f"{alias} has no attribute {name}"
-            raise AlgebraError(message, hint=hint, span=span, kind=UnknownName)
+            raise unknown(name, schema.names, span, f"{alias} has no attribute {name}")
         kind = schema.types[schema.names.index(name)]
         return self._column(Ref("field", alias, name, kind), span)
 
@@ -351,21 +302,19 @@ class Parser:
             hint = "write " + " or ".join(f"{alias}.{name}" for alias in having[:3])
             raise AlgebraError(f"several streams have an attribute {name}", hint=hint, span=span)
         names = {one for stream in self.streams.values() for one in self.schemas[stream].names}
+        error = unknown(name, sorted(names), span)
         if name in self.streams:
-            near: str | None = f"write {name}.f for one of its attributes"
-        else:
-            near = near_miss(name, sorted(names))
-        raise AlgebraError(f"there is no attribute {name}", hint=near, span=span, kind=UnknownName)
+            error.hint = f"write {name}.f for one of its attributes"
+        raise error
 
     def _contains(self, reader: TokenReader, place: Expression) -> Expression:
         """Read CONTAINS string, if it follows a field."""
         if not reader.take_word("CONTAINS"):
             return place
         token = reader.token
-        if token.kind != "literal" or not isinstance(token.value, str):
+        if not isinstance(token.value, str):
             raise reader.expected("a string")
-        reader.next()
-        part = Parameter(token.literal, str, span=token.span)
+        part = parameter(reader.next())
         start = place.span.start if place.span else token.start
         return Call("contains", (place, part), span=Span(start, token.end))
 
@@ -378,9 +327,8 @@ class Parser:
         reader.next()
         if pattern is None or not reader.take_word("OCCURS"):
             raise reader.expected("OCCURS WITHIN and a duration")
-        if not reader.take_word("WITHIN"):
-            raise reader.expected("WITHIN and a duration")
-        time = self._duration(reader)
+        reader.expect_word("WITHIN", "WITHIN and a duration")
+        time = parameter(reader.duration("5 min", bare=False))
         span = Span(start.start, reader.tokens[reader.at - 1].end)
         pairs = [(first, second), (second, first)]
         if first == second or _is_before(pattern, first, second):
@@ -390,29 +338,20 @@ class Parser:
         parts = [self._apart(begin, end, time, span) for begin, end in pairs]
         return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
 
-    def _duration(self, reader: TokenReader) -> Parameter:
-        token = reader.token
-        if token.kind != "literal" or type(token.value) is not int or token.text.isdigit():
-            raise reader.expected("a duration, such as 5 min,")
-        reader.next()
-        return Parameter(token.literal, int, span=token.span)
-
     def _apart(self, begin: str, end: str, time: Expression, span: Span) -> Expression:
         """Return that one event ends at most so long after another begins."""
         times = (self._column(Ref("end", end), span), self._column(Ref("begin", begin), span))
         return Compare("<=", Arithmetic("-", *times, span=span), time, span=span)
 
     def _id(self, reader: TokenReader) -> str:
-        token = reader.token
+        self._require_alias(reader.token)
+        return reader.next().text
+
+    def _require_alias(self, token: Token) -> None:
+        """Raise AlgebraError if no stream of the pattern has a name."""
         if token.text not in self.streams:
-            raise AlgebraError(
-                f"there is no {token.text} in the pattern",
-                hint=near_miss(token.text, self.streams),
-                span=token.span,
-                kind=UnknownName,
-            )
-        reader.next()
-        return token.text
+            message = f"there is no {token.text} in the pattern"
+            raise unknown(token.text, self.streams, token.span, message)
 
     # -- pieces ----------------------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cep_core import algebra
 from cep_core.algebra import Node, Strategy, patterns
@@ -37,20 +36,14 @@ from cep_core.algebra.expressions import (
     Constant,
     Expression,
     Function,
-    Parameter,
     walk,
 )
 from cep_core.algebra.patterns import RUN_AGGREGATES
-from cep_core.errors import (
-    AlgebraError,
-    QueryError,
-    SchemaFault,
-    Span,
-    UnknownName,
-    near_miss,
-)
+from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.languages.cel.cel import Catalog, Prepared, known_schema
-from cep_core.languages.formula import TokenReader, formula
+from cep_core.languages.formula import formula
+from cep_core.languages.names import unknown
+from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.lowering import Item, SequenceLowering
 from cep_core.languages.sase.scope import (
     INDEXES,
@@ -60,8 +53,7 @@ from cep_core.languages.sase.scope import (
     Variables,
     index_of,
 )
-from cep_core.languages.tokens import Token, lexis, tokens
-from cep_core.languages.tokens import split as split_by
+from cep_core.languages.tokens import Token, lexis
 
 KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
 _STRATEGIES: dict[str, Strategy] = {
@@ -71,23 +63,12 @@ _STRATEGIES: dict[str, Strategy] = {
     "PARTITION_CONTIGUITY": "partition",
 }
 _CLAUSES = "the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order"
-_LEXIS = lexis("!.[]∧∨¬", INDEXES, r"/\*.*?\*/")
+LEXIS = lexis("!.[]∧∨¬", INDEXES, r"/\*.*?\*/")
 
 
-def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str | None]:
-    """Return the shape of a query, the values of its literals, and what it publishes at its end."""
-    return split_by(text, ticks_per_second, _LEXIS)
-
-
-def prepare(
-    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
-) -> Prepared:
-    """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    reader = TokenReader(text, tokens(text, ticks_per_second, _LEXIS))
-    try:
-        return _Parser(reader, catalog, functions).whole()
-    except AlgebraError as error:
-        raise QueryError.of(error, text) from None
+def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
+    """Return a query as algebra; raises QueryError or AlgebraError."""
+    return _Parser(reader, catalog, functions).whole()
 
 
 @dataclass(slots=True)
@@ -103,8 +84,7 @@ class _Parser:
     def whole(self) -> Prepared:
         """Read the text."""
         reader = self.reader
-        if not reader.take_word("EVENT"):
-            raise reader.expected("EVENT")
+        reader.expect_word("EVENT")
         pattern = reader.token.span
         self.variables = Variables(self._pattern())
         strategy, condition = self._where()
@@ -112,10 +92,9 @@ class _Parser:
         lowering = SequenceLowering(self.variables, self.functions, window, strategy, pattern)
         lowering.partition = self._partition(strategy, condition)
         items = self._return()
-        publishes = self._publish()
+        publishes = reader.publication(self.reads)
         reader.take_sign(";")
-        if reader.token.kind != "end":
-            raise reader.expected(_CLAUSES)
+        reader.expect_end(_CLAUSES)
         return Prepared(lowering.lowered(condition, items), publishes, (), tuple(self.reads))
 
     # -- EVENT -----------------------------------------------------------------------------
@@ -164,7 +143,7 @@ class _Parser:
             raise AlgebraError(
                 "what is negated occurs not even once, so + says nothing", span=start
             )
-        if reader.token.kind == "name" and reader.token.word not in KEYWORDS:
+        if reader.is_name():
             token = reader.next()
             name, start = token.text, token.span
             if reader.token.kind == "verbatim" and index_of(reader.token.text) == "":
@@ -188,10 +167,7 @@ class _Parser:
             return [stream], stream.name
         start = reader.next()
         reader.expect_sign("(")
-        streams = [self._type()]
-        while reader.take_sign(","):
-            reader.require_few(len(streams) + 1)
-            streams.append(self._type())
+        streams = reader.listed(self._type)
         reader.expect_sign(")", " or a comma")
         for place, one in enumerate(streams):
             if one in streams[:place]:
@@ -292,7 +268,7 @@ class _Parser:
             )
 
     def _condition(self) -> Expression:
-        found = formula(self.reader, self.variables, None, self._own)
+        found = formula(self.reader, self.variables, self._own)
         return self.variables.lenient(found)
 
     def _own(self, reader: TokenReader) -> Expression | None:
@@ -303,7 +279,7 @@ class _Parser:
             name = token.text.strip("[] \t\n")
             if not name.isidentifier():
                 raise reader.fault(f"{token.text} belongs behind a variable", token.span)
-            return self._tested(name, None, token.span)
+            return self._tested(name, token.span)
         if reader.is_sign("["):
             return self._equivalences()
         if token.kind != "name" or token.word in ("TRUE", "FALSE", "NULL"):
@@ -319,21 +295,17 @@ class _Parser:
         variable, index = self._indexed(token)
         if not reader.take_sign("."):
             raise reader.expected(f"'.' and an attribute of {token.text}")
-        name_token = self.reader.expect_name("an attribute", KEYWORDS)
-        span = Span(token.start, name_token.end)
-        return self.variables.attribute(variable, index, name_token.text, span)
+        attribute = reader.expect_name("an attribute")
+        span = Span(token.start, attribute.end)
+        return self.variables.attribute(variable, index, attribute.text, span)
 
     def _indexed(self, token: Token) -> tuple[Variable, str | None]:
         """Return the variable of a name, and what follows it in brackets, None for nothing."""
         variable = self.variables.named(token.text)
         if variable is None:
             known = [one.name for one in self.variables.all]
-            raise AlgebraError(
-                f"there is no variable {token.text}",
-                hint=near_miss(token.text, known),
-                span=token.span,
-                kind=UnknownName,
-            )
+            message = f"there is no variable {token.text}"
+            raise unknown(token.text, known, token.span, message)
         if self.reader.token.kind != "verbatim":
             return variable, None
         return variable, index_of(self.reader.next().text)
@@ -348,11 +320,7 @@ class _Parser:
             raise reader.expected("a run, such as b[],")
         reader.next()
         variable, index = self._indexed(token)
-        name = (
-            self.reader.expect_name("an attribute", KEYWORDS).text
-            if reader.take_sign(".")
-            else None
-        )
+        name = reader.expect_name("an attribute").text if reader.take_sign(".") else None
         end = reader.expect_sign(")")
         span = Span(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index or "", name, span)
@@ -361,27 +329,24 @@ class _Parser:
         """Read [a, b] or [a = value]."""
         reader = self.reader
         opened = reader.expect_sign("[")
-        found: list[Expression] = []
-        while True:
-            token = self.reader.expect_name("an attribute", KEYWORDS)
-            value = None
-            if reader.take_sign("="):
-                value = formula(reader, self.variables, None, self._own)
-                if any(isinstance(part, Column) for part in walk(value)):
-                    raise AlgebraError(
-                        "an equivalence test compares with a constant", span=value.span
-                    )
-            found.append(self._tested(token.text, value, token.span))
-            if not reader.take_sign(","):
-                break
-            reader.require_few(len(found) + 1)
+        found = reader.listed(self._equivalence)
         closed = reader.expect_sign("]", " or a comma")
         return And(tuple(found), span=Span(opened.start, closed.end)) if found[1:] else found[0]
 
-    def _tested(self, name: str, value: Expression | None, span: Span) -> Expression:
-        test = self.variables.equivalence(name, value, span)
-        if value is None:
-            self.tests[name] = self.variables.lenient(test)
+    def _equivalence(self) -> Expression:
+        """Read `a`, or `a = value`."""
+        token = self.reader.expect_name("an attribute")
+        if not self.reader.take_sign("="):
+            return self._tested(token.text, token.span)
+        value = formula(self.reader, self.variables, self._own)
+        if any(isinstance(part, Column) for part in walk(value)):
+            raise AlgebraError("an equivalence test compares with a constant", span=value.span)
+        return self.variables.equivalence(token.text, value, token.span)
+
+    def _tested(self, name: str, span: Span) -> Expression:
+        """Return the test of an attribute that is alone in brackets."""
+        test = self.variables.equivalence(name, None, span)
+        self.tests[name] = self.variables.lenient(test)
         return test
 
     def _partition(self, strategy: Strategy, condition: Expression) -> tuple[str, ...]:
@@ -409,49 +374,27 @@ class _Parser:
         reader = self.reader
         if not reader.take_word("WITHIN"):
             return None
-        token = reader.token
-        if token.kind != "literal" or type(token.value) is not int:
-            raise reader.expected("a duration, such as 12 hours,")
-        reader.require_ticks(reader.next(), "leave WITHIN out if there is no window")
-        return Parameter(token.literal, int, span=token.span)
+        hint = "leave WITHIN out if there is no window"
+        return parameter(reader.duration("12 hours", zero=hint))
 
     def _return(self) -> list[Item] | None:
         """Read RETURN; None stands for all attributes."""
         reader = self.reader
-        if not reader.take_word("RETURN"):
+        if not reader.take_word("RETURN") or reader.take_sign("*"):
             return None
-        if reader.take_sign("*"):
-            return None
-        items = [self._item()]
-        while reader.take_sign(","):
-            reader.require_few(len(items) + 1)
-            items.append(self._item())
-        return items
+        return reader.listed(self._item)
 
     def _item(self) -> Item:
         reader = self.reader
-        begin = reader.at
         first = reader.token
-        expression = formula(reader, self.variables, None, self._own)
-        span = Span(first.start, reader.tokens[reader.at - 1].end)
+        expression = formula(reader, self.variables, self._own)
+        last = reader.tokens[reader.at - 1]
         for part in walk(expression):
             if isinstance(part, Column):
                 _require_one(self.variables.references[part.index], part.span)
-        if reader.take_word("AS"):
-            return self.reader.expect_name("a name", KEYWORDS).text, expression, span
-        last = reader.tokens[reader.at - 1]
-        plain = isinstance(expression, Column) and last.kind == "name" and reader.at > begin
-        if not plain:
-            raise reader.expected("AS name (an expression needs one)")
-        return last.text, expression, span
-
-    def _publish(self) -> str | None:
-        if not self.reader.take_word("PUBLISH"):
-            return None
-        token = self.reader.expect_name("the name of a stream", KEYWORDS)
-        if token.text in self.reads:
-            raise AlgebraError(f"the query publishes {token.text} and reads it", span=token.span)
-        return token.text
+        plain = isinstance(expression, Column) and last.kind == "name"
+        name = reader.result_name(last.text if plain else None)
+        return name, expression, Span(first.start, last.end)
 
 
 def _require_one(reference: Reference, span: Span | None) -> None:

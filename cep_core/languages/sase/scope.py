@@ -27,7 +27,8 @@ from cep_core.algebra.expressions import (
     walk,
 )
 from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
-from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.errors import AlgebraError, Span
+from cep_core.languages.names import unknown
 
 TAG = "#type"  # the attribute that says of which type of an ANY an event is
 _INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
@@ -277,13 +278,8 @@ class Variables:
 
     def unknown(self, name: str, variables: Iterable[Variable], span: Span) -> AlgebraError:
         """Return the error for an attribute that nobody has."""
-        known = {attribute: None for one in variables for attribute in one.attributes}
-        return AlgebraError(
-            f"there is no attribute {name}",
-            hint=near_miss(name, known),
-            span=span,
-            kind=UnknownName,
-        )
+        known = [attribute for one in variables for attribute in one.attributes]
+        return unknown(name, known, span)
 
     def _each(self, variable: Variable, name: str, span: Span) -> Column:
         role: Role = "current" if variable.repeated else "value"

@@ -47,7 +47,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import QueryError
 from cep_core.events import Schema
-from cep_core.languages.cel.cel import Prepared, prepare
+from cep_core.languages import LANGUAGES, Prepared
 from cep_core.languages.tokens import split
 
 TICKS = 10  # a second
@@ -76,7 +76,7 @@ class Streams:
 
 
 def prepared(text: str) -> Prepared:
-    return prepare(text, Streams(), TICKS, FUNCTIONS)
+    return LANGUAGES["cel"].prepare(text, Streams(), TICKS, FUNCTIONS)
 
 
 def node(text: str) -> Node:

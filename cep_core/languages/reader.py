@@ -1,0 +1,192 @@
+"""A reader of tokens: what is next, and what all event languages write alike.
+
+Alike are lists, durations, the names of results, PUBLISH and the end of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from cep_core.algebra.expressions import Parameter
+from cep_core.errors import AlgebraError, QueryError, Span
+from cep_core.languages.tokens import Token
+
+MOST = 100  # operators and parentheses that may be inside one another, in one expression
+MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
+T = TypeVar("T")
+
+
+class TokenReader:
+    """A position in a sequence of tokens; the last token stands for what comes after."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], keywords: Collection[str] = ()) -> None:
+        """``keywords`` are the words that are no names."""
+        self.text = text
+        self.tokens = tokens
+        self.keywords = keywords
+        self.at = 0
+        self.depth = 0
+
+    @property
+    def token(self) -> Token:
+        """The next token."""
+        return self.tokens[self.at]
+
+    def is_word(self, *words: str) -> bool:
+        """Return True if one of the keywords is next."""
+        return self.tokens[self.at].word in words
+
+    def is_sign(self, *signs: str) -> bool:
+        """Return True if one of the signs is next."""
+        token = self.tokens[self.at]
+        return token.text in signs and token.kind == "sign"
+
+    def next(self) -> Token:
+        """Return the next token and go on."""
+        token = self.tokens[self.at]
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def take_word(self, word: str) -> bool:
+        """Consume a keyword if it is next; return True if so."""
+        if self.tokens[self.at].word == word:
+            self.at += 1
+            return True
+        return False
+
+    def take_sign(self, sign: str) -> bool:
+        """Consume a sign if it is next; return True if so."""
+        token = self.tokens[self.at]
+        if token.text == sign and token.kind == "sign":
+            self.at += 1
+            return True
+        return False
+
+    def expect_sign(self, sign: str, why: str = "") -> Token:
+        """Consume a sign; raise QueryError if another token is next."""
+        if not self.is_sign(sign):
+            raise self.expected(f"{sign!r}{why}")
+        return self.next()
+
+    def expect_word(self, word: str, what: str = "") -> Token:
+        """Consume a keyword; raise QueryError if another token is next."""
+        if not self.is_word(word):
+            raise self.expected(what or word)
+        return self.next()
+
+    def is_name(self) -> bool:
+        """Return True if a name that is no keyword is next."""
+        token = self.tokens[self.at]
+        return token.kind == "name" and token.word not in self.keywords
+
+    def expect_name(self, what: str, hint: str | None = None) -> Token:
+        """Consume a name that is no keyword; raise QueryError if another token is next."""
+        if not self.is_name():
+            raise self.expected(what, hint)
+        return self.next()
+
+    def expect_end(self, what: str) -> None:
+        """Raise QueryError unless the tokens are at their end."""
+        if self.token.kind != "end":
+            raise self.expected(what)
+
+    def expected(self, what: str, hint: str | None = None) -> QueryError:
+        """Return the error for something else than expected."""
+        shown = repr(self.token.text) if self.token.text else "the end"
+        return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
+
+    def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
+        """Return an error at a place."""
+        return QueryError(message, self.text, span, hint=hint)
+
+    def require_few(self, items: int) -> None:
+        """Raise QueryError if a list has grown too long."""
+        if items > MOST_ITEMS:
+            raise self.fault(f"a list has at most {MOST_ITEMS} items", self.token.span)
+
+    def deeper(self) -> None:
+        """Count an operator or parenthesis: what is nested deeper than they are many is no more."""
+        self.depth += 1
+        if self.depth > MOST:
+            message = f"there are more than {MOST} operators and parentheses inside one another"
+            raise self.fault(message, self.token.span)
+
+    # -- what languages write alike --------------------------------------------------------
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """Read at least one item, and others after commas; raise QueryError if they are many."""
+        items = [read()]
+        while self.take_sign(","):
+            self.require_few(len(items) + 1)
+            items.append(read())
+        return items
+
+    def parts(self, last: str) -> list[TokenReader]:
+        """Skip what commas separate up to a keyword or brace, which is not consumed.
+
+        Return readers of the parts, because names in them may mean what stands behind.
+        """
+        found: list[TokenReader] = []
+        start, inside = self.at, 0  # parentheses
+        while True:
+            token = self.tokens[self.at]
+            inside += (token.text == "(") - (token.text == ")")
+            ends = token.kind == "end" or token.text in ("{", "}")
+            ends = ends or (not inside and last in (token.text, token.word))
+            separated = token.text == "," and not inside
+            if ends or separated:
+                end = token._replace(kind="end", word="")
+                own = [*self.tokens[start : self.at], end]
+                found.append(TokenReader(self.text, own, self.keywords))
+            if ends:
+                return found
+            self.at += 1
+            if separated:
+                start = self.at
+                self.require_few(len(found) + 1)
+
+    def duration(
+        self, example: str, *, what: str = "a duration", bare: bool = True, zero: str | None = None
+    ) -> Token:
+        """Consume a duration in ticks; raise QueryError if another token is next.
+
+        ``bare`` accepts a number of ticks without a unit.  With a hint ``zero``, a duration of no
+        tick is refused as well.
+        """
+        token = self.token
+        if type(token.value) is not int or (token.text.isdigit() and not bare):
+            raise self.expected(f"{what}, such as {example},")
+        if zero is not None and not token.value:
+            raise self.fault("a window has at least 1 tick, not 0", token.span, zero)
+        return self.next()
+
+    def result_name(self, default: str | None) -> str:
+        """Return the name behind AS, or the default; raise QueryError if there is neither."""
+        if self.take_word("AS"):
+            return self.expect_name("a name").text
+        if default is None:
+            raise self.expected("AS name (an expression needs one)")
+        return default
+
+    def published(self) -> Token | None:
+        """Consume PUBLISH and a name; return the name, None without PUBLISH."""
+        if not self.take_word("PUBLISH"):
+            return None
+        return self.expect_name("the name of a stream")
+
+    def publication(self, reads: Collection[str]) -> str | None:
+        """Return the name that a query publishes; raise AlgebraError if the query reads it."""
+        name = self.published()
+        if name is None:
+            return None
+        if name.text in reads:
+            message = f"the query publishes {name.text} and reads it"
+            raise AlgebraError(message, span=name.span)
+        return name.text
+
+
+def parameter(literal: Token) -> Parameter:
+    """Return the parameter that stands for a literal."""
+    return Parameter(literal.literal, type(literal.value), span=literal.span)
