@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Header
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from xscl.service.bodies import Body
 from xscl.service.problems import MEDIA_TYPE
 
 CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
@@ -95,51 +96,68 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
 """Meaning and problem codes by HTTP status."""
 
 
-class ProblemDocument(BaseModel):
+class ProblemDocument(Body):
     """Why a request cannot be done (RFC 9457)."""
 
-    type: str = Field(description="Always `about:blank`.", examples=["about:blank"])
-    title: str = Field(description="The status in words.", examples=["Unprocessable Entity"])
-    status: int = Field(description="The status.", examples=[422])
-    code: str = Field(description="A stable code, for programs.", examples=["query"])
-    detail: str = Field(description="What is wrong in this case.", examples=["x3 is not bound"])
-    hint: str | None = Field(None, description="What may help.", examples=["bind it: ...->x3"])
-    row: int | None = Field(None, description="The row of a list, from 1.", examples=[3])
-    line: int | None = Field(None, description="The line of a query or document.", examples=[1])
-    column: int | None = Field(None, description="The column there.", examples=[7])
+    type: str = Field(examples=["about:blank"])
+    """Always `about:blank`."""
+    title: str = Field(examples=["Unprocessable Entity"])
+    """The status in words."""
+    status: int = Field(examples=[422])
+    """The status."""
+    code: str = Field(examples=["query"])
+    """A stable code, for programs."""
+    detail: str = Field(examples=["x3 is not bound"])
+    """What is wrong in this case."""
+    hint: str | None = Field(None, examples=["bind it: ...->x3"])
+    """What may help."""
+    row: int | None = Field(None, examples=[3])
+    """The row of a list, from 1."""
+    line: int | None = Field(None, examples=[1])
+    """The line of a query or document."""
+    column: int | None = Field(None, examples=[7])
+    """The column there."""
 
 
-class SourceSent(BaseModel):
+class SourceSent(Body):
     """A document of a match."""
 
-    document: str = Field(description="Its id.", examples=["order-17"])
-    title: str = Field(description="Its title, if it has one.", examples=["Streams"])
-    url: str | None = Field(description="Where it can be read.", examples=["https://example.org/"])
+    document: str = Field(examples=["order-17"])
+    """Its id."""
+    title: str = Field(examples=["Streams"])
+    """Its title, if it has one."""
+    url: str | None = Field(examples=["https://example.org/"])
+    """Where it can be read."""
 
 
-class DataSent(BaseModel):
+class DataSent(Body):
     """Matches of one subscription on the same documents."""
 
     model_config = ConfigDict(extra="allow")
 
-    id: str = Field(description="The id of the message: the same whenever it comes again.")
-    subscription: str = Field(description="The name of the subscription.", examples=["echo"])
-    position: int = Field(description="That of its first match.", examples=[17])
-    history: bool = Field(description="Whether all documents are from before their feeds.")
-    sources: list[SourceSent] = Field(description="The documents, in the order of the blocks.")
-    matches: list[dict[str, Any]] = Field(
-        description="The matches: match, subscription, documents, t0, t1, bindings, xml."
-    )
+    id: str
+    """The id of the message: the same whenever it comes again."""
+    subscription: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    position: int = Field(examples=[17])
+    """That of its first match."""
+    history: bool
+    """Whether all documents are from before their feeds."""
+    sources: list[SourceSent]
+    """The documents, in the order of the blocks."""
+    matches: list[dict[str, Any]]
+    """The matches: match, subscription, documents, t0, t1, bindings, xml."""
 
 
-class Sent(BaseModel):
+class Sent(Body):
     """A message to a webhook."""
 
-    type: str = Field(description="Always `match`.", examples=["match"])
-    timestamp: str = Field(
-        description="When the match was complete.", examples=["2026-03-01T12:00:00Z"]
-    )
-    data: DataSent = Field(description="What was found.")
+    type: str = Field(examples=["match"])
+    """Always `match`."""
+    timestamp: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """When the match was complete."""
+    data: DataSent
+    """What was found."""
 
 
 _sending = APIRouter()
@@ -196,6 +214,10 @@ def _completed(api: dict[str, Any]) -> dict[str, Any]:
     schemas["Problem"] = ProblemDocument.model_json_schema()
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    for schema in schemas.values():
+        for field in schema.get("properties", {}).values():
+            if "description" in field:  # of a docstring, which may have several lines
+                field["description"] = " ".join(field["description"].split())
     api["components"]["securitySchemes"] = {
         "token": {
             "type": "http",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Generic, TypeAlias, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from xscl.service.bodies import Body
 
 T = TypeVar("T")
 
@@ -18,12 +20,10 @@ Number: TypeAlias = Annotated[
 ]
 
 
-class Page(BaseModel, Generic[T]):
+class Page(Body, Generic[T]):
     """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
 
-    items: list[T] = Field(description="This part of the list.")
-    next: str | int | None = Field(
-        None,
-        examples=["weekly"],
-        description="Given as `after`, gets the part that follows; null at the end.",
-    )
+    items: list[T]
+    """This part of the list."""
+    next: str | int | None = Field(None, examples=["weekly"])
+    """Given as `after`, gets the part that follows; null at the end."""

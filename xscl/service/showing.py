@@ -4,58 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body
 from xscl.service.moments import Moment
 from xscl.service.names import OPERATOR, owner
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 
-class Bound(BaseModel):
+class Bound(Body):
     """A node that a variable is bound to."""
 
-    document: str = Field(description="The id of its document.", examples=["order-17"])
-    node: int = Field(description="Its number in the document.", examples=[2])
-    path: str = Field(description="Its location.", examples=["/order[1]/item[1]"])
-    value: str = Field(description="Its string value.", examples=["a12"])
+    document: str = Field(examples=["order-17"])
+    """The id of its document."""
+    node: int = Field(examples=[2])
+    """Its number in the document."""
+    path: str = Field(examples=["/order[1]/item[1]"])
+    """Its location."""
+    value: str = Field(examples=["a12"])
+    """Its string value."""
 
 
-class MatchShown(BaseModel):
+class MatchShown(Body):
     """A match.  `t0` and `t1` are ticks, as in Python and for `xscl run`."""
 
-    id: str = Field(
-        description="A stable name: 32 hexadecimal digits.",
-        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
-    )
-    subscription: str = Field(description="The name of the subscription.", examples=["echo"])
-    documents: list[str] = Field(
-        description="The ids of the documents, in the order of the query's blocks.",
-        examples=[["order-17", "invoice-4"]],
-    )
-    t0: int = Field(
-        description="When the first document was, in microseconds since 1970.",
-        examples=[1772366400000000],
-    )
-    t1: int = Field(
-        description="When the match was complete, in microseconds since 1970.",
-        examples=[1772370000000000],
-    )
-    timestamp: Moment = Field(
-        description="When the match was complete: `t1`.", examples=["2026-03-01T12:00:00Z"]
-    )
-    history: bool = Field(
-        description="Whether all documents are from before their feeds were followed.",
-        examples=[False],
-    )
-    bindings: dict[str, list[Bound]] = Field(
-        description="Every variable of the query, with the nodes that it is bound to."
-    )
-    xml: str = Field(description="The output document.", examples=["<result>...</result>"])
-    constructed: bool = Field(
-        description="Whether the query says what the output document is.", examples=[False]
-    )
+    id: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """A stable name: 32 hexadecimal digits."""
+    subscription: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
+    """The ids of the documents, in the order of the query's blocks."""
+    t0: int = Field(examples=[1772366400000000])
+    """When the first document was, in microseconds since 1970."""
+    t1: int = Field(examples=[1772370000000000])
+    """When the match was complete, in microseconds since 1970."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """When the match was complete: `t1`."""
+    history: bool = Field(examples=[False])
+    """Whether all documents are from before their feeds were followed."""
+    bindings: dict[str, list[Bound]]
+    """Every variable of the query, with the nodes that it is bound to."""
+    xml: str = Field(examples=["<result>...</result>"])
+    """The output document."""
+    constructed: bool = Field(examples=[False])
+    """Whether the query says what the output document is."""
 
 
 def document_name(who: Account, known: str) -> str:

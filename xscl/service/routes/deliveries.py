@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from fastapi import APIRouter, Body, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
@@ -21,6 +21,7 @@ from xscl.delivery.message import moment, owner_of
 from xscl.delivery.outbox.endpoints import Letter
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address, unprocessable
@@ -37,19 +38,13 @@ LONGEST = 7 * 86_400 * SECOND
 """Maximum digest interval in ticks."""
 
 
-class _New(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    history: bool = Field(False, description="Also matches between items that were history.")
-    grouped: bool = Field(True, description="Matches on the same documents as one message.")
-    after: int | None = Field(
-        None,
-        ge=0,
-        le=POSITION,
-        description="Begin after this position, at most that of the newest match; left out: from"
-        " now on.",
-        examples=[17],
-    )
+class _New(RequestBody):
+    history: bool = False
+    """Also matches between items that were history."""
+    grouped: bool = True
+    """Matches on the same documents as one message."""
+    after: int | None = Field(None, ge=0, le=POSITION, examples=[17])
+    """Begin after this position, at most that of the newest match; left out: from now on."""
 
 
 class NewWebhook(_New):
@@ -59,20 +54,13 @@ class NewWebhook(_New):
         json_schema_extra={"examples": [{"kind": "webhook", "url": "https://example.org/hook"}]}
     )
 
-    kind: Literal["webhook"] = Field(description="A webhook.")
-    url: str = Field(
-        max_length=4_000,
-        examples=["https://example.org/hook"],
-        description="Where to POST: `https` or `http`; private addresses only if the operator"
-        " allows them with `xscl serve --allow-address`, to feeds and webhooks of all users.",
-    )
-    secret: str | None = Field(
-        None,
-        max_length=200,
-        description="`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is"
-        " made.",
-        examples=["whsec_BASE64"],
-    )
+    kind: Literal["webhook"]
+    """A webhook."""
+    url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
+    """Where to POST: `https` or `http`; private addresses only if the operator allows them with
+    `xscl serve --allow-address`, to feeds and webhooks of all users."""
+    secret: str | None = Field(None, max_length=200, examples=["whsec_BASE64"])
+    """`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is made."""
 
 
 class NewMail(_New):
@@ -82,132 +70,114 @@ class NewMail(_New):
     mailed before.
     """
 
-    kind: Literal["mail"] = Field(description="A mail address.")
-    to: str = Field(max_length=254, examples=["reader@example.org"], description="To whom.")
-    every: str | None = Field(
-        None, max_length=20, description="Gather for so long.", examples=["1 d"]
-    )
+    kind: Literal["mail"]
+    """A mail address."""
+    to: str = Field(max_length=254, examples=["reader@example.org"])
+    """To whom."""
+    every: str | None = Field(None, max_length=20, examples=["1 d"])
+    """Gather for so long."""
 
 
 class NewFile(_New):
     """A line of JSON for each message, in the folder `files` of the data directory."""
 
-    kind: Literal["file"] = Field(description="A file; for the operator.")
-    name: str = Field(max_length=100, examples=["matches.jsonl"], description="Its name.")
+    kind: Literal["file"]
+    """A file; for the operator."""
+    name: str = Field(max_length=100, examples=["matches.jsonl"])
+    """Its name."""
 
 
 New: TypeAlias = Annotated[NewWebhook | NewMail | NewFile, Field(discriminator="kind")]
 
 
-class Changes(BaseModel):
+class Changes(RequestBody):
     """What to change of an endpoint; what is left out stays."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    state: Literal["active", "paused"] | None = Field(
-        None,
-        description="'active' also enables one that was disabled, and tries again at once.",
-        examples=["paused"],
-    )
-    history: bool | None = Field(
-        None, description="Also matches between items that were history.", examples=[True]
-    )
-    grouped: bool | None = Field(
-        None, description="Matches on the same documents as one message.", examples=[False]
-    )
-    url: str | None = Field(
-        None, max_length=4_000, description="Of a webhook.", examples=["https://example.org/hook"]
-    )
+    state: Literal["active", "paused"] | None = Field(None, examples=["paused"])
+    """'active' also enables one that was disabled, and tries again at once."""
+    history: bool | None = Field(None, examples=[True])
+    """Also matches between items that were history."""
+    grouped: bool | None = Field(None, examples=[False])
+    """Matches on the same documents as one message."""
+    url: str | None = Field(None, max_length=4_000, examples=["https://example.org/hook"])
+    """Of a webhook."""
 
 
-class ShownEndpoint(BaseModel):
+class ShownEndpoint(Body):
     """An endpoint, without what is secret."""
 
-    id: str = Field(description="Its name in addresses.", examples=["5f0c2a9d"])
-    kind: str = Field(description="webhook, mail or file.", examples=["webhook"])
-    state: str = Field(
-        description="active, paused, disabled after too many failures, or unconfirmed.",
-        examples=["active"],
-    )
-    to: dict[str, Any] = Field(
-        description="What it was given, without what is secret.",
-        examples=[{"url": "https://example.org/hook"}],
-    )
-    position: int = Field(
-        description="Everything up to here was delivered or refused.", examples=[17]
-    )
-    failures: int = Field(description="In a row.", examples=[0])
-    next_try: str | None = Field(
-        description="When it is tried again, if it is.", examples=["2026-03-01T12:00:00Z"]
-    )
-    note: str = Field(description="What the last failure was.", examples=[""])
-    letters: int = Field(description="Messages that were refused and are kept.", examples=[0])
-    created: str = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
+    id: str = Field(examples=["5f0c2a9d"])
+    """Its name in addresses."""
+    kind: str = Field(examples=["webhook"])
+    """webhook, mail or file."""
+    state: str = Field(examples=["active"])
+    """active, paused, disabled after too many failures, or unconfirmed."""
+    to: dict[str, Any] = Field(examples=[{"url": "https://example.org/hook"}])
+    """What it was given, without what is secret."""
+    position: int = Field(examples=[17])
+    """Everything up to here was delivered or refused."""
+    failures: int = Field(examples=[0])
+    """In a row."""
+    next_try: str | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it is tried again, if it is."""
+    note: str = Field(examples=[""])
+    """What the last failure was."""
+    letters: int = Field(examples=[0])
+    """Messages that were refused and are kept."""
+    created: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was made."""
 
 
 class MadeEndpoint(ShownEndpoint):
     """An endpoint that was just made; the secret is shown this once."""
 
-    secret: str | None = Field(
-        description="What signs a webhook's messages; null for others.",
-        examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
-    )
+    secret: str | None = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
+    """What signs a webhook's messages; null for others."""
 
 
-class Secret(BaseModel):
+class Secret(Body):
     """A new secret; the one before signs beside it for a day."""
 
-    secret: str = Field(
-        description="Signs from now on.", examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"]
-    )
+    secret: str = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
+    """Signs from now on."""
 
 
-class ShownLetter(BaseModel):
+class ShownLetter(Body):
     """A message that was refused."""
 
-    message: str = Field(
-        description="The id of the message.", examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
-    )
-    position: int = Field(description="That of its first match.", examples=[17])
-    attempts: int = Field(description="How often it was tried.", examples=[3])
-    reason: str = Field(description="What the last answer was.", examples=["the answer was 500"])
-    last_try: str = Field(description="When it was tried last.", examples=["2026-03-01T12:00:00Z"])
-    next_try: str | None = Field(
-        description="None: it is a dead letter, and waits for a replay.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
+    message: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """The id of the message."""
+    position: int = Field(examples=[17])
+    """That of its first match."""
+    attempts: int = Field(examples=[3])
+    """How often it was tried."""
+    reason: str = Field(examples=["the answer was 500"])
+    """What the last answer was."""
+    last_try: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was tried last."""
+    next_try: str | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """None: it is a dead letter, and waits for a replay."""
 
 
-class Replay(BaseModel):
+class Replay(RequestBody):
     """Which letters to try again."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    message: str | None = Field(
-        None,
-        max_length=100,
-        description="Left out: all of them.",
-        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
-    )
+    message: str | None = Field(None, max_length=100, examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """Left out: all of them."""
 
 
-class Confirmation(BaseModel):
+class Confirmation(RequestBody):
     """That a mail address is one's own."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    code: str | None = Field(
-        None,
-        max_length=20,
-        description="As it was mailed; left out: mail another one.",
-        examples=["123456"],
-    )
+    code: str | None = Field(None, max_length=20, examples=["123456"])
+    """As it was mailed; left out: mail another one."""
 
 
-class Replayed(BaseModel):
+class Replayed(Body):
     """How many letters are tried again."""
 
-    letters: int = Field(description="How many.", examples=[2])
+    letters: int = Field(examples=[2])
+    """How many."""
 
 
 @router.post("", summary="Deliver the matches somewhere", status_code=201)

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
@@ -18,6 +18,7 @@ from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
 from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.bodies import Body
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -54,12 +55,15 @@ Time = Annotated[
 ]
 
 
-class Taken(BaseModel):
+class Taken(Body):
     """A document that is durable; the engine takes it in soon."""
 
-    id: str = Field(examples=["order-17"], description="What it was given, or one that was made.")
-    stream: str = Field(examples=["orders"], description="The stream.")
-    timestamp: Moment = Field(description="Its time.", examples=["2026-03-01T12:00:00Z"])
+    id: str = Field(examples=["order-17"])
+    """What it was given, or one that was made."""
+    stream: str = Field(examples=["orders"])
+    """The stream."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
 
 
 @router.post(

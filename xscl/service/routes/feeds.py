@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.formats.opml import read_list, write_opml
@@ -19,6 +19,7 @@ from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -34,130 +35,112 @@ Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of 
 Stream = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class New(BaseModel):
+class New(RequestBody):
     """A feed to follow."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    url: str = Field(
-        max_length=4_000,
-        examples=["https://example.org/news.atom"],
-        description="Its address, or that of a web page that announces it.",
-    )
-    stream: Stream | None = Field(
-        None, description="Its stream; the host's name if left out.", examples=["news"]
-    )
-    tags: list[Stream] = Field(
-        default=[], max_length=50, description="Streams that it shares with others."
-    )
-    every: str | None = Field(
-        None,
-        max_length=50,
-        examples=["30 min"],
-        description="Time between two polls; an hour if it is left out.",
-    )
-    headers: list[str] = Field(
-        default=[],
-        max_length=20,
-        description="Headers for its requests, `Name: value`; they are never shown again.",
-    )
+    url: str = Field(max_length=4_000, examples=["https://example.org/news.atom"])
+    """Its address, or that of a web page that announces it."""
+    stream: Stream | None = Field(None, examples=["news"])
+    """Its stream; the host's name if left out."""
+    tags: list[Stream] = Field(default=[], max_length=50)
+    """Streams that it shares with others."""
+    every: str | None = Field(None, max_length=50, examples=["30 min"])
+    """Time between two polls; an hour if it is left out."""
+    headers: list[str] = Field(default=[], max_length=20)
+    """Headers for its requests, `Name: value`; they are never shown again."""
 
 
-class Change(BaseModel):
+class Change(RequestBody):
     """What to change of a feed; what is left out stays."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    tags: list[Stream] | None = Field(
-        None,
-        max_length=50,
-        description="Streams that it shares with others: all of them.",
-        examples=[["news"]],
-    )
-    every: str | None = Field(
-        None, max_length=50, description="Time between two polls.", examples=["30 min"]
-    )
-    headers: list[str] | None = Field(
-        None,
-        max_length=20,
-        description="Headers for its requests, `Name: value`: all of them.",
-        examples=[["X-Key: abc"]],
-    )
-    revive: bool = Field(False, description="Ask again, now, for a feed that was gone.")
+    tags: list[Stream] | None = Field(None, max_length=50, examples=[["news"]])
+    """Streams that it shares with others: all of them."""
+    every: str | None = Field(None, max_length=50, examples=["30 min"])
+    """Time between two polls."""
+    headers: list[str] | None = Field(None, max_length=20, examples=[["X-Key: abc"]])
+    """Headers for its requests, `Name: value`: all of them."""
+    revive: bool = False
+    """Ask again, now, for a feed that was gone."""
 
 
-class Shown(BaseModel):
+class Shown(Body):
     """A feed that is followed."""
 
-    key: str = Field(
-        description="Its name in addresses; it never changes.", examples=["example.org-1f0c2a9d3b"]
-    )
-    url: str = Field(
-        description="Its address without what is secret in it.",
-        examples=["https://example.org/news.atom"],
-    )
-    stream: str = Field(description="Its own stream.", examples=["example.org"])
-    tags: list[str] = Field(description="Streams that it shares with others.", examples=[["news"]])
-    title: str = Field(description="What it calls itself.", examples=["News"])
-    site_url: str = Field(description="Its web page.", examples=["https://example.org/"])
-    format: str = Field(description="The format that was read last.", examples=["atom10"])
-    quality: str = Field(
-        description="How its last answer was read: `strict`, or what had to be mended.",
-        examples=["strict"],
-    )
-    every: int = Field(description="Seconds between two polls.", examples=[3600])
-    lateness: int = Field(description="Seconds that its items may come late.", examples=[7200])
-    ttl: int | None = Field(description="Seconds that it asks to be left for.", examples=[3600])
-    headers: list[str] = Field(
-        description="The names of the headers that it was given.", examples=[["X-Key"]]
-    )
-    state: str = Field(examples=["ok"], description="new, ok, failing, lost, gone or refused.")
-    items: int = Field(description="How many items are known.", examples=[40])
-    versions: int = Field(description="How many versions of them.", examples=[42])
-    skipped: int = Field(description="Versions that were too many, and not taken in.", examples=[0])
-    clipped: int = Field(
-        description="Items whose time lay ahead: they have that of the poll instead.", examples=[0]
-    )
-    undated: int = Field(
-        description="Items without a time that could be read, likewise.", examples=[0]
-    )
-    added: Moment = Field(description="When it was followed.", examples=["2026-03-01T12:00:00Z"])
-    polled: Moment | None = Field(
-        description="When it was asked last.", examples=["2026-03-01T12:00:00Z"]
-    )
-    next_poll: Moment | None = Field(
-        description="When it is asked next; null if never.", examples=["2026-03-01T12:00:00Z"]
-    )
-    polls: int = Field(description="How many answers were good.", examples=[12])
-    failures: int = Field(description="How many were not, since the last good one.", examples=[0])
-    failing_since: Moment | None = Field(
-        description="When these began.", examples=["2026-03-01T12:00:00Z"]
-    )
-    code: str | None = Field(description="The code of the last error.", examples=["fetch_timeout"])
-    error: str | None = Field(description="The last error.", examples=["no answer within 30 s"])
-    note: str | None = Field(
-        description="A remark on its last answer.", examples=["it was cut off"]
-    )
-    moved_to: str | None = Field(
-        description="Where it has moved to, as it says.", examples=["https://example.net/news.atom"]
-    )
-    warnings: list[str] = Field(default=[], description="What to know of its streams.")
+    key: str = Field(examples=["example.org-1f0c2a9d3b"])
+    """Its name in addresses; it never changes."""
+    url: str = Field(examples=["https://example.org/news.atom"])
+    """Its address without what is secret in it."""
+    stream: str = Field(examples=["example.org"])
+    """Its own stream."""
+    tags: list[str] = Field(examples=[["news"]])
+    """Streams that it shares with others."""
+    title: str = Field(examples=["News"])
+    """What it calls itself."""
+    site_url: str = Field(examples=["https://example.org/"])
+    """Its web page."""
+    format: str = Field(examples=["atom10"])
+    """The format that was read last."""
+    quality: str = Field(examples=["strict"])
+    """How its last answer was read: `strict`, or what had to be mended."""
+    every: int = Field(examples=[3600])
+    """Seconds between two polls."""
+    lateness: int = Field(examples=[7200])
+    """Seconds that its items may come late."""
+    ttl: int | None = Field(examples=[3600])
+    """Seconds that it asks to be left for."""
+    headers: list[str] = Field(examples=[["X-Key"]])
+    """The names of the headers that it was given."""
+    state: str = Field(examples=["ok"])
+    """new, ok, failing, lost, gone or refused."""
+    items: int = Field(examples=[40])
+    """How many items are known."""
+    versions: int = Field(examples=[42])
+    """How many versions of them."""
+    skipped: int = Field(examples=[0])
+    """Versions that were too many, and not taken in."""
+    clipped: int = Field(examples=[0])
+    """Items whose time lay ahead: they have that of the poll instead."""
+    undated: int = Field(examples=[0])
+    """Items without a time that could be read, likewise."""
+    added: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was followed."""
+    polled: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was asked last."""
+    next_poll: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it is asked next; null if never."""
+    polls: int = Field(examples=[12])
+    """How many answers were good."""
+    failures: int = Field(examples=[0])
+    """How many were not, since the last good one."""
+    failing_since: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """When these began."""
+    code: str | None = Field(examples=["fetch_timeout"])
+    """The code of the last error."""
+    error: str | None = Field(examples=["no answer within 30 s"])
+    """The last error."""
+    note: str | None = Field(examples=["it was cut off"])
+    """A remark on its last answer."""
+    moved_to: str | None = Field(examples=["https://example.net/news.atom"])
+    """Where it has moved to, as it says."""
+    warnings: list[str] = []
+    """What to know of its streams."""
 
 
-class Outcome(BaseModel):
+class Outcome(Body):
     """What became of one line of a list."""
 
-    outcome: str = Field(
-        description="added, tagged, followed already, twice or refused.", examples=["added"]
-    )
-    url: str = Field(
-        description="Its address without what is secret in it.",
-        examples=["https://example.org/news.atom"],
-    )
-    title: str = Field(description="What the list calls it.", examples=["News"])
-    stream: str = Field(description="Its own stream.", examples=["example.org"])
-    tags: list[str] = Field(description="Streams that it shares with others.", examples=[["news"]])
-    reason: str = Field(description="Why it was refused.", examples=[""])
+    outcome: str = Field(examples=["added"])
+    """added, tagged, followed already, twice or refused."""
+    url: str = Field(examples=["https://example.org/news.atom"])
+    """Its address without what is secret in it."""
+    title: str = Field(examples=["News"])
+    """What the list calls it."""
+    stream: str = Field(examples=["example.org"])
+    """Its own stream."""
+    tags: list[str] = Field(examples=[["news"]])
+    """Streams that it shares with others."""
+    reason: str = Field(examples=[""])
+    """Why it was refused."""
 
 
 @router.get("/feeds", summary="List feeds")

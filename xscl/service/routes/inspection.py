@@ -6,11 +6,12 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from xscl.errors import DocumentError
 from xscl.inspection.why import Why
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.document_bindings import spooled, witness
 from xscl.service.installation import Installation
@@ -27,23 +28,13 @@ SECONDS = 30.0
 """How long a trial may take."""
 
 
-class Asked(BaseModel):
+class Asked(RequestBody):
     """A query, or one of your subscriptions by its name."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    query: str | None = Field(
-        None,
-        max_length=1_000_000,
-        examples=[QUERY],
-        description="A query's text; give this or `subscription`.",
-    )
-    subscription: str | None = Field(
-        None,
-        max_length=500,
-        description="The name of one of your subscriptions.",
-        examples=["echo"],
-    )
+    query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
+    """A query's text; give this or `subscription`."""
+    subscription: str | None = Field(None, max_length=500, examples=["echo"])
+    """The name of one of your subscriptions."""
 
 
 class TryAsked(Asked):
@@ -51,20 +42,19 @@ class TryAsked(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
 
-    since: str | None = Field(
-        None,
-        max_length=100,
-        examples=["7 d"],
-        description="How far back to begin, counted from the latest document.",
-    )
-    limit: int = Field(100, ge=1, le=1_000, description="The most matches to return.")
+    since: str | None = Field(None, max_length=100, examples=["7 d"])
+    """How far back to begin, counted from the latest document."""
+    limit: int = Field(100, ge=1, le=1_000)
+    """The most matches to return."""
 
 
-class Tried(BaseModel):
+class Tried(Body):
     """What a query would have matched; `total` of them, the first ones in full."""
 
-    total: int = Field(description="How many matches there are.", examples=[3])
-    matches: list[MatchShown] = Field(description="The first of them.")
+    total: int = Field(examples=[3])
+    """How many matches there are."""
+    matches: list[MatchShown]
+    """The first of them."""
 
 
 class ExplainAsked(Asked):
@@ -72,7 +62,8 @@ class ExplainAsked(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY}]})
 
-    sql: bool = Field(False, description="Show the SQL of its joins instead.")
+    sql: bool = False
+    """Show the SQL of its joins instead."""
 
 
 class WhyAsked(Asked):
@@ -84,68 +75,67 @@ class WhyAsked(Asked):
         }
     )
 
-    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
-        min_length=1,
-        max_length=100,
-        description="Their ids, one for each block in their order; `-` for none.",
-        examples=[["order-17", "invoice-4"]],
-    )
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(min_length=1, max_length=100, examples=[["order-17", "invoice-4"]])
+    """Their ids, one for each block in their order; `-` for none."""
 
 
-class Edge(BaseModel):
+class Edge(Body):
     """One condition of a match."""
 
-    kind: str = Field(
-        examples=["value"],
-        description="What it is about: pattern, value, time, order or registration.",
-    )
-    text: str = Field(description="The condition.", examples=["a = b"])
-    holds: bool = Field(description="Whether it holds.", examples=[False])
-    nearest: str | None = Field(
-        description="By what it holds, or what comes nearest to it.", examples=["'a12' and 'a13'"]
-    )
+    kind: str = Field(examples=["value"])
+    """What it is about: pattern, value, time, order or registration."""
+    text: str = Field(examples=["a = b"])
+    """The condition."""
+    holds: bool = Field(examples=[False])
+    """Whether it holds."""
+    nearest: str | None = Field(examples=["'a12' and 'a13'"])
+    """By what it holds, or what comes nearest to it."""
 
 
-class Answer(BaseModel):
+class Answer(Body):
     """Whether a query matches some documents, and the conditions that decide it."""
 
-    query: str = Field(description="The name of the subscription, or the query.", examples=["echo"])
-    documents: list[str] = Field(
-        description="Their ids, as they were asked for.", examples=[["order-17", "invoice-4"]]
-    )
-    matched: bool = Field(description="Whether all conditions hold.", examples=[False])
-    edges: list[Edge] = Field(description="The conditions that decide it.")
+    query: str = Field(examples=["echo"])
+    """The name of the subscription, or the query."""
+    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
+    """Their ids, as they were asked for."""
+    matched: bool = Field(examples=[False])
+    """Whether all conditions hold."""
+    edges: list[Edge]
+    """The conditions that decide it."""
 
 
-class Explanation(BaseModel):
+class Explanation(Body):
     """How a query is evaluated."""
 
-    text: str = Field(
-        description="Lines of text.", examples=["template 1: shared by 3 subscriptions"]
-    )
+    text: str = Field(examples=["template 1: shared by 3 subscriptions"])
+    """Lines of text."""
 
 
-class Node(BaseModel):
+class Node(Body):
     """A node of a document, and the patterns that bind it."""
 
-    node: int = Field(description="Its number in the document, from 0 at the root.", examples=[2])
-    depth: int = Field(description="How many nodes are above it.", examples=[1])
-    path: str = Field(description="Its location.", examples=["/order[1]/item[1]"])
-    name: str = Field(
-        description="Its name as it is written; `@` before that of an attribute.", examples=["item"]
-    )
-    text: str = Field(description="Its own text, or an attribute's value.", examples=["a12"])
-    variables: list[str] = Field(
-        description="The variables that it can be bound to, by their definitions.",
-        examples=[["orders//item"]],
-    )
+    node: int = Field(examples=[2])
+    """Its number in the document, from 0 at the root."""
+    depth: int = Field(examples=[1])
+    """How many nodes are above it."""
+    path: str = Field(examples=["/order[1]/item[1]"])
+    """Its location."""
+    name: str = Field(examples=["item"])
+    """Its name as it is written; `@` before that of an attribute."""
+    text: str = Field(examples=["a12"])
+    """Its own text, or an attribute's value."""
+    variables: list[str] = Field(examples=[["orders//item"]])
+    """The variables that it can be bound to, by their definitions."""
 
 
-class Witness(BaseModel):
+class Witness(Body):
     """A document as patterns see it."""
 
-    document: str = Field(description="The id of the document.", examples=["order-17"])
-    nodes: list[Node] = Field(description="All its nodes, in document order.")
+    document: str = Field(examples=["order-17"])
+    """The id of the document."""
+    nodes: list[Node]
+    """All its nodes, in document order."""
 
 
 @router.post("/try", summary="Try a query on what is kept")

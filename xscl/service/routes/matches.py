@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from xscl.documents.results import Subscription
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body
 from xscl.service.dependencies import Here, Who
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.service.showing import MatchShown, match_shown
@@ -31,17 +32,17 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 class ListedMatch(MatchShown):
     """A match in the order of results."""
 
-    position: int = Field(description="Where it stands among all results.", examples=[17])
+    position: int = Field(examples=[17])
+    """Where it stands among all results."""
 
 
-class MatchPage(BaseModel):
+class MatchPage(Body):
     """A page of matches; `next` is what the next page has to be asked for, if there is one."""
 
-    matches: list[ListedMatch] = Field(description="In the order that was asked for.")
-    next: str | None = Field(
-        description="The query of the next page's address; null at the end.",
-        examples=["before=17&limit=100"],
-    )
+    matches: list[ListedMatch]
+    """In the order that was asked for."""
+    next: str | None = Field(examples=["before=17&limit=100"])
+    """The query of the next page's address; null at the end."""
 
 
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")

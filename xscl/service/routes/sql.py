@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.sql import Form, Limits, QueryResult, Viewer
@@ -26,68 +27,73 @@ _TYPES = {
 }
 
 
-class Question(BaseModel):
+class Question(RequestBody):
     """One SELECT, and how to answer it."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"example": {"query": "SELECT * FROM matches LIMIT 20"}},
+        json_schema_extra={"example": {"query": "SELECT * FROM matches LIMIT 20"}}
     )
 
     query: str = Field(
         description=f"One SELECT of at most {_LIMITS.text:,} characters.",
         examples=["SELECT id, timestamp FROM documents LIMIT 10"],
     )
-    format: Form = Field(Form.JSON, description="How rows are written.")
-    rows: int = Field(
-        _LIMITS.rows, ge=1, le=_LIMITS.most_rows, description="The most rows to answer with."
-    )
+    format: Form = Form.JSON
+    """How rows are written."""
+    rows: int = Field(_LIMITS.rows, ge=1, le=_LIMITS.most_rows)
+    """The most rows to answer with."""
 
 
-class ColumnShown(BaseModel):
+class ColumnShown(Body):
     """A column, with DuckDB's name of its type."""
 
-    name: str = Field(description="Its name.", examples=["docid"])
-    type: str = Field(description="Its type, as DuckDB calls it.", examples=["VARCHAR"])
+    name: str = Field(examples=["docid"])
+    """Its name."""
+    type: str = Field(examples=["VARCHAR"])
+    """Its type, as DuckDB calls it."""
 
 
-class AsOfShown(BaseModel):
+class AsOfShown(Body):
     """The moment that an answer shows: a boundary between two batches.
 
     `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
     `age` is in seconds.
     """
 
-    position: int = Field(description="The position of the last match that it has.", examples=[17])
-    clock: Moment | None = Field(
-        description="The latest time among documents.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
-    taken: Moment = Field(
-        description="When the snapshot was taken.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
-    age: float = Field(description="How old it is, in seconds.", examples=[0.4])
+    position: int = Field(examples=[17])
+    """The position of the last match that it has."""
+    clock: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """The latest time among documents."""
+    taken: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """When the snapshot was taken."""
+    age: float = Field(examples=[0.4])
+    """How old it is, in seconds."""
 
 
-class Rows(BaseModel):
+class Rows(Body):
     """An answer: `truncated` says that there are more rows."""
 
-    columns: list[ColumnShown] = Field(description="The columns, in their order.")
-    rows: list[list[Any]] = Field(
-        description="The rows, each a list of values.", examples=[[["order-17"]]]
-    )
-    count: int = Field(description="How many rows there are.", examples=[1])
-    truncated: bool = Field(description="Whether there were more.", examples=[False])
-    seconds: float = Field(description="What the query took.", examples=[0.01])
-    as_of: AsOfShown = Field(description="Of when the answer is.")
+    columns: list[ColumnShown]
+    """The columns, in their order."""
+    rows: list[list[Any]] = Field(examples=[[["order-17"]]])
+    """The rows, each a list of values."""
+    count: int = Field(examples=[1])
+    """How many rows there are."""
+    truncated: bool = Field(examples=[False])
+    """Whether there were more."""
+    seconds: float = Field(examples=[0.01])
+    """What the query took."""
+    as_of: AsOfShown
+    """Of when the answer is."""
 
 
-class ExampleShown(BaseModel):
+class ExampleShown(Body):
     """A question to begin with."""
 
-    title: str = Field(description="What it shows.", examples=["The latest documents"])
-    query: str = Field(description="The query.", examples=["SELECT * FROM documents LIMIT 10"])
+    title: str = Field(examples=["The latest documents"])
+    """What it shows."""
+    query: str = Field(examples=["SELECT * FROM documents LIMIT 10"])
+    """The query."""
 
 
 @router.post(

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import pyarrow.compute as pc
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.names import qualified
@@ -21,92 +22,79 @@ from xscl.subscriptions.lateness import latest_missed
 router = APIRouter(tags=["state"])
 
 
-class Health(BaseModel):
+class Health(Body):
     """That the service answers."""
 
-    status: str = Field(default="ok", description="Always `ok`.")
-    consumer: Literal["ok", "stalled"] = Field(
-        default="ok",
-        description="`stalled` if documents wait and none was committed for a minute or more.",
-    )
-    stalled_since: Moment | None = Field(
-        default=None,
-        description="Since when nothing was committed, if the consumer is stalled.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
-    stalled_segment: int | None = Field(
-        default=None, description="The segment that waits for it, of the spool.", examples=[7]
-    )
-    clock: Literal["ok", "stepped", "slowed"] = Field(
-        default="ok",
-        description="`ok`, or how the wall clock disagrees with the monotonic clock: it has"
-        " `stepped` and is not followed, or it was set back and time is `slowed` until it has"
-        " caught up.",
-    )
-    clock_ahead: float = Field(
-        default=0.0,
-        description="By how many seconds the wall clock is ahead of the times given to documents.",
-        examples=[0.0],
-    )
+    status: str = "ok"
+    """Always `ok`."""
+    consumer: Literal["ok", "stalled"] = "ok"
+    """`stalled` if documents wait and none was committed for a minute or more."""
+    stalled_since: Moment | None = Field(default=None, examples=["2026-03-01T12:00:00Z"])
+    """Since when nothing was committed, if the consumer is stalled."""
+    stalled_segment: int | None = Field(default=None, examples=[7])
+    """The segment that waits for it, of the spool."""
+    clock: Literal["ok", "stepped", "slowed"] = "ok"
+    """`ok`, or how the wall clock disagrees with the monotonic clock: it has `stepped` and is not
+    followed, or it was set back and time is `slowed` until it has caught up."""
+    clock_ahead: float = Field(default=0.0, examples=[0.0])
+    """By how many seconds the wall clock is ahead of the times given to documents."""
 
 
-class Rejected(BaseModel):
+class Rejected(Body):
     """A document that could not be taken in, and why."""
 
-    stream: str = Field(description="The stream.", examples=["orders"])
-    id: str = Field(description="Its id.", examples=["order-17"])
-    reason: str = Field(examples=["xml_syntax"], description="A stable code.")
-    line: int | None = Field(description="Where it is wrong, if that is known.", examples=[3])
-    column: int | None = Field(description="Where it is wrong, if that is known.", examples=[14])
-    message: str = Field(
-        description="What is wrong with it.", examples=["Opening and ending tag mismatch"]
-    )
-    sha256: str = Field(
-        description="A hash of its bytes, in hexadecimal digits.",
-        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
-    )
-    beginning: str = Field(description="How it begins.", examples=["<order><item>"])
-    clock: Moment = Field(
-        description="The latest time among documents when it came.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
+    stream: str = Field(examples=["orders"])
+    """The stream."""
+    id: str = Field(examples=["order-17"])
+    """Its id."""
+    reason: str = Field(examples=["xml_syntax"])
+    """A stable code."""
+    line: int | None = Field(examples=[3])
+    """Where it is wrong, if that is known."""
+    column: int | None = Field(examples=[14])
+    """Where it is wrong, if that is known."""
+    message: str = Field(examples=["Opening and ending tag mismatch"])
+    """What is wrong with it."""
+    sha256: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """A hash of its bytes, in hexadecimal digits."""
+    beginning: str = Field(examples=["<order><item>"])
+    """How it begins."""
+    clock: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """The latest time among documents when it came."""
 
 
-class Late(BaseModel):
+class Late(Body):
     """A document that came too late for some of your subscriptions."""
 
-    id: str = Field(description="Its id.", examples=["order-17"])
-    streams: list[str] = Field(
-        description="Its streams, those that you may see.", examples=[["orders"]]
-    )
-    timestamp: Moment = Field(description="Its time.", examples=["2026-03-01T12:00:00Z"])
-    watermark: Moment = Field(
-        description="What was waited for when it came: nothing earlier.",
-        examples=["2026-03-01T12:00:00Z"],
-    )
-    missed: list[str] = Field(
-        description="Your subscriptions that may have missed it.", examples=[["echo"]]
-    )
+    id: str = Field(examples=["order-17"])
+    """Its id."""
+    streams: list[str] = Field(examples=[["orders"]])
+    """Its streams, those that you may see."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
+    watermark: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """What was waited for when it came: nothing earlier."""
+    missed: list[str] = Field(examples=[["echo"]])
+    """Your subscriptions that may have missed it."""
 
 
-class Status(BaseModel):
+class Status(Body):
     """The figures of the service; of a user, what he has."""
 
-    user: str = Field(description="Your name.", examples=["alice"])
-    subscriptions: int = Field(description="How many you have.", examples=[3])
-    feeds: int = Field(description="How many you follow.", examples=[2])
-    streams: int = Field(description="How many are your own.", examples=[2])
-    documents_today: int = Field(
-        description="How many documents you have sent today (UTC).", examples=[40]
-    )
-    matches_today: int = Field(
-        description="How many matches you were given today (UTC).", examples=[7]
-    )
-    service: dict[str, Any] | None = Field(
-        None,
-        description="All figures, for the operator.",
-        examples=[{"documents": 40, "matches": 7}],
-    )
+    user: str = Field(examples=["alice"])
+    """Your name."""
+    subscriptions: int = Field(examples=[3])
+    """How many you have."""
+    feeds: int = Field(examples=[2])
+    """How many you follow."""
+    streams: int = Field(examples=[2])
+    """How many are your own."""
+    documents_today: int = Field(examples=[40])
+    """How many documents you have sent today (UTC)."""
+    matches_today: int = Field(examples=[7])
+    """How many matches you were given today (UTC)."""
+    service: dict[str, Any] | None = Field(None, examples=[{"documents": 40, "matches": 7}])
+    """All figures, for the operator."""
 
 
 @router.get("/health", summary="Say whether the service answers")

@@ -6,13 +6,14 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
@@ -23,53 +24,41 @@ router = APIRouter(tags=["streams"])
 Name = Annotated[str, Path(min_length=1, max_length=200, description="The name of the stream.")]
 
 
-class Declared(BaseModel):
+class Declared(RequestBody):
     """What is to be known of a stream."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    lateness: str = Field(
-        "0 s",
-        max_length=100,
-        description="How far behind the latest document one may come.",
-        examples=["1 h"],
-    )
-    live: bool = Field(
-        True,
-        description="Whether documents come as they happen: then time passes when none comes, and"
-        " what is absent is told when its time is over. If not, only documents say how late it is,"
-        " so those of long ago can be sent.",
-        examples=[True],
-    )
-    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(
-        None,
-        description="Which leaves of its documents queries in languages of events read, and as"
-        " what; if nothing is said, as before.",
-        examples=[{"title": "str", "price": "float"}],
-    )
+    lateness: str = Field("0 s", max_length=100, examples=["1 h"])
+    """How far behind the latest document one may come."""
+    live: bool = Field(True, examples=[True])
+    """Whether documents come as they happen: then time passes when none comes, and what is absent
+    is told when its time is over. If not, only documents say how late it is, so those of long ago
+    can be sent."""
+    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(None, examples=[{"title": "str", "price": "float"}])
+    """Which leaves of its documents queries in languages of events read, and as what; if nothing is
+    said, as before."""
 
 
-class Stream(BaseModel):
+class Stream(Body):
     """A stream that you may read; on your own ones you may write."""
 
-    name: str = Field(examples=["orders"], description="Its name in queries.")
-    own: bool = Field(description="Whether it is yours.", examples=[True])
-    lateness: float = Field(description="In seconds.", examples=[0.0])
-    live: bool = Field(description="Whether its documents come as they happen.", examples=[True])
-    attributes: dict[str, str] | None = Field(
-        description="What was declared for queries in languages of events.",
-        examples=[{"title": "str", "price": "float"}],
-    )
+    name: str = Field(examples=["orders"])
+    """Its name in queries."""
+    own: bool = Field(examples=[True])
+    """Whether it is yours."""
+    lateness: float = Field(examples=[0.0])
+    """In seconds."""
+    live: bool = Field(examples=[True])
+    """Whether its documents come as they happen."""
+    attributes: dict[str, str] | None = Field(examples=[{"title": "str", "price": "float"}])
+    """What was declared for queries in languages of events."""
 
 
 class MadeStream(Stream):
     """A stream of your own."""
 
-    still_public: list[str] = Field(
-        description="Your subscriptions that go on reading the public stream of this name, at most"
-        " 100; to have one read your own, delete it and subscribe again.",
-        examples=[["echo"]],
-    )
+    still_public: list[str] = Field(examples=[["echo"]])
+    """Your subscriptions that go on reading the public stream of this name, at most 100; to have
+    one read your own, delete it and subscribe again."""
 
 
 @router.get("/streams", summary="List streams")

@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import OPERATOR
@@ -34,73 +35,67 @@ Name = Annotated[
 QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 
 
-class New(BaseModel):
+class New(RequestBody):
     """What to subscribe to."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    query: str = Field(max_length=1_000_000, description="The query.", examples=[QUERY])
-    updates: bool = Field(False, description="See new versions of documents too.")
-    language: Literal["xscl", "cel", "sase", "eql"] = Field(
-        "xscl", description="The language of the query; others than xscl are for the operator."
-    )
-    since: str | None = Field(
-        None,
-        max_length=100,
-        description="Begin so far back in what is kept, counted from the latest document.",
-        examples=["7 d"],
-    )
+    query: str = Field(max_length=1_000_000, examples=[QUERY])
+    """The query."""
+    updates: bool = False
+    """See new versions of documents too."""
+    language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
+    """The language of the query; others than xscl are for the operator."""
+    since: str | None = Field(None, max_length=100, examples=["7 d"])
+    """Begin so far back in what is kept, counted from the latest document."""
 
 
-class StoppedAt(BaseModel):
+class StoppedAt(Body):
     """Documents that have more results with a join of the subscription than stay."""
 
-    documents: int = Field(description="How many documents.", examples=[1])
-    results: int = Field(
-        description="How many results of each stay: those with the newest partners.",
-        examples=[10_000],
-    )
-    incomplete: bool = Field(
-        description="Whether an operator over time took no row of these documents.",
-        examples=[False],
-    )
+    documents: int = Field(examples=[1])
+    """How many documents."""
+    results: int = Field(examples=[10_000])
+    """How many results of each stay: those with the newest partners."""
+    incomplete: bool = Field(examples=[False])
+    """Whether an operator over time took no row of these documents."""
 
 
-class Shown(BaseModel):
+class Shown(Body):
     """A subscription, as its owner has written it."""
 
-    name: str = Field(examples=["echo"], description="Its name.")
-    query: str = Field(examples=[QUERY], description="The query.")
-    language: str = Field(examples=["xscl"], description="The language of the query.")
-    reads: list[str] = Field(description="The streams that it reads.", examples=[["feeds"]])
-    own: list[str] = Field(
-        description="Those of them that are your own, not public.", examples=[["orders"]]
-    )
-    publishes: str | None = Field(
-        description="The stream that its matches are put on.", examples=["hits"]
-    )
-    template: int | None = Field(
-        description="The template of its joins, for the operator.", examples=[1]
-    )
-    updates: bool = Field(
-        description="Whether it sees new versions of documents.", examples=[False]
-    )
-    stopped: StoppedAt | None = Field(
-        None, description="Where the bound of results has stopped it, if anywhere."
-    )
+    name: str = Field(examples=["echo"])
+    """Its name."""
+    query: str = Field(examples=[QUERY])
+    """The query."""
+    language: str = Field(examples=["xscl"])
+    """The language of the query."""
+    reads: list[str] = Field(examples=[["feeds"]])
+    """The streams that it reads."""
+    own: list[str] = Field(examples=[["orders"]])
+    """Those of them that are your own, not public."""
+    publishes: str | None = Field(examples=["hits"])
+    """The stream that its matches are put on."""
+    template: int | None = Field(examples=[1])
+    """The template of its joins, for the operator."""
+    updates: bool = Field(examples=[False])
+    """Whether it sees new versions of documents."""
+    stopped: StoppedAt | None = None
+    """Where the bound of results has stopped it, if anywhere."""
 
 
-class Removed(BaseModel):
+class Removed(Body):
     """What was removed."""
 
-    removed: list[str] = Field(description="Names of subscriptions.", examples=[["echo"]])
+    removed: list[str] = Field(examples=[["echo"]])
+    """Names of subscriptions."""
 
 
-class Imported(BaseModel):
+class Imported(Body):
     """What an import has done."""
 
-    new: int = Field(description="How many were registered.", examples=[2])
-    unchanged: int = Field(description="How many were there already.", examples=[1])
+    new: int = Field(examples=[2])
+    """How many were registered."""
+    unchanged: int = Field(examples=[1])
+    """How many were there already."""
 
 
 @router.get("/subscriptions", summary="List subscriptions")

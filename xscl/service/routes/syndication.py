@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from xscl.delivery.message import moment, owner_name
@@ -28,6 +28,7 @@ from xscl.delivery.syndication.syndicated_feed import (
     http_date,
     is_unchanged,
 )
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import owner
@@ -75,32 +76,31 @@ _JSON: _Answers = {
 }
 
 
-class NewAddress(BaseModel):
+class NewAddress(RequestBody):
     """What a secret address is for."""
 
-    model_config = ConfigDict(extra="forbid")
+    label: str = Field("", max_length=200)
+    """A remark, to know it by."""
 
-    label: str = Field("", max_length=200, description="A remark, to know it by.")
 
-
-class ShownAddress(BaseModel):
+class ShownAddress(Body):
     """A secret address, without what is secret."""
 
-    id: str = Field(description="Its name in addresses; no secret.", examples=["5f0c2a9d"])
-    label: str = Field(description="A remark, to know it by.", examples=["reader"])
-    created: str = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
+    id: str = Field(examples=["5f0c2a9d"])
+    """Its name in addresses; no secret."""
+    label: str = Field(examples=["reader"])
+    """A remark, to know it by."""
+    created: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was made."""
 
 
 class MadeAddress(ShownAddress):
     """A secret address, shown this once."""
 
-    atom: str = Field(
-        description="The address for Atom; whoever has it reads the matches.",
-        examples=["https://example.org/f/SECRET.atom"],
-    )
-    json_feed: str = Field(
-        description="The address for JSON Feed.", examples=["https://example.org/f/SECRET.json"]
-    )
+    atom: str = Field(examples=["https://example.org/f/SECRET.atom"])
+    """The address for Atom; whoever has it reads the matches."""
+    json_feed: str = Field(examples=["https://example.org/f/SECRET.json"])
+    """The address for JSON Feed."""
 
 
 @router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)

@@ -7,9 +7,10 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from xscl.service.accounts import Account, Quota, QuotaExceeded
+from xscl.service.bodies import Body, RequestBody
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -26,78 +27,89 @@ Most = Annotated[int, Field(ge=0, lt=1 << 53)] | None
 User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
 
 
-class New(BaseModel):
+class New(RequestBody):
     """A token to make."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    user: str | None = Field(
-        None,
-        min_length=1,
-        max_length=100,
-        description="Whose it is to be, for the operator; the user is made with his first token."
-        " Your own if it is left out.",
-        examples=["alice"],
-    )
-    label: str = Field("", max_length=200, description="What it is for.", examples=["laptop"])
+    user: str | None = Field(None, min_length=1, max_length=100, examples=["alice"])
+    """Whose it is to be, for the operator; the user is made with his first token. Your own if it is
+    left out."""
+    label: str = Field("", max_length=200, examples=["laptop"])
+    """What it is for."""
 
 
-class Shown(BaseModel):
+class Shown(Body):
     """A token; what proves it is never shown again."""
 
-    id: str = Field(examples=["3f9a01c2"], description="Its name in addresses; no secret.")
-    user: str = Field(examples=["alice"], description="Whose it is.")
-    label: str = Field(description="What it is for.", examples=["laptop"])
-    created: Moment = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
+    id: str = Field(examples=["3f9a01c2"])
+    """Its name in addresses; no secret."""
+    user: str = Field(examples=["alice"])
+    """Whose it is."""
+    label: str = Field(examples=["laptop"])
+    """What it is for."""
+    created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """When it was made."""
 
 
 class Made(Shown):
     """A token that was just made."""
 
-    token: str = Field(description="Keep it: it is shown this once.", examples=["xscl_..."])
+    token: str = Field(examples=["xscl_..."])
+    """Keep it: it is shown this once."""
 
 
-class Quotas(BaseModel):
+class Quotas(RequestBody):
     """How much a user may have; null is no limit."""
 
-    model_config = ConfigDict(extra="forbid")
+    subscriptions: Most = Field(None, examples=[1000])
+    """Subscriptions."""
+    feeds: Most = Field(None, examples=[500])
+    """Feeds."""
+    streams: Most = Field(None, examples=[100])
+    """Streams of his own."""
+    endpoints: Most = Field(None, examples=[100])
+    """Webhooks, mail addresses and files."""
+    documents_a_day: Most = Field(None, examples=[100000])
+    """Documents sent in a day (UTC)."""
+    matches_a_day: Most = Field(None, examples=[1000000])
+    """Matches given in a day (UTC)."""
+    mails_a_day: Most = Field(None, examples=[1000])
+    """Mails sent in a day (UTC)."""
+    requests_a_minute: int | None = Field(None, ge=1, lt=1 << 53, examples=[6000])
+    """Requests in a minute."""
+    listeners: Most = Field(None, examples=[20])
+    """Streams of events at the same time."""
 
-    subscriptions: Most = Field(None, description="Subscriptions.", examples=[1000])
-    feeds: Most = Field(None, description="Feeds.", examples=[500])
-    streams: Most = Field(None, description="Streams of his own.", examples=[100])
-    endpoints: Most = Field(None, description="Webhooks, mail addresses and files.", examples=[100])
-    documents_a_day: Most = Field(
-        None, description="Documents sent in a day (UTC).", examples=[100000]
-    )
-    matches_a_day: Most = Field(
-        None, description="Matches given in a day (UTC).", examples=[1000000]
-    )
-    mails_a_day: Most = Field(None, description="Mails sent in a day (UTC).", examples=[1000])
-    requests_a_minute: int | None = Field(
-        None, ge=1, lt=1 << 53, description="Requests in a minute.", examples=[6000]
-    )
-    listeners: Most = Field(None, description="Streams of events at the same time.", examples=[20])
 
-
-class Used(BaseModel):
+class Used(Body):
     """What a user has, and has had today."""
 
-    subscriptions: int = Field(description="Subscriptions.", examples=[3])
-    feeds: int = Field(description="Feeds.", examples=[2])
-    streams: int = Field(description="Streams of his own.", examples=[2])
-    endpoints: int = Field(description="Webhooks, mail addresses and files.", examples=[1])
-    documents_today: int = Field(description="Documents sent today (UTC).", examples=[40])
-    matches_today: int = Field(description="Matches given today (UTC).", examples=[7])
-    listeners: int = Field(description="Streams of events now.", examples=[1])
-    mails_today: int = Field(description="Mails sent today (UTC).", examples=[3])
+    subscriptions: int = Field(examples=[3])
+    """Subscriptions."""
+    feeds: int = Field(examples=[2])
+    """Feeds."""
+    streams: int = Field(examples=[2])
+    """Streams of his own."""
+    endpoints: int = Field(examples=[1])
+    """Webhooks, mail addresses and files."""
+    documents_today: int = Field(examples=[40])
+    """Documents sent today (UTC)."""
+    matches_today: int = Field(examples=[7])
+    """Matches given today (UTC)."""
+    listeners: int = Field(examples=[1])
+    """Streams of events now."""
+    mails_today: int = Field(examples=[3])
+    """Mails sent today (UTC)."""
 
 
-class User_(BaseModel):
+class User_(Body):
     """A user, what he may have and what he has."""
 
-    name: str = Field(description="The name.", examples=["alice"])
-    quota: Quotas = Field(description="What the user may have.")
-    used: Used = Field(description="What the user has.")
+    name: str = Field(examples=["alice"])
+    """The name."""
+    quota: Quotas
+    """What the user may have."""
+    used: Used
+    """What the user has."""
 
 
 @router.get("/me", summary="Show who you are")
