@@ -1,21 +1,41 @@
-"""JSON bodies of requests and responses.
+"""Bodies of requests and responses, as the OpenAPI document describes them.
 
-The docstring after a field is its description in the OpenAPI document (`use_attribute_docstrings` of
+The docstring after a field of a JSON body is its description (`use_attribute_docstrings` of
 pydantic); `Field` only has the examples and the limits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
-class Body(BaseModel):
-    """A JSON object whose fields are described by the docstrings after them."""
+class JsonBody(BaseModel):
+    """A JSON object whose fields are described by the docstrings after them.
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    `model_validate` also takes an object with attributes of the same names.
+    """
+
+    model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
 
 
-class RequestBody(Body):
+class RequestBody(JsonBody):
     """The body of a request; a field that it does not declare is an error."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def raw_request(examples: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route that reads plain bytes; `examples` by media type."""
+    content = {
+        kind: {"schema": {"type": "string"}, "example": example}
+        for kind, example in examples.items()
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def raw_response(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that answers 200 with other than JSON."""
+    return {200: {"content": {media_type: {}}, "description": description}}

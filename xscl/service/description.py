@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Header
 from pydantic import ConfigDict, Field
 
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody
 from xscl.service.problems import MEDIA_TYPE
 
 CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
@@ -96,7 +96,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
 """Meaning and problem codes by HTTP status."""
 
 
-class ProblemDocument(Body):
+class ProblemDocument(JsonBody):
     """Why a request cannot be done (RFC 9457)."""
 
     type: str = Field(examples=["about:blank"])
@@ -119,7 +119,7 @@ class ProblemDocument(Body):
     """The column there."""
 
 
-class SourceSent(Body):
+class SourceSent(JsonBody):
     """A document of a match."""
 
     document: str = Field(examples=["order-17"])
@@ -130,7 +130,7 @@ class SourceSent(Body):
     """Where it can be read."""
 
 
-class DataSent(Body):
+class DataSent(JsonBody):
     """Matches of one subscription on the same documents."""
 
     model_config = ConfigDict(extra="allow")
@@ -149,7 +149,7 @@ class DataSent(Body):
     """The matches: match, subscription, documents, t0, t1, bindings, xml."""
 
 
-class Sent(Body):
+class Sent(JsonBody):
     """A message to a webhook."""
 
     type: str = Field(examples=["match"])

@@ -7,7 +7,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 from fastapi import Query
 from pydantic import Field
 
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ Number: TypeAlias = Annotated[
 ]
 
 
-class Page(Body, Generic[T]):
+class Page(JsonBody, Generic[T]):
     """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
 
     items: list[T]

@@ -34,7 +34,6 @@ from xscl.errors import (
     StoreError,
     StreamCycle,
     StreamInUse,
-    TooComplex,
     TooLong,
     UnknownSubscription,
     XsclError,
@@ -54,35 +53,22 @@ _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
-_STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
-    (TooComplex, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (BadName, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (NameTaken, HTTPStatus.CONFLICT),
-    (StreamCycle, HTTPStatus.CONFLICT),
-    (StreamInUse, HTTPStatus.CONFLICT),
-    (UnknownSubscription, HTTPStatus.NOT_FOUND),
-    (UnknownToken, HTTPStatus.NOT_FOUND),
-    (RowError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (TooLong, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (QuotaExceeded, HTTPStatus.FORBIDDEN),
-    (SqlBusy, HTTPStatus.TOO_MANY_REQUESTS),
-    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
-    (SqlError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (DiskFull, HTTPStatus.SERVICE_UNAVAILABLE),
-    (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
-    (IntakeFull, HTTPStatus.TOO_MANY_REQUESTS),
-    (TooManyConcurrent, HTTPStatus.TOO_MANY_REQUESTS),
-    (RateExceeded, HTTPStatus.TOO_MANY_REQUESTS),
-    (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),
-    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (EvaluationFailed, HTTPStatus.SERVICE_UNAVAILABLE),
-    (XsclError, HTTPStatus.BAD_REQUEST),
-    (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),
-)
-"""Status by exception class; the first match counts."""
+_KINDS: dict[HTTPStatus, tuple[type[Exception], ...]] = {
+    HTTPStatus.BAD_REQUEST: (XsclError,),
+    HTTPStatus.FORBIDDEN: (QuotaExceeded,),
+    HTTPStatus.NOT_FOUND: (UnknownSubscription, UnknownToken),
+    HTTPStatus.CONFLICT: (NameTaken, StreamCycle, StreamInUse),
+    HTTPStatus.UNPROCESSABLE_ENTITY: (
+        *(QueryError, BadName, RowError, TooLong, DocumentError, SqlError, FeedError),
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: (
+        *(SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        *(Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed, SpoolError),
+    ),
+}
+_STATUS = {kind: status for status, kinds in _KINDS.items() for kind in kinds}
 
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
@@ -149,9 +135,14 @@ def answer(problem: Problem) -> Response:
     return JSONResponse(document, problem.status.value, problem.headers, MEDIA_TYPE)
 
 
+def status_of(kind: type[Exception]) -> HTTPStatus:
+    """Return the status of a class of the packages' exceptions: that of its nearest ancestor."""
+    return next(_STATUS[one] for one in kind.__mro__ if one in _STATUS)
+
+
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     """Map an exception of the packages to a problem with names as the reader may see them."""
-    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    status = status_of(type(error))
     code = str(getattr(error, "code", None) or getattr(error, "reason_code", "error"))
     detail = str(getattr(error, "message", None) or error)
     hint = getattr(error, "hint", None)

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody
 from xscl.service.moments import Moment
 from xscl.service.names import OPERATOR, owner
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 
-class Bound(Body):
+class Bound(JsonBody):
     """A node that a variable is bound to."""
 
     document: str = Field(examples=["order-17"])
@@ -27,7 +27,7 @@ class Bound(Body):
     """Its string value."""
 
 
-class MatchShown(Body):
+class MatchShown(JsonBody):
     """A match.  `t0` and `t1` are ticks, as in Python and for `xscl run`."""
 
     id: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])

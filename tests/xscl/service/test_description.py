@@ -156,8 +156,7 @@ def test_a_code_stands_at_the_status_of_its_error() -> None:
             continue
         if kind.code in _UNTOLD or kind is UnknownEndpoint:  # routes say themselves that it is 404
             continue
-        wanted = next(status for one, status in problems._STATUS if issubclass(kind, one))
-        assert kind.code in CODES[wanted][1], kind
+        assert kind.code in CODES[problems.status_of(kind)][1], kind
 
 
 def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
+from xscl.service.bodies import raw_response
 from xscl.service.dependencies import Here, TheOperator
 
 router = APIRouter(tags=["state"])
 
 MEDIA_TYPE = "application/x-tar"
 _PIECE = 1 << 18
-_FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {MEDIA_TYPE: {}}, "description": "What `xscl restore` puts back."}
-}
 
 
 @router.post(
     "/backup",
     summary="Back up everything that is kept",
     response_class=Response,
-    responses=_FILE,
+    responses=raw_response(MEDIA_TYPE, "What `xscl restore` puts back."),
 )
 def backup(here: Here, _: TheOperator) -> Response:
     """Answers with the store between two batches and what waits in the spool, without secrets.

@@ -18,12 +18,12 @@ from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook, kind_of
 from xscl.delivery.message import moment, owner_of
-from xscl.delivery.outbox.endpoints import Letter
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.moments import DeliveryTime
 from xscl.service.problems import Problem, not_found, refused_address, unprocessable
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
@@ -103,7 +103,7 @@ class Changes(RequestBody):
     """Of a webhook."""
 
 
-class ShownEndpoint(Body):
+class ShownEndpoint(JsonBody):
     """An endpoint, without what is secret."""
 
     id: str = Field(examples=["5f0c2a9d"])
@@ -135,14 +135,14 @@ class MadeEndpoint(ShownEndpoint):
     """What signs a webhook's messages; null for others."""
 
 
-class Secret(Body):
+class Secret(JsonBody):
     """A new secret; the one before signs beside it for a day."""
 
     secret: str = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
     """Signs from now on."""
 
 
-class ShownLetter(Body):
+class ShownLetter(JsonBody):
     """A message that was refused."""
 
     message: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
@@ -153,9 +153,9 @@ class ShownLetter(Body):
     """How often it was tried."""
     reason: str = Field(examples=["the answer was 500"])
     """What the last answer was."""
-    last_try: str = Field(examples=["2026-03-01T12:00:00Z"])
+    last_try: DeliveryTime = Field(validation_alias="died", examples=["2026-03-01T12:00:00Z"])
     """When it was tried last."""
-    next_try: str | None = Field(examples=["2026-03-01T12:00:00Z"])
+    next_try: DeliveryTime | None = Field(examples=["2026-03-01T12:00:00Z"])
     """None: it is a dead letter, and waits for a replay."""
 
 
@@ -173,7 +173,7 @@ class Confirmation(RequestBody):
     """As it was mailed; left out: mail another one."""
 
 
-class Replayed(Body):
+class Replayed(JsonBody):
     """How many letters are tried again."""
 
     letters: int = Field(examples=[2])
@@ -279,7 +279,8 @@ def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation
 def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
     """Messages that were put aside, and those on which the endpoint was given up."""
     endpoint = _existing(here, who, name, id)
-    return [_letter(one) for one in here.outbox.endpoints.letters(endpoint.id)]
+    found = here.outbox.endpoints.letters(endpoint.id)
+    return [ShownLetter.model_validate(letter) for letter in found]
 
 
 @router.post("/{id}:replay", summary="Try refused messages again")
@@ -436,15 +437,4 @@ def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
         note=endpoint.note,
         letters=len(here.outbox.endpoints.letters(endpoint.id)),
         created=moment(endpoint.created),
-    )
-
-
-def _letter(letter: Letter) -> ShownLetter:
-    return ShownLetter(
-        message=letter.message,
-        position=letter.position,
-        attempts=letter.attempts,
-        reason=letter.reason,
-        last_try=moment(letter.died),
-        next_try=None if letter.next_try is None else moment(letter.next_try),
     )

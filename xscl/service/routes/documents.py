@@ -18,7 +18,7 @@ from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
 from xscl.service.accounts import THE_OPERATOR, Account
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -55,7 +55,7 @@ Time = Annotated[
 ]
 
 
-class Taken(Body):
+class Taken(JsonBody):
     """A document that is durable; the engine takes it in soon."""
 
     id: str = Field(examples=["order-17"])
@@ -70,17 +70,7 @@ class Taken(Body):
     "/documents/{stream}",
     summary="Send a document",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/xml": {
-                    "schema": {"type": "string"},
-                    "example": "<order><item>a12</item></order>",
-                }
-            },
-        }
-    },
+    openapi_extra=raw_request({"application/xml": "<order><item>a12</item></order>"}),
 )
 async def post(
     stream: Stream,

@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
@@ -34,6 +34,7 @@ from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
@@ -46,9 +47,7 @@ _log = logging.getLogger(__name__)
 router = APIRouter(tags=["matches"])
 
 _PLACE = re.compile(r"(?:g([0-9a-f]{8})-)?(\d{1,18})(?:-(\d{1,9}))?", re.ASCII)
-_EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Events."}
-}
+_EVENTS = raw_response("text/event-stream", "Events.")
 
 LastEventId = Annotated[
     str | None,
@@ -120,7 +119,11 @@ async def of_all(
     If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
     the newest match is refused.
     """
-    query = ListenerQuery(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
+
+    def mine(one: Subscription) -> bool:
+        return who.own(one.name) is not None
+
+    query = ListenerQuery(("all", who.number), mine=mine, prefix=who.qualify(""))
     begin = await _begin(last_event_id or after, here.outbox)
     place = _slot(here, who)
     return EventStream(here.outbox, query, begin, standing=standing, place=place)
@@ -131,10 +134,6 @@ def _slot(here: Installation, who: Account) -> AbstractContextManager[None]:
     most = who.quota.listeners
     over = QuotaExceeded(f"you have {most} listeners, and may have no more at once")
     return here.listeners.hold(who.number, most, over)
-
-
-def _mine(who: Account) -> Callable[[Subscription], bool]:
-    return lambda one: who.own(one.name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
         )
     place = int(found[2]), LAST if found[3] is None else int(found[3])
     begin = place if found[1] is None else listening.place_of(int(found[1], 16), place)
-    told = () if begin == place else (_restored(outbox, begin),)
+    told = () if begin == place else (_notice(outbox, begin, "restored"),)
     span = await listening.span()
     if begin[0] > span.newest:
         raise unprocessable(
@@ -172,24 +171,20 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
         )
     if begin[0] < span.forgotten:
         begin = span.forgotten, LAST
-        return StartPoint(begin, (*told, _gap(outbox, begin)))
+        return StartPoint(begin, (*told, _notice(outbox, begin, "gap")))
     return StartPoint(begin, told)
 
 
-def _restored(outbox: Outbox, place: Place) -> bytes:
-    """Return the event for a listener whose cursor predates a restore."""
-    reason = "the service was put back from a backup; matches may come again, under their ids"
-    return _notice(outbox, place, "restored", reason)
+_NOTICES = {
+    "restored": "the service was put back from a backup; matches may come again, under their ids",
+    "gap": "matches up to this position are no longer kept; some may not have been sent",
+}
+"""Reasons by event: the cursor predates a restore, or the matches after it were evicted."""
 
 
-def _gap(outbox: Outbox, place: Place) -> bytes:
-    """Return the event for a listener whose next matches were evicted up to a cursor."""
-    reason = "matches up to this position are no longer kept; some may not have been sent"
-    return _notice(outbox, place, "gap", reason)
-
-
-def _notice(outbox: Outbox, place: Place, name: str, reason: str) -> bytes:
-    data = {"code": name, "reason": reason, "position": place[0]}
+def _notice(outbox: Outbox, place: Place, name: str) -> bytes:
+    """Return an event of `_NOTICES`, after which the listener continues at a cursor."""
+    data = {"code": name, "reason": _NOTICES[name], "position": place[0]}
     return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -63,7 +63,7 @@ class Change(RequestBody):
     """Ask again, now, for a feed that was gone."""
 
 
-class Shown(Body):
+class Shown(JsonBody):
     """A feed that is followed."""
 
     key: str = Field(examples=["example.org-1f0c2a9d3b"])
@@ -122,11 +122,11 @@ class Shown(Body):
     """A remark on its last answer."""
     moved_to: str | None = Field(examples=["https://example.net/news.atom"])
     """Where it has moved to, as it says."""
-    warnings: list[str] = []
+    warnings: list[str] = Field(default=[])
     """What to know of its streams."""
 
 
-class Outcome(Body):
+class Outcome(JsonBody):
     """What became of one line of a list."""
 
     outcome: str = Field(examples=["added"])
@@ -182,22 +182,13 @@ def add(new: New, here: Here, who: Who) -> Shown:
 @router.post(
     "/feeds:import",
     summary="Follow the feeds of a list",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "text/plain": {
-                    "schema": {"type": "string"},
-                    "example": "https://example.org/news.atom",
-                },
-                "text/x-opml": {
-                    "schema": {"type": "string"},
-                    "example": '<opml version="2.0"><body>'
-                    '<outline type="rss" xmlUrl="https://example.org/news.atom"/></body></opml>',
-                },
-            },
+    openapi_extra=raw_request(
+        {
+            "text/plain": "https://example.org/news.atom",
+            "text/x-opml": '<opml version="2.0"><body>'
+            '<outline type="rss" xmlUrl="https://example.org/news.atom"/></body></opml>',
         }
-    },
+    ),
 )
 async def import_(
     request: Request,
@@ -353,11 +344,9 @@ def _shown(
 
 
 def _outcome(who: Account, line: ImportLine) -> Outcome:
-    return Outcome(
-        outcome=line.outcome,
-        url=line.url,
-        title=line.title,
-        stream=_own(who, line.stream),
-        tags=[_own(who, tag) for tag in line.tags],
-        reason=who.shown(line.reason),
-    )
+    own = {
+        "stream": _own(who, line.stream),
+        "tags": [_own(who, tag) for tag in line.tags],
+        "reason": who.shown(line.reason),
+    }
+    return Outcome(**asdict(line) | own)

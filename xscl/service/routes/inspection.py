@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
 from xscl.errors import DocumentError
-from xscl.inspection.why import Why
+from xscl.inspection.why import Why, question
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.document_bindings import spooled, witness
 from xscl.service.installation import Installation
@@ -48,7 +48,7 @@ class TryAsked(Asked):
     """The most matches to return."""
 
 
-class Tried(Body):
+class Tried(JsonBody):
     """What a query would have matched; `total` of them, the first ones in full."""
 
     total: int = Field(examples=[3])
@@ -75,11 +75,13 @@ class WhyAsked(Asked):
         }
     )
 
-    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(min_length=1, max_length=100, examples=[["order-17", "invoice-4"]])
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        min_length=1, max_length=100, examples=[["order-17", "invoice-4"]]
+    )
     """Their ids, one for each block in their order; `-` for none."""
 
 
-class Edge(Body):
+class Edge(JsonBody):
     """One condition of a match."""
 
     kind: str = Field(examples=["value"])
@@ -92,7 +94,7 @@ class Edge(Body):
     """By what it holds, or what comes nearest to it."""
 
 
-class Answer(Body):
+class Answer(JsonBody):
     """Whether a query matches some documents, and the conditions that decide it."""
 
     query: str = Field(examples=["echo"])
@@ -105,14 +107,14 @@ class Answer(Body):
     """The conditions that decide it."""
 
 
-class Explanation(Body):
+class Explanation(JsonBody):
     """How a query is evaluated."""
 
     text: str = Field(examples=["template 1: shared by 3 subscriptions"])
     """Lines of text."""
 
 
-class Node(Body):
+class Node(JsonBody):
     """A node of a document, and the patterns that bind it."""
 
     node: int = Field(examples=[2])
@@ -129,7 +131,7 @@ class Node(Body):
     """The variables that it can be bound to, by their definitions."""
 
 
-class Witness(Body):
+class Witness(JsonBody):
     """A document as patterns see it."""
 
     document: str = Field(examples=["order-17"])
@@ -185,19 +187,9 @@ def show_witness(
     """Shows a document as patterns see it: its nodes, and what binds them."""
     with here.questions.hold(who.number):
         found = witness(here.engine, _document(here, who, id), here.home.spool)
-    nodes = [
-        Node(
-            node=row.node,
-            depth=row.depth,
-            path=row.path,
-            name=row.name,
-            text=row.text,
-            variables=[v for v in map(who.shown, row.variables) if who.is_operator or v],
-        )
-        for row in found.rows
-    ]
-    if not who.is_operator:  # what binds a node is the work of all users together
-        nodes = [node.model_copy(update={"variables": []}) for node in nodes]
+    nodes = [Node.model_validate(row) for row in found.rows]
+    for node in nodes:  # what binds a node is the work of all users together
+        node.variables = list(map(who.shown, node.variables)) if who.is_operator else []
     return Witness(document=document_name(who, found.document), nodes=nodes)
 
 
@@ -240,13 +232,10 @@ def _answer(who: Account, found: Why) -> Answer:
         query=who.shown(found.query),
         documents=[document_name(who, name) for name in found.documents],
         matched=found.matched,
-        edges=[
-            Edge(
-                kind=edge.kind,
-                text=who.shown(edge.text),
-                holds=edge.holds,
-                nearest=None if edge.nearest is None else who.shown(edge.nearest),
-            )
-            for edge in found.edges
-        ],
+        edges=[_edge(who, edge) for edge in found.edges],
     )
+
+
+def _edge(who: Account, found: question.Edge) -> Edge:
+    nearest = None if found.nearest is None else who.shown(found.nearest)
+    return Edge(kind=found.kind, text=who.shown(found.text), holds=found.holds, nearest=nearest)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from xscl.documents.results import Subscription
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.service.showing import MatchShown, match_shown
@@ -36,7 +36,7 @@ class ListedMatch(MatchShown):
     """Where it stands among all results."""
 
 
-class MatchPage(Body):
+class MatchPage(JsonBody):
     """A page of matches; `next` is what the next page has to be asked for, if there is one."""
 
     matches: list[ListedMatch]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.sql import Form, Limits, QueryResult, Viewer
@@ -44,7 +44,7 @@ class Question(RequestBody):
     """The most rows to answer with."""
 
 
-class ColumnShown(Body):
+class ColumnShown(JsonBody):
     """A column, with DuckDB's name of its type."""
 
     name: str = Field(examples=["docid"])
@@ -53,7 +53,7 @@ class ColumnShown(Body):
     """Its type, as DuckDB calls it."""
 
 
-class AsOfShown(Body):
+class AsOfShown(JsonBody):
     """The moment that an answer shows: a boundary between two batches.
 
     `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
@@ -70,7 +70,7 @@ class AsOfShown(Body):
     """How old it is, in seconds."""
 
 
-class Rows(Body):
+class Rows(JsonBody):
     """An answer: `truncated` says that there are more rows."""
 
     columns: list[ColumnShown]
@@ -87,7 +87,7 @@ class Rows(Body):
     """Of when the answer is."""
 
 
-class ExampleShown(Body):
+class ExampleShown(JsonBody):
     """A question to begin with."""
 
     title: str = Field(examples=["The latest documents"])

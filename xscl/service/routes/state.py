@@ -11,7 +11,7 @@ from pydantic import Field
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body
+from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.names import qualified
@@ -22,7 +22,7 @@ from xscl.subscriptions.lateness import latest_missed
 router = APIRouter(tags=["state"])
 
 
-class Health(Body):
+class Health(JsonBody):
     """That the service answers."""
 
     status: str = "ok"
@@ -40,7 +40,7 @@ class Health(Body):
     """By how many seconds the wall clock is ahead of the times given to documents."""
 
 
-class Rejected(Body):
+class Rejected(JsonBody):
     """A document that could not be taken in, and why."""
 
     stream: str = Field(examples=["orders"])
@@ -55,7 +55,9 @@ class Rejected(Body):
     """Where it is wrong, if that is known."""
     message: str = Field(examples=["Opening and ending tag mismatch"])
     """What is wrong with it."""
-    sha256: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    sha256: str = Field(
+        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
+    )
     """A hash of its bytes, in hexadecimal digits."""
     beginning: str = Field(examples=["<order><item>"])
     """How it begins."""
@@ -63,7 +65,7 @@ class Rejected(Body):
     """The latest time among documents when it came."""
 
 
-class Late(Body):
+class Late(JsonBody):
     """A document that came too late for some of your subscriptions."""
 
     id: str = Field(examples=["order-17"])
@@ -78,7 +80,7 @@ class Late(Body):
     """Your subscriptions that may have missed it."""
 
 
-class Status(Body):
+class Status(JsonBody):
     """The figures of the service; of a user, what he has."""
 
     user: str = Field(examples=["alice"])
@@ -128,26 +130,22 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
     """Lists documents on your streams that could not be taken in, the newest first."""
     before = "" if after is None else f" AND rowid < {after}"
     with here.reading() as store:
-        rows = store.fetch(
-            'SELECT rowid, stream, id, reason, line, "column", message, sha256, beginning, clock'
-            f" FROM state.rejected WHERE {_own_name('stream', who)}{before}"
+        rows = store.arrow(
+            f"SELECT rowid, * FROM state.rejected WHERE {_own_name('stream', who)}{before}"
             f" ORDER BY rowid DESC LIMIT {limit + 1}"
-        )
-    items = [
-        Rejected(
-            stream=document_name(who, stream),
-            id=document_name(who, id),
-            reason=reason,
-            line=line,
-            column=column,
-            message=who.shown(message),
-            sha256=sha256,
-            beginning=bytes(beginning).decode("utf-8", "replace"),
-            clock=clock,
-        )
-        for _, stream, id, reason, line, column, message, sha256, beginning, clock in rows[:limit]
-    ]
-    return Page(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
+        ).to_pylist()
+    items = [_rejected(who, row) for row in rows[:limit]]
+    return Page(items=items, next=rows[limit - 1]["rowid"] if len(rows) > limit else None)
+
+
+def _rejected(who: Account, row: dict[str, Any]) -> Rejected:
+    shown = {
+        "stream": document_name(who, row["stream"]),
+        "id": document_name(who, row["id"]),
+        "message": who.shown(row["message"]),
+        "beginning": row["beginning"].decode("utf-8", "replace"),
+    }
+    return Rejected(**row | shown)
 
 
 @router.get("/late", summary="List late documents")

@@ -13,7 +13,7 @@ from xscl.errors import XsclError
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
@@ -33,12 +33,14 @@ class Declared(RequestBody):
     """Whether documents come as they happen: then time passes when none comes, and what is absent
     is told when its time is over. If not, only documents say how late it is, so those of long ago
     can be sent."""
-    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(None, examples=[{"title": "str", "price": "float"}])
+    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(
+        None, examples=[{"title": "str", "price": "float"}]
+    )
     """Which leaves of its documents queries in languages of events read, and as what; if nothing is
     said, as before."""
 
 
-class Stream(Body):
+class Stream(JsonBody):
     """A stream that you may read; on your own ones you may write."""
 
     name: str = Field(examples=["orders"])

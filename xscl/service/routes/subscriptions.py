@@ -12,7 +12,7 @@ from pydantic import Field
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import OPERATOR
@@ -48,7 +48,7 @@ class New(RequestBody):
     """Begin so far back in what is kept, counted from the latest document."""
 
 
-class StoppedAt(Body):
+class StoppedAt(JsonBody):
     """Documents that have more results with a join of the subscription than stay."""
 
     documents: int = Field(examples=[1])
@@ -59,7 +59,7 @@ class StoppedAt(Body):
     """Whether an operator over time took no row of these documents."""
 
 
-class Shown(Body):
+class Shown(JsonBody):
     """A subscription, as its owner has written it."""
 
     name: str = Field(examples=["echo"])
@@ -82,14 +82,14 @@ class Shown(Body):
     """Where the bound of results has stopped it, if anywhere."""
 
 
-class Removed(Body):
+class Removed(JsonBody):
     """What was removed."""
 
     removed: list[str] = Field(examples=[["echo"]])
     """Names of subscriptions."""
 
 
-class Imported(Body):
+class Imported(JsonBody):
     """What an import has done."""
 
     new: int = Field(examples=[2])
@@ -135,21 +135,12 @@ PUBLIC = "NOT regexp_matches(name, '^_[0-9]+\\.')"
 @router.post(
     "/subscriptions:import",
     summary="Subscribe to many queries, all or none",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/x-ndjson": {
-                    "schema": {"type": "string"},
-                    "example": json.dumps({"name": "echo", "query": QUERY}),
-                },
-                "text/csv": {
-                    "schema": {"type": "string"},
-                    "example": f'name,query\necho,"{QUERY}"\n',
-                },
-            },
+    openapi_extra=raw_request(
+        {
+            "application/x-ndjson": json.dumps({"name": "echo", "query": QUERY}),
+            "text/csv": f'name,query\necho,"{QUERY}"\n',
         }
-    },
+    ),
 )
 async def import_(request: Request, here: Here, who: Who) -> Imported:
     """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
@@ -233,6 +224,7 @@ def written(here: Installation, who: Account, found: Subscription) -> str:
 
 def shown(here: Installation, who: Account, found: Subscription) -> Shown:
     """Return a subscription as its owner sees it."""
+    stopped = here.engine.stopped(found.name)
     own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
     return Shown(
         name=who.own(found.name) or found.name,
@@ -243,15 +235,5 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         publishes=None if found.publish is None else who.own(found.publish),
         template=found.template if who.is_operator else None,
         updates=found.updates,
-        stopped=stopped_at(here, found),
-    )
-
-
-def stopped_at(here: Installation, found: Subscription) -> StoppedAt | None:
-    """Return where the bound of results has stopped a subscription, None if nowhere."""
-    stopped = here.engine.stopped(found.name)
-    if stopped is None:
-        return None
-    return StoppedAt(
-        documents=stopped.documents, results=stopped.results, incomplete=stopped.incomplete
+        stopped=None if stopped is None else StoppedAt.model_validate(stopped),
     )

@@ -8,18 +8,18 @@ subscription and to nothing else.  The service stores its hash and logs no secre
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from xscl.delivery.message import moment, owner_name
+from xscl.delivery.message import owner_name
 from xscl.delivery.message_reader import latest
 from xscl.delivery.syndication import atom_feed, json_feed
-from xscl.delivery.syndication.secret_addresses import Address
 from xscl.delivery.syndication.syndicated_feed import (
     PAGE,
     FeedPage,
@@ -28,9 +28,10 @@ from xscl.delivery.syndication.syndicated_feed import (
     http_date,
     is_unchanged,
 )
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody, raw_response
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.moments import DeliveryTime
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
@@ -67,13 +68,12 @@ class _Conditions:
 
 
 Conditions = Annotated[_Conditions, Depends()]
-_Answers: TypeAlias = dict[int | str, dict[str, Any]]
-_ATOM: _Answers = {
-    200: {"content": {atom_feed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
+_RENDERERS: dict[Format, tuple[Callable[[FeedPage], bytes], str]] = {
+    "atom": (atom_feed.atom, atom_feed.MEDIA_TYPE),
+    "json": (json_feed.json_feed, json_feed.MEDIA_TYPE),
 }
-_JSON: _Answers = {
-    200: {"content": {json_feed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
-}
+"""Renderers of a page with their media types."""
+_ATOM, _JSON = (raw_response(kind, "A page, the newest first.") for _, kind in _RENDERERS.values())
 
 
 class NewAddress(RequestBody):
@@ -83,14 +83,14 @@ class NewAddress(RequestBody):
     """A remark, to know it by."""
 
 
-class ShownAddress(Body):
+class ShownAddress(JsonBody):
     """A secret address, without what is secret."""
 
     id: str = Field(examples=["5f0c2a9d"])
     """Its name in addresses; no secret."""
     label: str = Field(examples=["reader"])
     """A remark, to know it by."""
-    created: str = Field(examples=["2026-03-01T12:00:00Z"])
+    created: DeliveryTime = Field(examples=["2026-03-01T12:00:00Z"])
     """When it was made."""
 
 
@@ -106,15 +106,13 @@ class MadeAddress(ShownAddress):
 @router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)
 def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
-    known = existing(here, who, name).name
-    return _answer(here, known, "atom", conditions)
+    return _answer(here, existing(here, who, name).name, "atom", conditions)
 
 
 @router.get("/feed.json", summary="Fetch as JSON Feed", response_class=Response, responses=_JSON)
 def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
-    known = existing(here, who, name).name
-    return _answer(here, known, "json", conditions)
+    return _answer(here, existing(here, who, name).name, "json", conditions)
 
 
 @secret_router.get(
@@ -123,8 +121,7 @@ def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Respo
 )  # fmt: skip
 def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
     """The newest matches of the subscription that the address is for."""
-    known = _subscription_of(here, secret)
-    return _answer(here, known, "atom", conditions)
+    return _answer(here, _subscription_of(here, secret), "atom", conditions)
 
 
 @secret_router.get(
@@ -133,8 +130,7 @@ def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Respo
 )  # fmt: skip
 def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
     """The newest matches of the subscription that the address is for."""
-    known = _subscription_of(here, secret)
-    return _answer(here, known, "json", conditions)
+    return _answer(here, _subscription_of(here, secret), "json", conditions)
 
 
 @router.post("/addresses", summary="Make a secret address", status_code=201)
@@ -143,14 +139,14 @@ def make(name: Name, here: Here, who: Who, request: Request, new: NewAddress) ->
     known = existing(here, who, name).name
     address, secret = here.outbox.addresses.make(known, new.label)
     at = f"{request.base_url}f/{secret}"
-    return MadeAddress(**_shown(address).model_dump(), atom=f"{at}.atom", json_feed=f"{at}.json")
+    return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
 
 
 @router.get("/addresses", summary="List the secret addresses")
 def addresses(name: Name, here: Here, who: Who) -> list[ShownAddress]:
     """Those that are not revoked, without what is secret."""
     known = existing(here, who, name).name
-    return [_shown(one) for one in here.outbox.addresses.of(known)]
+    return [ShownAddress.model_validate(one) for one in here.outbox.addresses.of(known)]
 
 
 @router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
@@ -194,19 +190,5 @@ def _answer(here: Installation, known: str, form: Format, conditions: _Condition
     }
     if is_unchanged(tag, changed, conditions.etag, conditions.since):
         return Response(status_code=304, headers=headers)
-    body, kind = _written(feed, form)
-    return Response(body, headers=headers, media_type=f"{kind}; charset=utf-8")
-
-
-def _written(feed: FeedPage, form: Format) -> tuple[bytes, str]:
-    match form:
-        case "atom":
-            return atom_feed.atom(feed), atom_feed.MEDIA_TYPE
-        case "json":
-            return json_feed.json_feed(feed), json_feed.MEDIA_TYPE
-        case _:
-            assert_never(form)
-
-
-def _shown(address: Address) -> ShownAddress:
-    return ShownAddress(id=address.id, label=address.label, created=moment(address.created))
+    render, kind = _RENDERERS[form]
+    return Response(render(feed), headers=headers, media_type=f"{kind}; charset=utf-8")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from xscl.service.accounts import Account, Quota, QuotaExceeded
-from xscl.service.bodies import Body, RequestBody
+from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
@@ -37,7 +37,7 @@ class New(RequestBody):
     """What it is for."""
 
 
-class Shown(Body):
+class Shown(JsonBody):
     """A token; what proves it is never shown again."""
 
     id: str = Field(examples=["3f9a01c2"])
@@ -80,7 +80,7 @@ class Quotas(RequestBody):
     """Streams of events at the same time."""
 
 
-class Used(Body):
+class Used(JsonBody):
     """What a user has, and has had today."""
 
     subscriptions: int = Field(examples=[3])
@@ -101,7 +101,7 @@ class Used(Body):
     """Mails sent today (UTC)."""
 
 
-class User_(Body):
+class User_(JsonBody):
     """A user, what he may have and what he has."""
 
     name: str = Field(examples=["alice"])

@@ -16,7 +16,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import duckdb
@@ -271,8 +270,3 @@ def _user_error(question: str, error: duckdb.Error | OSError) -> QueryRefused:
     message = message.removeprefix("Error: ")
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), None)
     return QueryRefused(message, hint=hint)
-
-
-def limits_as_data(limits: Limits) -> dict[str, Any]:
-    """Serialize limits for a request."""
-    return asdict(limits)

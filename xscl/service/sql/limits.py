@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -80,8 +79,3 @@ class QueryResult:
         """Return the rows of an answer as JSON."""
         rows: list[list[Any]] = json.loads(self.body)
         return rows
-
-
-def columns_of(rows: Sequence[Sequence[str]]) -> tuple[Column, ...]:
-    """Return columns from pairs of name and type."""
-    return tuple(Column(name, kind) for name, kind in rows)

@@ -17,14 +17,15 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
-from xscl.service.sql.child import BEGUN, limits_as_data
+from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
     Busy,
     NotSelect,
@@ -36,7 +37,7 @@ from xscl.service.sql.errors import (
     from_data,
 )
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import AsOf, Form, Limits, QueryResult, columns_of
+from xscl.service.sql.limits import AsOf, Column, Form, Limits, QueryResult
 from xscl.service.sql.snapshot import Snapshot, publish
 from xscl.service.sql.viewer import OPERATOR, Viewer
 
@@ -116,46 +117,31 @@ class UserSql:
         rows = limits.rows if rows is None else rows
         if not 1 <= rows <= limits.most_rows:
             raise QueryRefused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
-        with self._slot(viewer):
-            request = {"question": question, "form": form, "rows": rows}
-            with self._published(viewer) as (descriptor, as_of):
+        request = {"question": question, "form": form, "rows": rows, "limits": asdict(limits)}
+        try:
+            with (
+                self._limiter.hold(viewer.number),
+                self._published(viewer) as (descriptor, as_of),
+            ):
                 head, body = self._answered(descriptor, request)
+        except TooManyConcurrent as error:
+            raise Busy(error.message, hint=error.hint) from None
         if "failed" in head:
             _log.error("a question could not be answered: %s", head["failed"])
             raise Unavailable("the question could not be answered", hint="the log says why")
         if "error" in head:
             raise from_data(head["error"])
-        return QueryResult(
-            columns_of(head["columns"]),
-            head["count"],
-            head["truncated"],
-            head["seconds"],
-            as_of,
-            form,
-            body,
-        )
+        columns = tuple(Column(*pair) for pair in head.pop("columns"))
+        return QueryResult(columns, **head, as_of=as_of, form=form, body=body)
 
     def _answered(self, snapshot: int, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Return the response of a child; retry if it died before it had read the query."""
-        request = {**request, "limits": limits_as_data(self.limits)}
         for _ in range(_CHILDREN):
             with closing(self._child(snapshot)) as channel:
                 found = _exchange(channel, request, self.limits)
             if found is not None:
                 return found
         raise Unavailable("no question can be answered now", hint="ask again soon")
-
-    # -- Slots -----------------------------------------------------------------------------
-
-    @contextmanager
-    def _slot(self, viewer: Viewer) -> Iterator[None]:
-        """Hold a slot of the limiter; raises Busy."""
-        with ExitStack() as held:
-            try:
-                held.enter_context(self._limiter.hold(viewer.number))
-            except TooManyConcurrent as error:
-                raise Busy(error.message, hint=error.hint) from None
-            yield
 
     # -- Snapshots -------------------------------------------------------------------------
 
@@ -294,24 +280,21 @@ def _exchange(
 ) -> tuple[dict[str, Any], bytes] | None:
     """Send a request to a child; return header and rows, or None if it had not read the request."""
     until = time.monotonic() + limits.seconds + 1.0
-    parts: list[bytes] = []
-    size = 0
+    answer = bytearray()
     try:
         channel.settimeout(limits.seconds + 1.0)
         channel.sendall(json.dumps(request).encode() + b"\n")
-        while piece := _piece(channel, until, time.monotonic):
-            parts.append(piece)
-            size += len(piece)
-            if size > 4 * limits.size:
+        while piece := _piece(channel, until):
+            answer += piece
+            if len(answer) > 4 * limits.size:
                 raise TooLarge("the answer is too large")
     except TimeoutError:
         raise _too_slow(limits) from None
     except ConnectionError:
         pass  # the bytes received so far decide
-    answer = b"".join(parts)
     if not answer.startswith(BEGUN):
         return None
-    head, found, body = answer.removeprefix(BEGUN).partition(b"\n")
+    head, found, body = bytes(answer).removeprefix(BEGUN).partition(b"\n")
     if not found:
         if time.monotonic() > until - 1.0:
             raise _too_slow(limits)
@@ -323,8 +306,9 @@ def _exchange(
     return answered, body
 
 
-def _piece(channel: socket.socket, until: float, clock: Callable[[], float]) -> bytes:
-    left = until - clock()
+def _piece(channel: socket.socket, until: float) -> bytes:
+    """Return the next bytes of a response; raises TimeoutError at a monotonic time."""
+    left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
     channel.settimeout(left)

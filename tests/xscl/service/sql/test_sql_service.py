@@ -303,9 +303,9 @@ def test_after_close_nothing_is_answered(engine: Engine) -> None:
 def test_too_many_at_once_are_told_so(engine: Engine) -> None:
     """Each asker may wait with a few questions only, so that nobody fills all places."""
     with UserSql(engine, limits=Limits(waiting=0)) as sql:
-        with sql._slot(Viewer(5)), pytest.raises(Busy, match="earlier request"):
+        with sql._limiter.hold(5), pytest.raises(Busy, match="earlier request"):
             sql.ask("SELECT 1", Viewer(5))
-        with sql._slot(Viewer(5)):  # its slot is free again
+        with sql._limiter.hold(5):  # its slot is free again
             pass
 
 
