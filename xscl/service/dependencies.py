@@ -14,7 +14,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
@@ -120,9 +119,7 @@ Standing: TypeAlias = Annotated[Callable[[], bool], Depends(standing)]
 async def operator(account: Who) -> Account:
     """Require the operator; raises Problem 403 for others."""
     if not account.is_operator:
-        raise Problem(
-            HTTPStatus.FORBIDDEN, "operator_only", "only the operator of the service may do this"
-        )
+        raise Problem("operator_only", "only the operator of the service may do this")
     return account
 
 
@@ -151,7 +148,6 @@ def _account(request: Request, here: Installation) -> Account:
         guesses: WrongTokens = request.app.state.guesses
         if guesses.count(client_address(request, here)) > here.settings.guesses:
             raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
                 "too_many_guesses",
                 "too many wrong tokens came from your address",
                 hint="wait a minute",
@@ -178,4 +174,4 @@ def _token_needed(here: Installation) -> Problem:
 
 
 def _unauthorized(detail: str, hint: str = _SEND) -> Problem:
-    return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, hint=hint, headers=_BEARER)
+    return Problem("unauthorized", detail, hint=hint, headers=_BEARER)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
@@ -108,7 +107,6 @@ class Guard:
         place = self._installation.connections.open(client_of(scope, proxies))
         if place is None:
             raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
                 "too_many_connections",
                 "your address has as many connections as it may",
                 headers={"Retry-After": "1"},
@@ -135,12 +133,9 @@ class Guard:
             _check_origin(headers)
         query = scope["query_string"]
         if len(scope["path"]) + len(query) > LONGEST:
-            raise Problem(
-                HTTPStatus.REQUEST_URI_TOO_LONG, "address_too_long", "the address is too long"
-            )
+            raise Problem("address_too_long", "the address is too long")
         if FORM.search(unquote(query.decode("latin-1"))) or FORM.search(scope["path"]):
             raise Problem(
-                HTTPStatus.BAD_REQUEST,
                 "token_in_address",
                 "a token must not stand in an address, which ends up in logs",
                 hint="send it as 'Authorization: Bearer TOKEN', and revoke this one",
@@ -153,7 +148,6 @@ class Guard:
 def too_large(most: int) -> Problem:
     """Return problem 413 for a body over its limit."""
     return Problem(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "body_too_large",
         f"the body of the request has more than {most:,} bytes",
         headers={"Connection": "close"},
@@ -182,7 +176,6 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             raise Problem(
-                HTTPStatus.REQUEST_TIMEOUT,
                 "body_too_slow",
                 f"the body did not come within {self._patience:.0f} s",
                 headers={"Connection": "close"},
@@ -199,9 +192,7 @@ def _check_host(headers: Headers, settings: ServiceSettings) -> None:
     hosts = headers.getlist("host")
     if len(hosts) > 1 or (hosts and hosts[0] and _HOST.fullmatch(hosts[0]) is None):
         raise Problem(
-            HTTPStatus.BAD_REQUEST,
-            "bad_host",
-            "the header Host is not one name or address with an optional port",
+            "bad_host", "the header Host is not one name or address with an optional port"
         )
     name = _name(hosts[0] if hosts else "")
     if name == "localhost" or name in settings.names or name == settings.host:
@@ -210,7 +201,6 @@ def _check_host(headers: Headers, settings: ServiceSettings) -> None:
     # A literal address is not resolved, so DNS rebinding cannot affect it.
     if address is None or (settings.is_loopback and not address.is_loopback):
         raise Problem(
-            HTTPStatus.MISDIRECTED_REQUEST,
             "unknown_host",
             "the request is for another host",
             hint="the operator names further hosts with 'xscl serve --name HOST'",
@@ -233,9 +223,7 @@ def _check_origin(headers: Headers) -> None:
         _, _, named = origin.partition("://")
         foreign = foreign or named != headers.get("host", "")
     if foreign:
-        raise Problem(
-            HTTPStatus.FORBIDDEN, "cross_site", "the request comes from a page of another site"
-        )
+        raise Problem("cross_site", "the request comes from a page of another site")
 
 
 def _name(host: str) -> str:

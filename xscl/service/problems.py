@@ -4,7 +4,8 @@
      "hint": "...", "line": 1, "column": 7}
 
 `code` is stable and for programs, `title` is the status in words, `detail` describes the case.
-Errors of the packages keep their codes; `Problem` is for errors of the HTTP layer.
+Errors of the packages keep their codes; `Problem` is for errors of the HTTP layer.  The status of
+both is that of the code (`problem_codes`).
 """
 
 from __future__ import annotations
@@ -24,71 +25,42 @@ from starlette.responses import JSONResponse, Response
 from feeds.errors import FeedError
 from feeds.http.addresses import RefusedAddress
 from feeds.spool import SpoolError
-from xscl.errors import (
-    DocumentError,
-    EvaluationFailed,
-    NameTaken,
-    QueryError,
-    SqlError,
-    Stopping,
-    StoreError,
-    StreamCycle,
-    StreamInUse,
-    TooLong,
-    UnknownSubscription,
-    XsclError,
-)
-from xscl.limiter import RateExceeded, TooManyConcurrent
-from xscl.service.accounts import Account, QuotaExceeded
-from xscl.service.backups import BackupInProgress
-from xscl.service.intake import IntakeFull
+from xscl.errors import DocumentError, StoreError, XsclError
+from xscl.service.accounts import Account
 from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
-from xscl.service.sql.errors import Busy as SqlBusy
-from xscl.service.sql.errors import Unavailable
-from xscl.service.tokens import UnknownToken
-from xscl.store.disk_guard import DiskFull
-from xscl.subscriptions.import_rows import RowError
+from xscl.service.problem_codes import STATUS
 
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
-_KINDS: dict[HTTPStatus, tuple[type[Exception], ...]] = {
-    HTTPStatus.BAD_REQUEST: (XsclError,),
-    HTTPStatus.FORBIDDEN: (QuotaExceeded,),
-    HTTPStatus.NOT_FOUND: (UnknownSubscription, UnknownToken),
-    HTTPStatus.CONFLICT: (NameTaken, StreamCycle, StreamInUse),
-    HTTPStatus.UNPROCESSABLE_ENTITY: (
-        *(QueryError, BadName, RowError, TooLong, DocumentError, SqlError, FeedError),
-    ),
-    HTTPStatus.TOO_MANY_REQUESTS: (
-        *(SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
-    ),
-    HTTPStatus.SERVICE_UNAVAILABLE: (
-        *(Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed, SpoolError),
-    ),
-}
-_STATUS = {kind: status for status, kinds in _KINDS.items() for kind in kinds}
+_UNLISTED: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (XsclError, HTTPStatus.BAD_REQUEST),
+)
+"""Status of an error whose code is not in the table of codes; the first match counts."""
 
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Problem(Exception):
-    """An error of the HTTP layer."""
+    """An error of the HTTP layer; its status is that of the code unless it is given."""
 
     def __init__(
         self,
-        status: HTTPStatus | int,
         code: str,
         detail: str,
         *,
+        status: HTTPStatus | None = None,
         hint: str | None = None,
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(detail)
-        self.status = HTTPStatus(status)
+        self.status = status or STATUS[code]
         self.code = code
         self.detail = detail
         self.hint = hint
@@ -96,28 +68,21 @@ class Problem(Exception):
         self.more = more
 
 
-def unprocessable(code: str, detail: str, *, hint: str | None = None, **more: Any) -> Problem:
-    """Return problem 422 for a request with invalid content."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, code, detail, hint=hint, **more)
-
-
 def not_found(what: str, name: str, hint: str | None = None) -> Problem:
     """Return problem 404 for an object that does not exist or has another owner."""
-    return Problem(
-        HTTPStatus.NOT_FOUND, f"unknown_{what}", f"there is no {what} {name!r}", hint=hint
-    )
+    return Problem(f"unknown_{what}", f"there is no {what} {name!r}", hint=hint)
 
 
 def empty_list(hint: str) -> Problem:
     """Return problem 422 for an import without rows."""
-    return unprocessable("empty_list", "the list has no rows", hint=hint)
+    return Problem("empty_list", "the list has no rows", hint=hint)
 
 
 def refused_address(who: Account, refused: RefusedAddress) -> Problem:
     """Return problem 422 for a refused URL, with a hint for the operator."""
     may = who.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
-    return unprocessable(refused.code, refused.message, hint=hint)
+    return Problem(refused.code, refused.message, hint=hint)
 
 
 def answer(problem: Problem) -> Response:
@@ -135,27 +100,21 @@ def answer(problem: Problem) -> Response:
     return JSONResponse(document, problem.status.value, problem.headers, MEDIA_TYPE)
 
 
-def status_of(kind: type[Exception]) -> HTTPStatus:
-    """Return the status of a class of the packages' exceptions: that of its nearest ancestor."""
-    return next(_STATUS[one] for one in kind.__mro__ if one in _STATUS)
-
-
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     """Map an exception of the packages to a problem with names as the reader may see them."""
-    status = status_of(type(error))
-    code = str(getattr(error, "code", None) or getattr(error, "reason_code", "error"))
+    code = str(getattr(error, "reason_code", None) or getattr(error, "code", "error"))
+    unlisted = next(status for kind, status in _UNLISTED if isinstance(error, kind))
+    status = STATUS.get(code, unlisted)
     detail = str(getattr(error, "message", None) or error)
     hint = getattr(error, "hint", None)
     place = {name: getattr(error, name, None) or None for name in ("row", "line", "column")}
-    if isinstance(error, DocumentError):
-        code = error.reason_code
     if isinstance(error, StoreError) and reader != OPERATOR:  # its text names files of the service
         detail, hint = "what is kept cannot be read or written now", "try again soon"
     headers = {"Retry-After": str(getattr(error, "wait", 5))} if status in _LATER else {}
     return Problem(
-        status,
         code,
         shown(reader, detail),
+        status=status,
         hint=None if hint is None else shown(reader, hint),
         headers=headers,
         **place,
@@ -191,7 +150,7 @@ def _invalid(request: Request, error: Exception) -> Response:
     place = ".".join(str(part) for part in first["loc"])
     wrong = [{"place": ".".join(map(str, e["loc"])), "reason": e["msg"]} for e in error.errors()]
     return answer(
-        unprocessable(
+        Problem(
             "invalid_request",
             f"{place}: {first['msg']}",
             hint=_hint(request, first),
@@ -215,7 +174,9 @@ def _http(request: Request, error: Exception) -> Response:
         return answer(of_error(bad))
     code = status.name.lower()
     hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
-    return answer(Problem(status, code, str(error.detail), hint=hint, headers=error.headers or {}))
+    return answer(
+        Problem(code, str(error.detail), status=status, hint=hint, headers=error.headers or {})
+    )
 
 
 def _bad_name(request: Request) -> BadName | None:
@@ -237,13 +198,7 @@ def _disconnected(request: Request, error: Exception) -> Response:
 
 def _unexpected(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, _route(request), exc_info=error)
-    return answer(
-        Problem(
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "internal",
-            "something is wrong in the service; its log says what",
-        )
-    )
+    return answer(Problem("internal", "something is wrong in the service; its log says what"))
 
 
 def _route(request: Request) -> str:

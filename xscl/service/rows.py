@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from http import HTTPStatus
 from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from xscl.service.problems import Problem, unprocessable
+from xscl.service.problems import Problem
 from xscl.service.subscribing import SubscriptionRequest
 from xscl.subscriptions.import_rows import read_import_rows
 
@@ -29,15 +28,12 @@ def _rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise unprocessable(
+        raise Problem(
             "encoding", f"the list is not UTF-8 text: byte {error.start + 1} is wrong"
         ) from None
     for number, row in enumerate(read_import_rows(text, is_csv=kind == "text/csv"), 1):
         if number > MOST:
             raise Problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                "too_many_rows",
-                f"the list has more than {MOST:,} rows",
-                hint="send it in parts",
+                "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
             )
         yield SubscriptionRequest(*row)

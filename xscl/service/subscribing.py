@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
 
@@ -16,7 +15,7 @@ from xscl.errors import NameTaken, XsclError
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import MINE, ReservedName, refuse_unaddressable
-from xscl.service.problems import Problem, not_found, unprocessable
+from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import ResolvedQuery
 
 _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
@@ -128,7 +127,7 @@ def subscribe_all(
     """Register a list of queries atomically; return the numbers of new and unchanged ones."""
     updates = {one.updates for one in rows}
     if len(updates) > 1:
-        raise unprocessable(
+        raise Problem(
             "mixed_rows",
             "some rows see new versions of documents (updates) and some do not",
             hint="import them apart",
@@ -179,7 +178,7 @@ def refuse_bare(since: str | None) -> None:
     """Raise Problem for a duration without a unit."""
     if since is not None and since.strip().isdecimal():
         number = since.strip()
-        raise unprocessable(
+        raise Problem(
             "duration",
             f"the duration {number} has no unit",
             hint=f"write '{number} d' or '{number} h'",
@@ -221,7 +220,6 @@ def _resolved(here: Installation, who: Account, wanted: SubscriptionRequest) -> 
         return here.resolver.resolve(who, wanted.query)
     if not who.is_operator:
         raise Problem(
-            HTTPStatus.FORBIDDEN,
             "operator_only",
             f"queries in {wanted.language} can be registered by the operator only",
             hint="write it in XSCL",

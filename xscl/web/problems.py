@@ -63,7 +63,7 @@ class PageRoute(APIRoute):
             except RequestValidationError as error:
                 first = error.errors()[0]
                 detail = f"{first['loc'][-1]}: {first['msg']}"
-                return _page(request, Problem(422, "invalid_request", detail))
+                return _page(request, Problem("invalid_request", detail))
 
         return handled
 

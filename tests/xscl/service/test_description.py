@@ -14,14 +14,40 @@ from markupsafe import escape
 
 import feeds
 import xscl
+from feeds.errors import FeedError
 from feeds.formats.opml import read_list
+from feeds.spool import SpoolError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
-from xscl.errors import XsclError
+from xscl.errors import (
+    DocumentError,
+    EvaluationFailed,
+    NameTaken,
+    QueryError,
+    SqlError,
+    Stopping,
+    StoreError,
+    StreamCycle,
+    StreamInUse,
+    TooLong,
+    UnknownSubscription,
+    XsclError,
+)
+from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.server.app import ROUTERS
 from xscl.service import problems
-from xscl.service.description import CODES, describe
+from xscl.service.accounts import QuotaExceeded
+from xscl.service.backups import BackupInProgress
+from xscl.service.description import describe
+from xscl.service.intake import IntakeFull
+from xscl.service.names import BadName
+from xscl.service.problem_codes import CODES
 from xscl.service.routes import describing, inspection, syndication
 from xscl.service.rows import _rows
+from xscl.service.sql.errors import Busy as SqlBusy
+from xscl.service.sql.errors import Unavailable
+from xscl.service.tokens import UnknownToken
+from xscl.store.disk_guard import DiskFull
+from xscl.subscriptions.import_rows import RowError
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
 
@@ -83,7 +109,7 @@ def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]
         path.read_text("utf-8")
         for package in (xscl, feeds)
         for path in Path(str(package.__file__)).parent.rglob("*.py")
-        if path.name != "description.py"
+        if path.name != "problem_codes.py"
     )
     for _, codes in CODES.values():
         assert [one for one in codes if f'"{one}"' not in sources and one not in _MADE] == []
@@ -118,12 +144,10 @@ def _raised() -> Iterator[tuple[str, str]]:
                                 yield code, path.name
                             case _:
                                 pass
-                case ast.Call(ast.Name("Problem"), [_, ast.Constant(str(code)), *_]):
-                    yield code, path.name
                 case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
                     yield f"unknown_{what}", path.name
                 case ast.Call(
-                    ast.Name("RefusedAddress" | "MalformedDocument" | "unprocessable"),
+                    ast.Name("RefusedAddress" | "MalformedDocument" | "Problem"),
                     [ast.Constant(str(code)), *_],
                 ):
                     yield code, path.name
@@ -150,13 +174,42 @@ def test_every_code_of_the_source_is_in_the_table() -> None:
     assert {one for one in found if one[0] not in told | _UNTOLD} == set()
 
 
+_STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
+    403: (QuotaExceeded,),
+    404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
+    409: (NameTaken, StreamCycle, StreamInUse),
+    422: (QueryError, BadName, RowError, TooLong, SqlError),
+    429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
+    503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
+}
+
+
 def test_a_code_stands_at_the_status_of_its_error() -> None:
+    nearest = {kind: status for status, kinds in _STATUS.items() for kind in kinds}
     for kind in _below(XsclError):
         if not kind.__module__.startswith("xscl.") or kind.__module__.startswith("xscl.cli"):
             continue
-        if kind.code in _UNTOLD or kind is UnknownEndpoint:  # routes say themselves that it is 404
+        if kind.code in _UNTOLD:
             continue
-        assert kind.code in CODES[problems.status_of(kind)][1], kind
+        wanted = next((nearest[one] for one in kind.__mro__ if one in nearest), 400)
+        error = kind.__new__(kind, "it failed")
+        assert problems.of_error(error).status == wanted, kind
+        assert kind.code in CODES[wanted][1], kind
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (XsclError("it failed"), 400),
+        (DocumentError("it failed", reason_code="unlisted"), 422),
+        (FeedError("unlisted", "it failed"), 422),
+        (SpoolError("it failed", "spool_in_use"), 503),
+    ],
+)
+def test_an_error_without_a_listed_code_has_the_status_of_its_kind(
+    error: Exception, status: int
+) -> None:
+    assert problems.of_error(error).status == status
 
 
 def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, replace
-from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from fastapi import APIRouter, Body, Path
@@ -24,7 +23,7 @@ from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import DeliveryTime
-from xscl.service.problems import Problem, not_found, refused_address, unprocessable
+from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -267,7 +266,6 @@ def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation
     confirmed = here.outbox.confirm(id, confirmation.code.strip())
     if confirmed is None:
         raise Problem(
-            HTTPStatus.FORBIDDEN,
             "wrong_code",
             "that is not the code that was mailed, or it is over",
             hint="'POST ...:confirm {}' mails another one",
@@ -289,7 +287,6 @@ def replay(name: Name, id: Id, here: Here, who: Who, replay: Replay) -> Replayed
     endpoint = _existing(here, who, name, id)
     if endpoint.state != "active":
         raise Problem(
-            HTTPStatus.CONFLICT,
             "endpoint_not_active",
             f"the endpoint is {endpoint.state}",
             hint='enable it first: PATCH {"state": "active"}',
@@ -316,7 +313,7 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
             if here.outbox.mail is None:
-                raise unprocessable(
+                raise Problem(
                     "no_mail_server",
                     "this service mails nothing: it has no mail server",
                     hint="the operator names one with 'xscl serve --smtp URL' or XSCL_SMTP",
@@ -327,9 +324,7 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
             return Mail(new.to, every / SECOND, new.history, new.grouped)
         case NewFile():
             if not who.is_operator:
-                raise Problem(
-                    HTTPStatus.FORBIDDEN, "operator_only", "only the operator delivers to files"
-                )
+                raise Problem("operator_only", "only the operator delivers to files")
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
             return File(new.name, new.history, new.grouped)
@@ -341,7 +336,7 @@ def _refuse_ahead(here: Installation, after: int | None) -> None:
     """Raise Problem for a position after the newest match, as earlier matches would be skipped."""
     newest = here.outbox.pages.position()
     if after is not None and after > newest:
-        raise unprocessable(
+        raise Problem(
             "position_ahead",
             f"after: the newest match is at position {newest}, {after} is not reached yet",
             hint="leave `after` out to begin from now on",
@@ -400,7 +395,6 @@ def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
                 outbox.codes.refund(key)
         if not mailed:
             raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
                 "mail_server",
                 "the mail server does not take a mail for that address now",
                 hint="is it right? try again later",
@@ -410,7 +404,6 @@ def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
 
 def _unconfirmed() -> Problem:
     return Problem(
-        HTTPStatus.CONFLICT,
         "endpoint_unconfirmed",
         "the mail address was not confirmed yet",
         hint="send the code that was mailed to it: POST ...:confirm",
@@ -418,7 +411,7 @@ def _unconfirmed() -> Problem:
 
 
 def _wrong(field: str, detail: str) -> Problem:
-    return unprocessable("invalid_request", f"{field}: {detail}")
+    return Problem("invalid_request", f"{field}: {detail}")
 
 
 def _same(endpoint: Endpoint) -> Endpoint:

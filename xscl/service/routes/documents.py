@@ -22,7 +22,7 @@ from xscl.service.bodies import JsonBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
-from xscl.service.problems import Problem, unprocessable
+from xscl.service.problems import Problem
 from xscl.time_format import ticks_of_time
 
 router = APIRouter(tags=["documents"])
@@ -131,7 +131,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
 def _stream(here: Installation, who: Account, stream: str) -> str:
     """Return the engine's name of a stream to write to; users may write only to their own."""
     if not stream.isprintable() or stream != stream.strip() or stream == EVERYTHING:
-        raise unprocessable(
+        raise Problem(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
             hint="name another one",
@@ -139,7 +139,6 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
     known = who.qualify(stream)
     if here.engine.host.catalog.is_published(known):
         raise Problem(
-            HTTPStatus.CONFLICT,
             "stream_published",
             f"the stream {stream!r} has what a subscription publishes",
             hint="send it to another stream",
@@ -148,7 +147,6 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
         return known
     if here.resolver.stream(who, stream) is not None:
         raise Problem(
-            HTTPStatus.FORBIDDEN,
             "stream_public",
             f"the stream {stream!r} is public: only the operator sends documents to it",
             hint=f"'PUT /v1/streams/{stream}' makes one of your own of that name",
@@ -161,7 +159,7 @@ def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bo
     now = here.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:
-        raise unprocessable("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
+        raise Problem("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
     if found > now + (DAY if who.is_operator else AHEAD):
         raise DocumentError(
             "its time is ahead of the clock of the service, and windows are counted from the"

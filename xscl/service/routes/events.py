@@ -38,7 +38,7 @@ from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import unprocessable
+from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.subscriptions.match_pages import LAST, Place
 
@@ -154,7 +154,7 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
         return StartPoint((listening.position, LAST))
     found = _PLACE.fullmatch(given)
     if found is None:
-        raise unprocessable(
+        raise Problem(
             "last_event_id",
             "that is not the id of an event",
             hint="send the id as it was received, or none",
@@ -164,7 +164,7 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
     told = () if begin == place else (_notice(outbox, begin, "restored"),)
     span = await listening.span()
     if begin[0] > span.newest:
-        raise unprocessable(
+        raise Problem(
             "position_ahead",
             f"the newest match is at position {span.newest}, {begin[0]} is not reached yet",
             hint="send no id to begin from now on",

@@ -24,7 +24,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import empty_list, not_found, refused_address, unprocessable
+from xscl.service.problems import Problem, empty_list, not_found, refused_address
 
 router = APIRouter(tags=["feeds"])
 
@@ -314,7 +314,7 @@ def _claim(here: Installation, who: Account, feed: Feed) -> None:
 def _seconds(text: str) -> int:
     found = parse_window(text) // SECOND
     if text.strip().isdecimal() or not LEAST <= found <= 366 * 86_400:
-        raise unprocessable(
+        raise Problem(
             "every",
             f"feeds are not polled every {text!r}",
             hint=f"a duration of {LEAST} s at least, such as 30 min",

@@ -16,7 +16,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.document_bindings import spooled, witness
 from xscl.service.installation import Installation
 from xscl.service.names import owner
-from xscl.service.problems import unprocessable
+from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, existing, written
 from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
@@ -203,9 +203,7 @@ def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> 
 def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
     """Return the engine's subject: the name of a subscription, or a resolved query."""
     if (asked.query is None) == (asked.subscription is None):
-        raise unprocessable(
-            "query_or_subscription", "give either a query or the name of a subscription"
-        )
+        raise Problem("query_or_subscription", "give either a query or the name of a subscription")
     if asked.subscription is not None:
         found = existing(here, who, asked.subscription)
         return found.name, ResolvedQuery(found.query, written(here, who, found))

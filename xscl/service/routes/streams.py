@@ -17,7 +17,7 @@ from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import not_found, unprocessable
+from xscl.service.problems import Problem, not_found
 
 router = APIRouter(tags=["streams"])
 
@@ -129,7 +129,7 @@ def _still_public(here: Installation, who: Account, name: str) -> list[str]:
 
 def _lateness(text: str) -> int:
     if text.strip().isdecimal() and int(text) != 0:
-        raise unprocessable(
+        raise Problem(
             "duration",
             f"the lateness {text} has no unit",
             hint=f"write '{text.strip()} s' or '{text.strip()} min'",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from http import HTTPStatus
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
@@ -163,10 +162,7 @@ def _subscription_of(here: Installation, secret: str) -> str:
     found = here.outbox.addresses.find(secret)
     if found is None or here.engine.subscription(found.subscription) is None:
         raise Problem(
-            HTTPStatus.NOT_FOUND,
-            "unknown_address",
-            "this address leads to no feed",
-            hint="it may have been revoked",
+            "unknown_address", "this address leads to no feed", hint="it may have been revoked"
         )
     account = here.accounts.numbered(owner(found.subscription)[0])
     if account is not None:

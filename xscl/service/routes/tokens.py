@@ -130,9 +130,7 @@ def create(new: New, here: Here, who: Who) -> Made:
     account = who
     if new.user is not None and new.user != who.name:
         if not who.is_operator:
-            raise Problem(
-                HTTPStatus.FORBIDDEN, "operator_only", "only the operator makes tokens of others"
-            )
+            raise Problem("operator_only", "only the operator makes tokens of others")
         account = here.accounts.make(new.user)
     if not who.is_operator and len(here.tokens.of(account)) >= MOST:
         raise QuotaExceeded(f"you have {MOST} tokens, and more are not allowed")

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from xscl.delivery.endpoint import Kind
 from xscl.errors import XsclError
-from xscl.service.problems import Problem, unprocessable
+from xscl.service.problems import Problem
 from xscl.service.routes import deliveries
 from xscl.web.page_request import Asked
 from xscl.web.problems import PageRoute, problem_text
@@ -89,7 +89,7 @@ def _wanted(given: DeliveryForm) -> Wanted:
         return _WANTED.validate_python(asked)
     except ValidationError as error:
         words = str(error.errors()[0]["msg"])
-        raise unprocessable("invalid_request", words) from error
+        raise Problem("invalid_request", words) from error
 
 
 def _back(name: str) -> RedirectResponse:
