@@ -192,7 +192,8 @@ def test_a_code_stands_at_the_status_of_its_error() -> None:
         if kind.code in _UNTOLD:
             continue
         wanted = next((nearest[one] for one in kind.__mro__ if one in nearest), 400)
-        error = kind.__new__(kind, "it failed")
+        error = kind.__new__(kind)
+        error.message = "it failed"
         assert problems.of_error(error).status == wanted, kind
         assert kind.code in CODES[wanted][1], kind
 
