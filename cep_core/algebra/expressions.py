@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import copysign
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from cep_core.algebra.operands import operands, with_operands
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
 from cep_core.events import is_hashable, shown
 
@@ -287,43 +288,19 @@ def require_compilable(node: Expression) -> None:
             )
         if found > MOST_PARTS:
             raise AlgebraError(f"the expression has more than {MOST_PARTS} parts", span=node.span)
-        left += [(child, depth + 1) for child in _children(part)]
+        left += [(child, depth + 1) for child in operands(part, "Expression")]
 
 
 def walk(node: Expression) -> Iterator[Expression]:
     """Yield the expression and all expressions inside it, the outer first."""
     yield node
-    for child in _children(node):
+    for child in operands(node, "Expression"):
         yield from walk(child)
 
 
 def with_children(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Return the expression with its direct parts changed."""
-    match node:
-        case Column() | Constant() | Parameter() | Duration() | Time() | Missing() | Item():
-            return node
-        case Items(items):
-            return Items(tuple(map(change, items)), span=node.span)
-        case Latest(operand, kind):
-            return Latest(change(operand), kind, span=node.span)
-        case Every(names, over, condition):
-            return Every(names, tuple(map(change, over)), change(condition), span=node.span)
-        case Arithmetic(operator, left, right):
-            return Arithmetic(operator, change(left), change(right), span=node.span)
-        case Compare(comparison, left, right):
-            return Compare(comparison, change(left), change(right), span=node.span)
-        case Negative(operand):
-            return Negative(change(operand), span=node.span)
-        case Not(item):
-            return Not(change(item), span=node.span)
-        case Call(function, arguments):
-            return Call(function, tuple(map(change, arguments)), span=node.span)
-        case And(items):
-            return And(tuple(map(change, items)), span=node.span)
-        case Or(items):
-            return Or(tuple(map(change, items)), span=node.span)
-        case _:
-            assert_never(node)
+    """Return the expression with its direct parts changed, at its place in the text."""
+    return with_operands(node, "Expression", change)
 
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
@@ -344,20 +321,6 @@ def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Exp
         return replace(found, span=part.span) if isinstance(found, Leaf) else found
 
     return rewrite(node, change)
-
-
-def _children(node: Expression) -> tuple[Expression, ...]:
-    match node:
-        case Arithmetic(_, left, right) | Compare(_, left, right):
-            return (left, right)
-        case Negative(item) | Not(item) | Latest(item):
-            return (item,)
-        case Call(_, items) | And(items) | Or(items) | Items(items):
-            return items
-        case Every(_, over, condition):
-            return (*over, condition)
-        case _:
-            return ()
 
 
 def _malformed(node: Expression) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
 from cep_core.algebra.expressions import Expression
+from cep_core.algebra.operands import operands
 from cep_core.events import Schema
 
 Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
@@ -301,26 +303,16 @@ Node: TypeAlias = (
 
 
 def sources_of(node: Node) -> tuple[Node, ...]:
-    """Return the expressions directly below one, from left to right."""
-    match node:
-        case Stream():
-            return ()
-        case Select(source) | Project(source) | InstanceAggregate(source):
-            return (source,)
-        case WindowAggregate(source):
-            return (source,)
-        case Sequence(left, right) | Iterate(left, right) | Union(left, right):
-            return (left, right)
-        case WindowJoin(left, right) | Absence(left, right) | Unless(left, right):
-            return (left, right)
-        case Successor(left, right, guards=guards) | Repeat(left, right, guards=guards):
-            return (left, right, *(guard.source for guard in guards))
-        case SequenceScan(inputs):
-            return inputs
-        case Negation(source, inputs):
-            return (source, *inputs)
-        case _:
-            assert_never(node)
+    """Return the nodes directly below one, from left to right, those of guards last."""
+    return (*operands(node, "Node"), *(one.source for one in operands(node, "Guard")))
+
+
+def expressions_of(node: Node) -> Iterator[Expression]:
+    """Yield the expressions of a node, also those of its guards, negatives and aggregates."""
+    yield from operands(node, "Expression")
+    for kind in ("Guard", "NegativeComponent", "Aggregate"):
+        for part in operands(node, kind):
+            yield from operands(part, "Expression")
 
 
 def streams_of(node: Node) -> dict[str, Stream]:

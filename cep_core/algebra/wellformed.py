@@ -6,14 +6,14 @@ says then that its schema is what it makes, or that its columns exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
 from cep_core import algebra
 from cep_core.algebra import patterns
-from cep_core.algebra.expressions import Expression, Parameter, require_compilable, walk
-from cep_core.algebra.nodes import Node, sources_of
+from cep_core.algebra.expressions import Parameter, require_compilable, walk
+from cep_core.algebra.nodes import Node, expressions_of, sources_of
 from cep_core.algebra.schemas import Functions
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
@@ -65,7 +65,7 @@ class _Builder:
         return self._made[id(node)]
 
     def _checked(self, node: Node) -> Node:
-        for part in _expressions(node):
+        for part in expressions_of(node):
             require_compilable(part)
             for one in walk(part):
                 if isinstance(one, Parameter):
@@ -151,45 +151,3 @@ class _Builder:
         if made.initial != node.initial:
             raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
         return made
-
-
-def _expressions(node: Node) -> Iterator[Expression]:
-    """Yield the expressions of a node."""
-    match node:
-        case algebra.Stream() | algebra.Union():
-            return
-        case algebra.Select(_, predicate) | algebra.Sequence(_, _, predicate):
-            yield predicate
-        case algebra.Project(_, columns):
-            yield from columns
-        case algebra.Iterate(_, _, filter, rebind, aggregates):
-            yield from (filter, rebind, *aggregates)
-        case algebra.InstanceAggregate(_, _, functions):
-            yield from _arguments(functions)
-        case algebra.WindowAggregate(_, _, functions, window):
-            yield from (*_arguments(functions), window)
-        case algebra.WindowJoin(_, _, predicate, window) | algebra.Absence(_, _, predicate, window):
-            yield from (predicate, window)
-        case algebra.Successor(_, _, predicate, rank, kept, guards):
-            yield from (predicate, *_ranks(rank), *kept, *(one.predicate for one in guards))
-        case algebra.Repeat(_, _, filter, rebind, columns, rank, guards):
-            yield from (filter, rebind, *columns, *_ranks(rank))
-            yield from (one.predicate for one in guards)
-        case algebra.Unless(_, _, predicate):
-            yield predicate
-        case algebra.SequenceScan(predicate=predicate, window=reach):
-            yield from (predicate, *([] if reach is None else [reach]))
-        case algebra.Negation(negatives=negatives, window=reach):
-            yield from (one.predicate for one in negatives)
-            yield from [] if reach is None else [reach]
-        case _:
-            assert_never(node)
-
-
-def _ranks(rank: Expression | None) -> tuple[Expression, ...]:
-    return () if rank is None else (rank,)
-
-
-def _arguments(functions: Iterable[algebra.Aggregate]) -> Iterator[Expression]:
-    for one in functions:
-        yield from (part for part in (one.argument, one.by) if part is not None)

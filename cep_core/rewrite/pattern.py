@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, assert_never
 
 from cep_core.algebra.expressions import Column, Expression, Spanned, walk
+from cep_core.algebra.operands import operands
 
 Kind: TypeAlias = Literal["field", "prev", "all", "items", "begin", "end"]
 
@@ -112,17 +113,7 @@ Pattern: TypeAlias = Source | Next | Either | Plus | Except | After
 
 def parts_of(pattern: Pattern) -> tuple[Pattern, ...]:
     """Return the patterns directly below one."""
-    match pattern:
-        case Source():
-            return ()
-        case Next(left, right) | Either(left, right):
-            return (left, right)
-        case Except(inner, other):
-            return (inner, other)
-        case Plus(inner) | After(inner):
-            return (inner,)
-        case _:
-            assert_never(pattern)
+    return tuple(operands(pattern, "Pattern"))
 
 
 def sources_of(pattern: Pattern) -> Iterator[Source]:
