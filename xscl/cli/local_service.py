@@ -18,7 +18,7 @@ from feeds.documents import Document
 from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
-from xscl.cli.match_report import MatchReport, report_sink
+from xscl.cli.match_report import MatchReport
 from xscl.cli.output import warn
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
@@ -28,6 +28,7 @@ from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, XsclError
+from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.inspection.why import Why
 from xscl.language.windows import refuse_bare_windows
@@ -221,11 +222,19 @@ class LocalService:
 
     @contextmanager
     def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[list[PushResult]]:
-        """Consume the spool, yield the outcomes; acknowledge the matches when the block ends."""
+        """Consume the spool, yield the outcomes; acknowledge the matches when the block ends.
+
+        Matches that are printed as they come are acknowledged batch by batch, too.
+        """
         pushed: list[PushResult] = []
-        with report_sink(self.engine, report, pushed.append) as sink:
+        log, is_streamed = self.engine.host.log, not report.as_json
+        sink = EngineSink(self.engine, report, tells=is_streamed, on_pushed=pushed.append)
+        with sink:
+            if not is_streamed:
+                report(log.undelivered())
             DirectConsumer(spool, sink).run_once()
             yield pushed
+        log.acknowledge(durable=True)
 
     # -- Feeds -----------------------------------------------------------------------------
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from feeds.documents import Document
-from xscl.cli.output import echo, match_text
+from xscl.cli.output import echo_lines, match_text
 from xscl.delivery.message import MatchFields, row_of
-from xscl.engine.facade import Engine
-from xscl.engine.ingest import PushResult
-from xscl.ingestion.engine_sink import EngineSink
-from xscl.shredding.arrivals import BatchPart
-from xscl.store.consumed_offsets import BatchKey
 
 
 @dataclass(slots=True)
@@ -45,29 +39,5 @@ class MatchReport:
             if self.as_json:
                 self.rows.append(row_of(match))
             else:
-                for line in match_text(match):
-                    echo(line)
+                echo_lines(match_text(match))
         sys.stdout.flush()
-
-
-def report_sink(
-    engine: Engine, report: MatchReport, on_pushed: Callable[[PushResult], None]
-) -> EngineSink:
-    """Return a sink that reports matches; those of one JSON answer are acknowledged at its end."""
-    kind = _AcknowledgedAtTheEnd if report.as_json else EngineSink
-    return kind(engine, report, on_pushed=on_pushed)
-
-
-class _AcknowledgedAtTheEnd(EngineSink):
-    """A sink that acknowledges matches when its block ends, not batch by batch."""
-
-    def __enter__(self) -> _AcknowledgedAtTheEnd:
-        self.on_matches(self.engine.host.log.undelivered())
-        return self
-
-    def consume(
-        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
-    ) -> None:
-        pushed = self.engine.host.ingest.push(documents, source=batch, parts=parts)
-        self.on_matches(pushed.matches)
-        self.on_pushed(pushed)

@@ -9,7 +9,7 @@ import typer
 
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.options import Json, Place, option
-from xscl.cli.output import echo, echo_json, match_text, warn
+from xscl.cli.output import echo, echo_json, echo_lines, match_text, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import XsclError
@@ -42,8 +42,7 @@ def matches(
                 echo_json(row_of(match))
             else:
                 echo(f"match {match.id}")
-                for line in match_text(match):
-                    echo(line)
+                echo_lines(match_text(match))
     if match is None and not as_json:
         warn("no matches")
 

@@ -87,12 +87,11 @@ class Place:
     token: Token = None
 
 
-def _host_and_port(addresses: list[str] | None) -> list[str] | None:
+def _host_and_port(address: str) -> str:
     """Refuse an address that is not a host and a port."""
-    for address in addresses or ():
-        if re.fullmatch(r"([^:\[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address) is None:
-            raise typer.BadParameter(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8080")
-    return addresses
+    if re.fullmatch(r"([^:\[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address) is None:
+        raise typer.BadParameter(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8080")
+    return address
 
 
 AllowAddress: TypeAlias = Annotated[
@@ -102,21 +101,20 @@ AllowAddress: TypeAlias = Annotated[
         "A private address that feeds may be fetched from and webhooks posted to, for every"
         " user of a service; repeatable.",
         "HOST:PORT",
-        callback=_host_and_port,
+        parser=_host_and_port,
     ),
 ]
 
 
-def _networks(texts: list[str] | None) -> list[str] | None:
+def _network(text: str) -> str:
     """Refuse a text that is not a network or an address."""
-    for text in texts or ():
-        try:
-            network_of(text)
-        except ValueError as error:
-            raise typer.BadParameter(
-                f"{text!r} is not a network such as 10.0.0.0/24 or ::1: {error}"
-            ) from None
-    return texts
+    try:
+        network_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is not a network such as 10.0.0.0/24 or ::1: {error}"
+        ) from None
+    return text
 
 
 TrustedProxy: TypeAlias = Annotated[
@@ -126,7 +124,7 @@ TrustedProxy: TypeAlias = Annotated[
         "A proxy whose X-Forwarded-For names the client; requests through it need a token;"
         " repeatable.",
         "CIDR",
-        callback=_networks,
+        parser=_network,
     ),
 ]
 
@@ -145,15 +143,13 @@ Contact: TypeAlias = Annotated[
         "Where publishers of feeds and receivers of webhooks reach you: it is in the"
         " User-Agent of every request, as https://... or mailto:...",
         "URL",
-        callback=_contact,
+        parser=_contact,
     ),
 ]
 
 
-def _age(text: str | None) -> str | None:
+def _age(text: str) -> str:
     """Refuse a text that is neither a duration with a unit nor `inf`."""
-    if text is None:
-        return None
     if text.strip().isdecimal():
         raise typer.BadParameter(f"{text} has no unit; write '{text} d' or '{text} h'")
     # Loads the parser of durations and DuckDB, which other options do without.
@@ -172,7 +168,7 @@ History: TypeAlias = Annotated[
         "--history",
         "How long to keep the texts of all documents: 30d (at first), 0s, inf. It is remembered.",
         "DURATION",
-        callback=_age,
+        parser=_age,
     ),
 ]
 
@@ -182,6 +178,6 @@ KeepMatches: TypeAlias = Annotated[
         "--keep-matches",
         "How long to keep matches: 90d (at first), inf. It is remembered.",
         "DURATION",
-        callback=_age,
+        parser=_age,
     ),
 ]

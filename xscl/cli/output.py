@@ -53,6 +53,12 @@ def echo(text: str = "") -> None:
     sys.stdout.write(clean(text) + "\n")
 
 
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print lines of the answer."""
+    for line in lines:
+        echo(line)
+
+
 def echo_json(value: Any) -> None:
     """Print a value as one line of JSON; control characters are escaped in it."""
     sys.stdout.write(json_line(value) + "\n")
@@ -75,8 +81,7 @@ def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
     if as_json:
         echo_json(value)
     else:
-        for line in lines:
-            echo(line)
+        echo_lines(lines)
 
 
 def list_rows(

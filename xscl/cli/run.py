@@ -14,7 +14,7 @@ from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.options import At, Native, option
-from xscl.cli.output import UsageError, clean, echo, echo_json, match_text, progress, warn
+from xscl.cli.output import UsageError, clean, echo_json, echo_lines, match_text, progress, warn
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
@@ -138,8 +138,7 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
 
 
 def _write_text(match: MatchFields) -> None:
-    for line in match_text(match):
-        echo(line)
+    echo_lines(match_text(match))
 
 
 def _write_xml(match: MatchFields) -> None:

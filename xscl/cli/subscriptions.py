@@ -13,7 +13,16 @@ from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Json, Place, option
-from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
+from xscl.cli.output import (
+    UsageError,
+    answer,
+    echo,
+    echo_json,
+    echo_lines,
+    list_rows,
+    one_line,
+    warn,
+)
 from xscl.cli.query_options import refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
 from xscl.documents.results import XSCL
@@ -117,9 +126,7 @@ def subscriptions(place: Place, as_json: Json = False) -> None:
     headings = ("NAME", "TEMPLATE", "READS", "QUERY")
     list_rows("subscriptions", found, headings, cells, as_json=as_json)
     if not as_json:
-        for one in found:
-            if one["stopped"]:
-                echo(f"{one['name']} {_stopped(one['stopped'])}")
+        echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
 
 
 def _stopped(stopped: Mapping[str, Any]) -> str:
@@ -128,9 +135,6 @@ def _stopped(stopped: Mapping[str, Any]) -> str:
     state = "incomplete, " if stopped["incomplete"] else ""
     documents = "1 document" if number == 1 else f"each of {number} documents"
     return f"is {state}stopped at {stopped['results']:,} matches of {documents}"
-
-
-_FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stopped")
 
 
 def _check_webhook(url: str | None) -> None:
