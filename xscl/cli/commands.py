@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -106,17 +107,12 @@ class LazyCommand(TyperCommand):
     def __init__(self, name: str, command: Command) -> None:
         super().__init__(name, help=command.summary)
         self._label = name
-        self._command = command
-        self._loaded: Any = None
+        self._place = command.place
 
-    def load(self) -> Any:
-        """Return the command itself."""
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
-
-    def _load(self) -> Any:
-        module, _, name = self._command.place.partition(".")
+    @cached_property
+    def loaded(self) -> Any:
+        """The command itself."""
+        module, _, name = self._place.partition(".")
         found = getattr(import_module(f"{__package__}.{module}"), name)
         group = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
@@ -132,7 +128,7 @@ class LazyCommand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         """Return a context of the loaded command, which its group then invokes."""
-        return self.load().make_context(info_name, args, parent=parent, **extra)
+        return self.loaded.make_context(info_name, args, parent=parent, **extra)
 
 
 def lazy_commands() -> dict[str, Any]:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +28,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, XsclError
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import BATCH, BATCH_BYTES, DirectConsumer
+from xscl.ingestion.pipeline import DirectConsumer
 from xscl.inspection.why import Why
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
@@ -48,6 +47,7 @@ from xscl.polling.feed_poller import (
 )
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
+from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
@@ -211,8 +211,8 @@ class LocalService:
         self.engine.retain(changed_retention(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
         with Spool(self.home.spool) as spool:
-            for batch in _batches(documents):
-                spool.append(batch, ticks())
+            for part in parts(documents):
+                spool.append(part, ticks())
             with self._consumed(spool, report) as pushed:
                 yield {
                     "documents": len(documents),
@@ -241,8 +241,7 @@ class LocalService:
     def feeds(self) -> list[Row]:
         """Return the feeds in the order in which they were added."""
         with self._feeds() as feeds:
-            counts = feeds.counts()
-            return [_row(each, counts.get(each.key, ItemCounts())) for each in feeds]
+            return _rows(feeds, feeds.counts())
 
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
@@ -252,15 +251,16 @@ class LocalService:
             feed, fixed = follow(
                 *(self.engine, feeds, url), stream=stream, tags=tags, every=every, headers=headers
             )
-        return _row(feed, ItemCounts()), [late_items(name) for name in fixed]
+            return _rows([feed], {})[0], [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
         """Change a feed; return it, and warnings."""
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
             changed, fixed = edit(self.engine, feeds, found, change, ticks())
-            count = feeds.counts([changed.key]).get(changed.key, ItemCounts())
-        return _row(changed, count), [late_items(name) for name in fixed]
+            return _rows([changed], feeds.counts([changed.key]))[0], [
+                late_items(name) for name in fixed
+            ]
 
     def remove_feed(self, feed: Row) -> None:
         """Stop following a feed."""
@@ -282,15 +282,10 @@ class LocalService:
             chosen = [found[one["key"]] for one in feeds]
             polled = poll_now(table, spool, chosen, fetching)
             with self._consumed(spool, report):
-                counts = table.counts()
+                rows = _rows((each.feed for each in polled), table.counts())
                 yield [
-                    PollOutcome(
-                        _row(each.feed, counts.get(each.feed.key, ItemCounts())),
-                        each.new,
-                        None if each.held_until is None else written(each.held_until),
-                        each.asked,
-                    )
-                    for each in polled
+                    PollOutcome(row, each.new, _written(each.held_until), each.asked)
+                    for row, each in zip(rows, polled, strict=True)
                 ]
 
     def import_feeds(
@@ -365,23 +360,12 @@ def _stopped(stopped: Stopped) -> Row:
     return {name: getattr(stopped, name) for name in ("documents", "results", "incomplete")}
 
 
-def _row(feed: Feed, count: ItemCounts) -> Row:
-    """Return a feed as the API shows it: times are texts."""
-    found: dict[str, Any] = feed_row(feed, count)
-    for name in TIMES:
-        found[name] = None if found[name] is None else written(found[name])
-    return found
+def _rows(feeds: Iterable[Feed], counts: Mapping[str, ItemCounts]) -> list[Row]:
+    """Return feeds as the API shows them: with the numbers of items by key, times as texts."""
+    rows = [feed_row(feed, counts.get(feed.key, ItemCounts())) for feed in feeds]
+    return [row | {name: _written(row[name]) for name in TIMES} for row in rows]
 
 
-def _batches(documents: Sequence[Document]) -> Iterator[list[Document]]:
-    """Yield documents in order, as many together as make a batch of the consumer."""
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        if batch and (len(batch) >= BATCH or size + len(document.xml) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(document)
-        size += len(document.xml)
-    if batch:
-        yield batch
+def _written(time: int | None) -> str | None:
+    """Return a time in ticks as text, None for None."""
+    return None if time is None else written(time)

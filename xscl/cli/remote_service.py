@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -141,13 +142,20 @@ class RemoteService:
 
     def matches(self, name: str) -> Iterator[RemoteMatch]:
         """Yield the kept matches of a subscription, oldest first."""
-        path, after = resource("subscriptions", name, "matches"), 0
+        return map(_match, self._paged(resource("subscriptions", name, "matches"), "after", 0))
+
+    def _paged(self, path: str, cursor: str, begin: int | None) -> Iterator[Mapping[str, Any]]:
+        """Yield the JSON objects of matches, requested page by page.
+
+        `cursor` is the name of the parameter that `begin` and the links to next pages give.
+        """
+        place: int | str | None = begin
         while True:
-            page = self.http.value(path, after=after, limit=PAGE)
-            yield from map(_match, page["matches"])
+            page = self.http.value(path, limit=PAGE, **{cursor: place})
+            yield from page["matches"]
             if page["next"] is None:
                 return
-            after = int(parse_qs(page["next"])["after"][0])
+            place = parse_qs(page["next"])[cursor][0]
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> Sequence[RemoteMatch]:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
@@ -244,16 +252,9 @@ class RemoteService:
         if not self._caught_up():
             warn("the matches come a little later: 'xscl matches NAME' lists them")
             return
-        found: list[RemoteMatch] = []
-        before = None
-        while True:
-            page = self.http.value("/v1/matches", limit=PAGE, before=before)
-            new = [_match(one) for one in page["matches"] if one["position"] > position]
-            found += new
-            if len(new) < len(page["matches"]) or page["next"] is None:
-                break
-            before = parse_qs(page["next"])["before"][0]
-        report(found[::-1])
+        newest_first = self._paged("/v1/matches", "before", None)
+        new = takewhile(lambda one: one["position"] > position, newest_first)
+        report([_match(one) for one in new][::-1])
 
     def _caught_up(self) -> bool:
         """Wait until the spool is consumed; False without access to the figures."""

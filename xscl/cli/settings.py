@@ -75,7 +75,7 @@ def defaults(
     if command is None or not values:
         return {}
     return {
-        name: _for_command(command.load() if isinstance(command, LazyCommand) else command, values)
+        name: _for_command(command.loaded if isinstance(command, LazyCommand) else command, values)
     }
 
 

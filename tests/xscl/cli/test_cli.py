@@ -526,5 +526,5 @@ def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
 
 def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
     for name, command in lazy_commands().items():
-        first = command.load().help.partition("\n\n")[0]
+        first = command.loaded.help.partition("\n\n")[0]
         assert " ".join(first.split()) == command.help, name
