@@ -9,12 +9,19 @@ variable is called begins with 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xscl.language.faults import fault, near_miss
-from xscl.language.scope import Scope, leaves, with_leaves, with_operands
-from xscl.language.syntax import Decorated, Fold, Operand, Path, Predicate, VariablePath
+from xscl.language.scope import Scope, leaves
+from xscl.language.syntax import (
+    Decorated,
+    Fold,
+    Operand,
+    Path,
+    Predicate,
+    VariablePath,
+    rewritten,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +46,10 @@ def folding(fold: Fold, scope: Scope) -> Folding:
     for name in names.aggregates:
         if name in scope.right or names.aggregates.count(name) > 1:
             raise fault(scope.source, fold.span, f"the name {name!r} is used twice", "use two")
-    change: Callable[[Operand], Operand] = lambda operand: with_leaves(operand, names.decorated)  # noqa: E731
-    predicate = fold.predicate and with_operands(fold.predicate, change)
-    again = fold.again and with_operands(fold.again, change)
-    aggregates = tuple((name, change(operand)) for name, operand in fold.aggregates)
-    used = [
-        leaf
-        for part in (predicate, again, *(operand for _, operand in aggregates))
-        if part is not None
-        for leaf in leaves(part)
-        if isinstance(leaf, Decorated)
-    ]
+    predicate, again, aggregates = rewritten(
+        (fold.predicate, fold.again, fold.aggregates), names.decorated
+    )
+    used = [leaf for leaf in leaves((predicate, again, aggregates)) if isinstance(leaf, Decorated)]
     read = {leaf.name for leaf in used if leaf.input == 0} | set(names.aggregates)
     begins = {name: first for name in read if (first := names.first(name)) is not None}
     for leaf in used:

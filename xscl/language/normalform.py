@@ -26,6 +26,7 @@ from xscl.language.syntax import (
     Next,
     Predicate,
     Query,
+    walk,
 )
 from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
 
@@ -134,17 +135,27 @@ def normalise(query: Query, source: str) -> NormalQuery:
     )
 
 
+def results_of(form: Form) -> Iterator[Form]:
+    """Yield the forms that the results of a form come from, the inner ones first.
+
+    NOT FOLLOWED BY has the results of its left input.
+    """
+    if not isinstance(form, Scan):
+        yield from results_of(form.left)
+        if not isinstance(form, Absent) or form.otherwise:
+            yield from results_of(form.right)
+    yield form
+
+
 def components(form: Form) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
-    match form:
-        case Scan(component):
-            return (component,)
-        case Absent(left, otherwise=False):
-            return components(left)
-        case Joined() | Following() | Folded() | Absent():
-            return (*components(form.left), *components(form.right))
-        case _:
-            assert_never(form)
+    return tuple(one.component for one in results_of(form) if isinstance(one, Scan))
+
+
+def aggregates(form: Form) -> tuple[str, ...]:
+    """Return the names that the FOLDs of a form make."""
+    folds = (one for one in results_of(form) if isinstance(one, Folded))
+    return tuple(name for fold in folds for name, _ in fold.folding.aggregates)
 
 
 class _Reader:
@@ -161,11 +172,9 @@ class _Reader:
         """Return the normal form of an expression."""
         match expression:
             case Block(_, steps):
-                self.places.update(
-                    (step.variable, len(self.blocks))
-                    for step in bound_steps(steps)
-                    if step.variable is not None
-                )
+                for step in bound_steps(steps):
+                    assert step.variable is not None
+                    self.places[step.variable] = len(self.blocks)
                 self.blocks.append(expression)
                 return Scan(len(self.blocks) - 1)
             case Query():
@@ -188,8 +197,8 @@ class _Reader:
 
     def check(self, select: Element | None, known: tuple[str, ...]) -> None:
         """Raise for a variable in a constructor that nothing binds."""
-        for embedded in _embedded(select) if select is not None else ():
-            if embedded.variable not in known:
+        for embedded in walk(select):
+            if isinstance(embedded, Embedded) and embedded.variable not in known:
                 message = f"the variable {embedded.variable!r} is not bound"
                 hint = near_miss(embedded.variable, known)
                 raise fault(self.source, embedded.span, message, hint)
@@ -241,7 +250,8 @@ class _Reader:
 
     def _side(self, form: Form) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
-        unbound = (name for part in _alternatives(form) for name in self.names(part.right))
+        otherwise = (one for one in results_of(form) if isinstance(one, Absent) and one.otherwise)
+        unbound = (name for part in otherwise for name in self.names(part.right))
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
     def _absent(self, expression: FollowedBy) -> Form:
@@ -259,43 +269,3 @@ class _Reader:
                 "for example {x2 = x5, 1 w}",
             )
         return Absent(left, right, predicate, window, expression.otherwise)
-
-
-def _alternatives(form: Form) -> Iterator[Absent]:
-    """Yield each ELSE whose results a form has."""
-    match form:
-        case Scan():
-            return
-        case Absent(left, otherwise=False):
-            yield from _alternatives(left)
-        case Joined() | Following() | Folded() | Absent():
-            yield from _alternatives(form.left)
-            yield from _alternatives(form.right)
-            if isinstance(form, Absent):
-                yield form
-        case _:
-            assert_never(form)
-
-
-def aggregates(form: Form) -> tuple[str, ...]:
-    """Return the names that the FOLDs of a form make."""
-    match form:
-        case Scan():
-            return ()
-        case Absent(left, otherwise=False):
-            return aggregates(left)
-        case Joined() | Following() | Folded() | Absent():
-            own = form.folding.aggregates if isinstance(form, Folded) else ()
-            below = (*aggregates(form.left), *aggregates(form.right))
-            return (*below, *(name for name, _ in own))
-        case _:
-            assert_never(form)
-
-
-def _embedded(element: Element) -> Iterator[Embedded]:
-    parts = [*(part for _, value in element.attributes for part in value), *element.children]
-    for part in parts:
-        if isinstance(part, Embedded):
-            yield part
-        elif isinstance(part, Element):
-            yield from _embedded(part)

@@ -18,6 +18,7 @@ from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS
 from xscl.language.names import PREDECLARED
 from xscl.language.syntax import (
+    MIRRORED,
     And,
     Block,
     Compare,
@@ -31,6 +32,7 @@ from xscl.language.syntax import (
     Span,
     Step,
     TextMatch,
+    walk,
 )
 
 Node: TypeAlias = "Tree[Token] | Token"
@@ -64,15 +66,8 @@ def calls(tree: Tree[Token]) -> bool:
 
 
 def binds(item: Path | Condition) -> bool:
-    match item:
-        case Path(steps) | Exists(Path(steps)):
-            return any(s.variable is not None or any(map(binds, s.conditions)) for s in steps)
-        case Compare(path) | TextMatch(_, path):
-            return binds(path)
-        case And(parts) | Or(parts):
-            return any(map(binds, parts))
-        case Not(part):
-            return binds(part)
+    """Return True if a step of a path or of a condition binds a variable."""
+    return any(isinstance(one, Step) and one.variable is not None for one in walk(item))
 
 
 def span_of(node: Node) -> Span:
@@ -95,7 +90,6 @@ def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
 
 
 _IN_A_JOIN = "bind the node, and write the comparison between the braces of a join"
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Paths:
@@ -258,7 +252,7 @@ class Paths:
         sides = [tree_of(left), tree_of(right)]
         if sides[0].data in ("string", "number", "minus"):
             sides.reverse()
-            comparison = cast(Operator, _MIRRORED[comparison])
+            comparison = MIRRORED[comparison]
         if sides[1].data not in ("string", "number", "minus"):
             raise unsupported(self.source, span_of(tree), "comparing two paths of one document")
         if sides[0].data != "path" or calls(sides[0]):

@@ -7,116 +7,53 @@ calls it `$1.x`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.syntax import (
-    And,
-    Arithmetic,
     Block,
-    Call,
-    Comparison,
-    Condition,
     Constant,
     Decorated,
-    Element,
     Embedded,
-    Exists,
     Expression,
     Fold,
     FollowedBy,
     Join,
     Next,
-    Not,
     Operand,
-    Or,
     Path,
     Predicate,
     Query,
     Span,
     Step,
     VariablePath,
+    rewritten,
+    walk,
 )
 
 
-def bound_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps of a path and of the branches that may bind, in order."""
-    for step in steps:
-        yield step
-        for condition in step.conditions:
-            yield from _condition_steps(condition)
+def bound_steps(node: object) -> Iterator[Step]:
+    """Yield the steps of a tree that bind a variable, in the order of the text."""
+    return (one for one in walk(node) if isinstance(one, Step) and one.variable is not None)
 
 
-def _condition_steps(condition: Condition) -> Iterator[Step]:
-    match condition:
-        case Exists(path):
-            yield from bound_steps(path.steps)
-        case And(parts):
-            for part in parts:
-                yield from _condition_steps(part)
-        case _:
-            return
-
-
-def with_operands(predicate: Predicate, change: Callable[[Operand], Operand]) -> Predicate:
-    """Return a predicate with its operands changed."""
-    match predicate:
-        case And(parts):
-            return replace(predicate, parts=tuple(with_operands(p, change) for p in parts))
-        case Or(parts):
-            return replace(predicate, parts=tuple(with_operands(p, change) for p in parts))
-        case Not(part):
-            return replace(predicate, part=with_operands(part, change))
-        case Comparison(_, left, right):
-            return replace(predicate, left=change(left), right=change(right))
-        case Call(_, arguments):
-            return replace(predicate, arguments=tuple(map(change, arguments)))
-        case _:
-            assert_never(predicate)
-
-
-def with_leaves(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
-    """Return an operand with the names and constants in it changed."""
-    match operand:
-        case VariablePath() | Decorated() | Constant():
-            return change(operand)
-        case Call(_, arguments):
-            return replace(operand, arguments=tuple(with_leaves(a, change) for a in arguments))
-        case Arithmetic(_, left, right):
-            return replace(
-                operand, left=with_leaves(left, change), right=with_leaves(right, change)
-            )
-        case _:
-            assert_never(operand)
-
-
-def leaves(node: Predicate | Operand) -> Iterator[VariablePath | Decorated | Constant]:
-    """Yield the names and constants of a predicate or an operand, from left to right."""
-    match node:
-        case VariablePath() | Decorated() | Constant():
-            yield node
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from leaves(part)
-        case Not(part):
-            yield from leaves(part)
-        case Comparison(_, left, right) | Arithmetic(_, left, right):
-            yield from leaves(left)
-            yield from leaves(right)
-        case Call(_, arguments):
-            for argument in arguments:
-                yield from leaves(argument)
-        case _:
-            assert_never(node)
+def leaves(node: object) -> Iterator[VariablePath | Decorated | Constant]:
+    """Yield the names and constants of predicates and operands, from left to right."""
+    return (one for one in walk(node) if isinstance(one, VariablePath | Decorated | Constant))
 
 
 def variables(node: Predicate | Operand) -> list[str]:
     """Return the variables that occur, each once, in order of appearance."""
     found = (leaf.variable for leaf in leaves(node) if isinstance(leaf, VariablePath))
     return list(dict.fromkeys(found))
+
+
+def here(leaf: Any) -> Any:
+    """Return a variable as the node `.`, for `rewritten`."""
+    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +75,7 @@ class Scope:
                 raise self.unsupported_path(leaf.span)
             return self._plain(leaf)
 
-        return with_operands(predicate, lambda operand: with_leaves(operand, plain))
+        return rewritten(predicate, plain)
 
     def unsupported_path(self, span: Span) -> QueryError:
         """Return the error for a path on a variable in an operator over time."""
@@ -186,9 +123,6 @@ class Scope:
         return fault(self.source, span, f"the variable {name!r} is not bound{where}", hint)
 
 
-Names = Mapping[str, str]
-
-
 def distinct_names(expression: Expression, source: str) -> Expression:
     """Return an expression each of whose variables has a name of its own; raises QueryError."""
     match expression:
@@ -220,102 +154,28 @@ def _refuse_repeated(bound: Iterator[tuple[str, Span]], known: set[str], source:
 
 
 def _bound(expression: Expression) -> Iterator[tuple[str, Span]]:
-    """Yield the names that an expression binds, with their places; aggregates included."""
-    match expression:
-        case Block(_, steps):
-            for step in bound_steps(steps):
-                if step.variable is not None:
-                    yield step.variable, step.variable_span
-        case Query(inner):
-            yield from _bound(inner)
-        case Join() | FollowedBy() | Next() | Fold():
-            yield from _bound(expression.left)
-            yield from _bound(expression.right)
-            if isinstance(expression, Fold):
-                yield from ((name, expression.span) for name, _ in expression.aggregates)
-        case _:
-            assert_never(expression)
+    """Yield the names that an expression binds, with their places; aggregates come last."""
+    for step in bound_steps(expression):
+        assert step.variable is not None
+        yield step.variable, step.variable_span
+    for node in walk(expression):
+        if isinstance(node, Fold):
+            yield from ((name, node.span) for name, _ in node.aggregates)
 
 
-def _renamed(expression: Expression, names: Names) -> Expression:
-    match expression:
-        case Block(_, steps):
-            return replace(expression, steps=_steps(steps, names))
-        case Query(inner, select):
-            made = None if select is None else _element(select, names)
-            return replace(expression, expression=_renamed(inner, names), select=made)
-        case Join() | FollowedBy() | Next() | Fold():
-            left, right = _renamed(expression.left, names), _renamed(expression.right, names)
-            changed = replace(
-                expression, left=left, right=right, predicate=_predicate(expression, names)
-            )
-            if not isinstance(changed, Fold):
-                return changed
-            again = changed.again and with_operands(changed.again, lambda o: _operand(o, names))
-            aggregates = tuple(
-                (names.get(name, name), _operand(operand, names))
-                for name, operand in changed.aggregates
-            )
-            return replace(changed, again=again, aggregates=aggregates)
-        case _:
-            assert_never(expression)
+def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """Return an expression with other names of variables, in predicates and constructors, too."""
 
-
-def _predicate(expression: Join | FollowedBy | Next | Fold, names: Names) -> Predicate | None:
-    predicate = expression.predicate
-    return predicate and with_operands(predicate, lambda operand: _operand(operand, names))
-
-
-def _operand(operand: Operand, names: Names) -> Operand:
-    return with_leaves(operand, lambda leaf: _leaf(leaf, names))
-
-
-def _leaf(leaf: Operand, names: Names) -> Operand:
-    match leaf:
-        case VariablePath(variable):
-            return replace(leaf, variable=names.get(variable, variable))
-        case Decorated(_, name):
-            return replace(leaf, name=names.get(name, name))
-        case _:
-            return leaf
-
-
-def _steps(steps: tuple[Step, ...], names: Names) -> tuple[Step, ...]:
-    return tuple(
-        replace(
-            step,
-            variable=names.get(step.variable, step.variable) if step.variable else None,
-            conditions=tuple(_condition(condition, names) for condition in step.conditions),
-        )
-        for step in steps
-    )
-
-
-def _condition(condition: Condition, names: Names) -> Condition:
-    match condition:
-        case Exists(path):
-            return Exists(replace(path, steps=_steps(path.steps, names)))
-        case And(parts):
-            return replace(condition, parts=tuple(_condition(part, names) for part in parts))
-        case _:
-            return condition
-
-
-def _element(element: Element, names: Names) -> Element:
-    def part(one: str | Embedded | Element) -> str | Embedded | Element:
-        match one:
-            case Embedded(variable):
-                return replace(one, variable=names.get(variable, variable))
-            case Element():
-                return _element(one, names)
+    def renamed(node: Any) -> Any:
+        match node:
+            case Step(variable=str(name)) | VariablePath(name) | Embedded(name):
+                return replace(node, variable=names.get(name, name))
+            case Decorated(_, name):
+                return replace(node, name=names.get(name, name))
+            case Fold(aggregates=aggregates):
+                own = tuple((names.get(name, name), operand) for name, operand in aggregates)
+                return replace(node, aggregates=own)
             case _:
-                return one
+                return node
 
-    attributes = tuple(
-        (name, tuple(part(value) for value in values)) for name, values in element.attributes
-    )
-    return replace(
-        element,
-        attributes=attributes,  # type: ignore[arg-type]  # texts stay texts
-        children=tuple(map(part, element.children)),
-    )
+    return rewritten(expression, renamed)

@@ -22,14 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any, TypeAlias, TypeGuard, assert_never, cast
 from typing import Literal as Word
-from typing import TypeAlias, TypeGuard, assert_never, cast
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault
 from xscl.language.functions import FUNCTIONS
-from xscl.language.scope import leaves, with_leaves
+from xscl.language.scope import leaves
 from xscl.language.syntax import (
+    MIRRORED,
     And,
     Arithmetic,
     Block,
@@ -51,12 +52,12 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
     VariablePath,
+    rewritten,
 )
 
 MAX_DISJUNCTS = 64
 
 Atom: TypeAlias = "Comparison | Call"
-_MIRRORED = {">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def _key(atom: Atom) -> object:
         case Comparison("=" | "!=" as operator, left, right):
             return operator, frozenset((left, right))
         case Comparison(">" | ">=" as operator, left, right):
-            return _MIRRORED[operator], right, left
+            return MIRRORED[operator], right, left
         case Comparison(operator, left, right):
             return operator, left, right
         case Call():
@@ -186,9 +187,6 @@ def _key(atom: Atom) -> object:
 
 def _bits(mask: int) -> tuple[int, ...]:
     return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
-
-
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +348,7 @@ class _Conjunction:
             steps = (*steps[:-1], replace(steps[-1], variable=name))
         else:
             here = VariablePath("", Path((), path.text))
-            inner = with_leaves(operand, lambda leaf: _replaced(leaf, here))
+            inner = rewritten(operand, lambda one: here if isinstance(one, VariablePath) else one)
             steps = (*steps, Step(NameTest(None, None), derived=inner, variable=name))
         condition = Exists(Path(steps))
         self._attach(side, None if found is None else found.variable, condition)
@@ -366,8 +364,7 @@ class _Conjunction:
             case Comparison(operator, VariablePath() as operand, Constant(value)):
                 condition = self._compare(operand, operator, value)
             case Comparison(operator, Constant(value), VariablePath() as operand):
-                mirrored = cast(Operator, _MIRRORED[operator])
-                condition = self._compare(operand, mirrored, value)
+                condition = self._compare(operand, MIRRORED[operator], value)
             case Call(
                 "contains" | "starts-with", (VariablePath() as operand, Constant(str() as value))
             ):
@@ -416,32 +413,15 @@ def _number(operand: Operand) -> Operand:
     return operand if is_numeric(operand) else Call("number", (operand,))
 
 
-def _replaced(leaf: Operand, here: VariablePath) -> Operand:
-    return here if isinstance(leaf, VariablePath) else leaf
-
-
 def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple[Step, ...]:
     """Return steps with one more condition at the step that binds a variable."""
-    return tuple(
-        replace(
-            step,
-            conditions=(
-                *(_within(c, variable, condition) for c in step.conditions),
-                *((condition,) if step.variable == variable else ()),
-            ),
-        )
-        for step in steps
-    )
 
+    def extended(node: Any) -> Any:
+        if isinstance(node, Step) and node.variable == variable:
+            return replace(node, conditions=(*node.conditions, condition))
+        return node
 
-def _within(outer: Condition, variable: str, condition: Condition) -> Condition:
-    match outer:
-        case Exists(path):
-            return Exists(replace(path, steps=_with(path.steps, variable, condition)))
-        case And(parts):
-            return And(tuple(_within(part, variable, condition) for part in parts))
-        case _:
-            return outer
+    return rewritten(steps, extended)
 
 
 def is_numeric(operand: Operand) -> bool:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from xscl.errors import QueryError
 from xscl.language.constants import Shape, marks, split
 from xscl.language.parser import parse
-from xscl.language.syntax import (
-    Block,
-    Expression,
-    Fold,
-    FollowedBy,
-    Join,
-    Next,
-    Query,
-    Window,
-)
+from xscl.language.syntax import FollowedBy, Join, walk
 
 
 def refuse_bare_windows(text: str) -> None:
@@ -41,27 +31,12 @@ def _has_units(shape: Shape) -> bool:
 
 
 def _refuse(text: str) -> None:
-    for window in _windows(parse(text).expression):
-        if window.ticks and window.unit is None:
+    for node in walk(parse(text)):
+        if isinstance(node, Join | FollowedBy) and node.window.ticks and node.window.unit is None:
+            ticks = node.window.ticks
             raise QueryError.at(
-                window.span.start,
-                f"the window {window.ticks} has no unit",
+                node.window.span.start,
+                f"the window {ticks} has no unit",
                 text,
-                hint=f"write '{window.ticks} s' or '{window.ticks} min'; "
-                "the units are ms, s, min, h, d, w",
+                hint=f"write '{ticks} s' or '{ticks} min'; the units are ms, s, min, h, d, w",
             )
-
-
-def _windows(expression: Expression) -> Iterator[Window]:
-    match expression:
-        case Block():
-            return
-        case Query():
-            yield from _windows(expression.expression)
-        case Join() | FollowedBy():
-            yield expression.window
-            yield from _windows(expression.left)
-            yield from _windows(expression.right)
-        case Next() | Fold():
-            yield from _windows(expression.left)
-            yield from _windows(expression.right)

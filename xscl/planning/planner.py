@@ -18,15 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 
 from cep_core import ALL_RULES, CepError, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
 from xscl.language.normalform import Folded
-from xscl.language.scope import with_leaves, with_operands
-from xscl.language.syntax import Operand, Predicate, VariablePath
+from xscl.language.syntax import Predicate, VariablePath, rewritten
 from xscl.language.unparse import unparse
 from xscl.planning.compile import too_deep
 from xscl.planning.operators.attributes import Attributed, Kind
@@ -396,12 +395,12 @@ def _in_order(
 
 
 def _positioned(predicate: Predicate, positions: dict[str, str]) -> Predicate:
-    def renamed(leaf: Operand) -> Operand:
+    def renamed(leaf: Any) -> Any:
         if isinstance(leaf, VariablePath):
             return VariablePath(positions[leaf.variable], leaf.path)
         return leaf
 
-    return with_operands(predicate, lambda operand: with_leaves(operand, renamed))
+    return rewritten(predicate, renamed)
 
 
 def same_join(wanted: Wanted) -> Hashable | None:

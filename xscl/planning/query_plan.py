@@ -14,8 +14,8 @@ from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import JoinGraph
 from xscl.language.normalform import Absent, Folded, Following, Scan
-from xscl.language.scope import variables, with_leaves
-from xscl.language.syntax import Operand, Predicate, VariablePath
+from xscl.language.scope import here, variables
+from xscl.language.syntax import Operand, Predicate, rewritten
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
 
@@ -170,8 +170,4 @@ def _leaf(stream: int, operand: Operand | None, names: Sequence[str]) -> str:
         return f"#{stream}"
     found = variables(operand)
     position = names.index(found[0]) if found else 0
-    return f"#{stream}/{position} | {unparse(with_leaves(operand, _here))}"
-
-
-def _here(leaf: Operand) -> Operand:
-    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
+    return f"#{stream}/{position} | {unparse(rewritten(operand, here))}"

@@ -36,6 +36,7 @@ from xscl.language import syntax
 from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
+from xscl.language.valuejoin import is_numeric
 from xscl.planning.operators.attributes import Kind
 from xscl.shredding.conditions.residual import arithmetic
 
@@ -239,19 +240,9 @@ class _Writer:
     # -- Operands --------------------------------------------------------------------------
 
     def _is_number(self, operand: Operand) -> bool:
-        match operand:
-            case syntax.Constant(value):
-                return not isinstance(value, str)
-            case syntax.Arithmetic():
-                return True
-            case syntax.Call(function):
-                return FUNCTIONS[function].result == "number"
-            case Decorated(0, name):
-                return name in self._numeric
-            case VariablePath() | Decorated():
-                return False
-            case _:
-                assert_never(operand)
+        if isinstance(operand, Decorated) and operand.input == 0:
+            return operand.name in self._numeric
+        return is_numeric(operand)
 
     def _text(self, operand: Operand) -> Expression:
         if self._is_number(operand):

@@ -8,13 +8,13 @@ decides conjuncts with them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Any
 
 from xscl.inspection.why.choices import Choices, Conjunct
 from xscl.inspection.why.nearest import told
 from xscl.inspection.why.question import Edge
 from xscl.language.normalform import Form, Joined, aggregates, components
-from xscl.language.scope import Scope, leaves, with_leaves, with_operands
+from xscl.language.scope import Scope, here, leaves
 from xscl.language.syntax import (
     And,
     Decorated,
@@ -25,6 +25,7 @@ from xscl.language.syntax import (
     Or,
     Predicate,
     VariablePath,
+    rewritten,
 )
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery
@@ -55,7 +56,7 @@ class Comparisons:
         """Return the parts of a predicate that the documents decide."""
         if predicate is None:
             return ()
-        found = with_operands(predicate, lambda operand: with_leaves(operand, _plain))
+        found = rewritten(predicate, _plain)
         return tuple(Conjunct(part) for part in _parts(found) if self._is_decided(part))
 
     def _is_decided(self, predicate: Predicate) -> bool:
@@ -85,7 +86,7 @@ class Comparisons:
     def _texts(self, operand: Operand) -> Sequence[str]:
         """Return the values of an operand over all nodes of its variable; of several, its text."""
         names = {leaf.variable for leaf in leaves(operand) if isinstance(leaf, VariablePath)}
-        texts = texts_of(with_leaves(operand, _here))
+        texts = texts_of(rewritten(operand, here))
         if not names:
             return texts("")
         if len(names) > 1:
@@ -108,12 +109,8 @@ def _parts(predicate: Predicate) -> Iterator[Predicate]:
             yield predicate
 
 
-def _plain(leaf: Operand) -> Operand:
+def _plain(leaf: Any) -> Any:
     """Return a name of FOLD without its decorator, but for values of the last row."""
     if isinstance(leaf, Decorated) and leaf.input:
         return VariablePath(leaf.name)
     return leaf
-
-
-def _here(leaf: Operand) -> Operand:
-    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
