@@ -164,10 +164,6 @@ class Dataflow:
         """The automaton of stage 1."""
         return self.pairs.automaton
 
-    def set_prompt(self, prompt: bool) -> None:
-        """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
-        self.core.plan.batch.prompt = prompt or self.subscribed.nested > 0
-
     def enter(self, arrivals: Arrivals) -> None:
         """Emit documents on the channels of their streams."""
         entered = Counter(arrivals.streams)

@@ -181,6 +181,10 @@ class PlannedSubscriptions:
         self._pairs.remove(pairs)
         return pairs
 
+    def set_prompt(self, prompt: bool) -> None:
+        """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
+        self._planner.core.batch.prompt = prompt or self.nested > 0
+
     def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]

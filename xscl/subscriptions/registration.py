@@ -237,7 +237,7 @@ class Registration:
 
     def set_prompt(self) -> None:
         """Set whether some temporal operator reads a stream that another one publishes."""
-        self._dataflow.set_prompt(
+        self._planned.set_prompt(
             any(
                 self._subscriptions[reader].ordered
                 for stream in self._subscriptions.ordered_streams()
