@@ -8,12 +8,13 @@ predicate and schema map.  Conjuncts of a predicate that an index answers are fl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.operands import operands
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written
 from cep_core.views.automata import Automaton, Forward, Input, State, Unary
@@ -98,37 +99,18 @@ def _unary(parent: Element, unary: Unary, literals: Sequence[Any]) -> None:
 
 def _expression(node: ex.Expression, literals: Sequence[Any], flag: bool) -> Element:
     """Return an expression as an element; ``flag`` marks conjuncts that an index answers."""
-    match node:
-        case ex.Column(side, index):
-            return Element("column", side=str(side), index=str(index))
-        case ex.Parameter(index):
-            return _constant(literals[index])
-        case ex.Constant(value):
-            return _constant(value)
-        case ex.Duration():
-            return Element("duration")
-        case ex.Missing():
-            return Element("missing")
-        case ex.Negative(operand):
-            return _parent("negative", [operand], literals, False)
-        case ex.Arithmetic(operator, left, right):
-            return _parent("arithmetic", [left, right], literals, False, operator=operator)
-        case ex.Call(name, arguments):
-            return _parent("call", arguments, literals, False, function=name)
-        case ex.Compare(operator, left, right):
-            element = _parent("compare", [left, right], literals, False, operator=operator)
-            if flag and _is_indexed(node):
-                element.set("indexed", "yes")
-            return element
-        case ex.And(items):
-            return _parent("and", items, literals, flag)
-        case ex.Or(items):
-            return _parent("or", items, literals, flag)
-        case ex.Not(item):
-            return _parent("not", [item], literals, False)
-        case ex.Time() | ex.Items() | ex.Latest() | ex.Item() | ex.Every():
-            kind = type(node).__name__
-            raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+    if isinstance(node, ex.Constant | ex.Parameter):
+        return _constant(literals[node.index] if isinstance(node, ex.Parameter) else node.value)
+    kind = type(node).__name__
+    form = _FORMS.get(kind.lower())
+    if form is None:
+        raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+    element = Element(kind.lower(), {name: str(getattr(node, name)) for name in form.attributes})
+    if flag and isinstance(node, ex.Compare) and _is_indexed(node):
+        element.set("indexed", "yes")
+    below = flag and isinstance(node, ex.And | ex.Or)
+    element.extend([_expression(part, literals, below) for part in operands(node, "Expression")])
+    return element
 
 
 def _is_indexed(node: ex.Compare) -> bool:
@@ -152,19 +134,6 @@ def _constant(value: Any) -> Element:
         element.text = written(value)
     if type(value) not in TYPES or not _TEXT.fullmatch(element.text):
         raise AlgebraError(f"an XML document cannot have the constant {shown(value)}")
-    return element
-
-
-def _parent(
-    tag: str,
-    items: Sequence[ex.Expression],
-    literals: Sequence[Any],
-    flag: bool,
-    **attributes: str,
-) -> Element:
-    element = Element(tag, attributes)
-    for item in items:
-        element.append(_expression(item, literals, flag))
     return element
 
 
@@ -207,61 +176,61 @@ def _read_unary(element: Element) -> Unary:
 
 
 def _read(element: Element) -> ex.Expression:
-    items = tuple(_read(child) for child in element)
-    match element.tag:
-        case "column":
-            side = int(element.attrib["side"])
-            if side not in (1, 2):
-                raise ValueError(f"a column has the side 1 or 2, not {side}")
-            return ex.Column(1 if side == 1 else 2, int(element.attrib["index"]))
-        case "constant":
-            return ex.Constant(_read_constant(element))
-        case "duration":
-            return ex.Duration()
-        case "missing":
-            return ex.Missing()
-        case "negative":
-            return ex.Negative(_only(element, items))
-        case "arithmetic":
-            operator = _one_of(element, ex.OPERATORS)
-            return ex.Arithmetic(operator, *items)  # type: ignore[arg-type]  # checked above
-        case "call":
-            return ex.Call(element.attrib["function"], items)
-        case "compare":
-            comparison = _one_of(element, ex.COMPARISONS)
-            return ex.Compare(comparison, *items)  # type: ignore[arg-type]  # checked above
-        case "and":
-            return ex.And(items)
-        case "or":
-            return ex.Or(items)
-        case "not":
-            return ex.Not(_only(element, items))
-        case tag:
-            raise ValueError(f"<{tag}> is no expression")
+    tag, items = element.tag, tuple(map(_read, element))
+    if tag == "constant":
+        return _read_constant(element)
+    if tag not in _FORMS:
+        raise ValueError(f"<{tag}> is no expression")
+    kind, attributes, number = _FORMS[tag]
+    values = [read(element.attrib[name]) for name, read in attributes.items()]
+    if number is None:
+        return kind(*values, items)
+    if len(items) != number:
+        wanted = ("no operand", "one operand", "two operands")[number]
+        raise ValueError(f"<{tag}> has {wanted}, not {len(items)}")
+    return kind(*values, *items)
 
 
-def _only(element: Element, items: Sequence[ex.Expression]) -> ex.Expression:
-    """Return the one operand of an expression."""
-    if len(items) != 1:
-        raise ValueError(f"<{element.tag}> has one operand, not {len(items)}")
-    return items[0]
+def _one_of(name: str, *known: Any) -> Callable[[str], Any]:
+    """Return a reader of an attribute that has one of some values."""
+    by_text = {str(one): one for one in known}
+
+    def read(text: str) -> Any:
+        if text not in by_text:
+            raise ValueError(f"{name}={text!r} is none of {' '.join(by_text)}")
+        return by_text[text]
+
+    return read
 
 
-def _one_of(element: Element, known: Sequence[str]) -> str:
-    operator = element.attrib["operator"]
-    if operator not in known or len(element) != 2:
-        raise ValueError(f"<{element.tag} operator={operator!r}> with {len(element)} operands")
-    return operator
+class _Form(NamedTuple):
+    """An expression as XML: readers of its attributes, the number of operands; None: any."""
+
+    kind: Callable[..., ex.Expression]
+    attributes: Mapping[str, Callable[[str], Any]]
+    number: int | None
 
 
-def _read_constant(element: Element) -> str | int | float | bool | None:
-    text = element.text or ""
-    readers: dict[str, Callable[[str], Any]] = {
-        "null": lambda _: None,
-        "str": str,
-        "int": lambda number: int(number, 0),
-        "float": float,
-        "bool": lambda word: word == "True",
-    }
-    value: str | int | float | bool | None = readers[element.attrib["type"]](text)
-    return value
+_FORMS = {
+    "column": _Form(ex.Column, {"side": _one_of("side", 1, 2), "index": int}, 0),
+    "duration": _Form(ex.Duration, {}, 0),
+    "missing": _Form(ex.Missing, {}, 0),
+    "negative": _Form(ex.Negative, {}, 1),
+    "arithmetic": _Form(ex.Arithmetic, {"operator": _one_of("operator", *ex.OPERATORS)}, 2),
+    "call": _Form(ex.Call, {"function": str}, None),
+    "compare": _Form(ex.Compare, {"operator": _one_of("operator", *ex.COMPARISONS)}, 2),
+    "and": _Form(ex.And, {}, None),
+    "or": _Form(ex.Or, {}, None),
+    "not": _Form(ex.Not, {}, 1),
+}  # by the names of the classes in lower case
+_CONSTANTS: Mapping[str, Callable[[str], Any]] = {
+    "null": lambda _: None,
+    "str": str,
+    "int": lambda number: int(number, 0),
+    "float": float,
+    "bool": lambda word: word == "True",
+}
+
+
+def _read_constant(element: Element) -> ex.Constant:
+    return ex.Constant(_CONSTANTS[element.attrib["type"]](element.text or ""))
