@@ -14,21 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import assert_never
 
+from cep_core.algebra.operands import with_operands
 from cep_core.rewrite.cost import Rates, estimate
 from cep_core.rewrite.limits import constraint, ends_with
 from cep_core.rewrite.nexts import figure_5, optimal_next
 from cep_core.rewrite.pattern import (
-    After,
     Condition,
     Conditions,
     Either,
     Except,
     Next,
     Pattern,
-    Plus,
-    Source,
     aliases_of,
 )
 from cep_core.rewrite.unions import optimal_union
@@ -39,8 +36,6 @@ _MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
 def rewritten(pattern: Pattern, rates: Rates) -> Pattern:
     """Return the cheapest equal pattern that the rules know; the same if nothing is known."""
     match pattern:
-        case Source():
-            return pattern
         case Next():
             return _cheaper(_chain(pattern).built(rates), pattern, rates)
         case Either():
@@ -49,12 +44,8 @@ def rewritten(pattern: Pattern, rates: Rates) -> Pattern:
             parts = rewritten(inner.left, rates), rewritten(inner.right, rates)
             below = replace(inner, left=parts[0], right=parts[1])
             return replace(pattern, inner=below, other=rewritten(other, rates))
-        case Except(inner, other):
-            return replace(pattern, inner=rewritten(inner, rates), other=rewritten(other, rates))
-        case Plus(inner) | After(inner):
-            return replace(pattern, inner=rewritten(inner, rates))
         case _:
-            assert_never(pattern)
+            return with_operands(pattern, "Pattern", lambda part: rewritten(part, rates))
 
 
 def _cheaper(one: Pattern, written: Pattern, rates: Rates) -> Pattern:

@@ -22,10 +22,11 @@ from cep_core.algebra.expressions import (
     type_of,
     walk,
 )
+from cep_core.algebra.patterns import conjuncts_of
 from cep_core.errors import AlgebraError, Span
 from cep_core.events import Schema
 from cep_core.languages.cel.cel import Catalog, known_schema
-from cep_core.languages.eql.placement import lifted, placed
+from cep_core.languages.eql.placement import Qualification, lifted, placed
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
@@ -89,20 +90,20 @@ class Parser:
         items = reader.parts("FROM")
         reader.expect_word("FROM")
         pattern = self._either()
-        filters: list[Condition] = []
-        tests: list[Condition] = []
+        found: list[Qualification] = []
         for source in sources_of(pattern):
             self.streams[source.alias] = source.stream
         if not (reader.is_word("WHERE", "PUBLISH") or reader.token.kind == "end"):
             raise reader.expected(_ENDS, _alias_hint(reader))
         self._require_distinct(pattern)
         if reader.take_word("WHERE"):
-            self._qualifications(pattern, filters, tests)
+            found = self._qualifications(pattern)
         publishes = reader.publication(self.reads)
         reader.take_sign(";")
         reader.expect_end("the end of the query")
         selection = self._selection(items, pattern)
-        whole = placed(lifted(pattern), tuple(filters), tuple(tests))
+        found.sort(key=lambda one: not one.is_filter)  # filters before tests
+        whole = placed(lifted(pattern), found)
         return EventQuery(selection, whole, publishes, tuple(self.reads), self.schemas)
 
     # -- SELECT ----------------------------------------------------------------------------
@@ -221,23 +222,25 @@ class Parser:
 
     # -- WHERE -----------------------------------------------------------------------------
 
-    def _qualifications(
-        self, pattern: Pattern, filters: list[Condition], tests: list[Condition]
-    ) -> None:
+    def _qualifications(self, pattern: Pattern) -> list[Qualification]:
         reader = self.reader
+        found: list[Qualification] = []
         while True:
-            if reader.take_word("FILTER"):
+            is_filter = reader.take_word("FILTER")
+            if is_filter:
                 reader.expect_sign("(", " after FILTER")
                 reader.deeper()
-                into, found = filters, self._condition(pattern)
+            condition = self._condition(pattern)
+            if is_filter:
                 reader.expect_sign(")")
-            else:
-                into, found = tests, self._condition(pattern)
-            into += [Condition(one, tuple(self.refs)) for one in _conjuncts(found)]
+            refs = tuple(self.refs)
+            conjuncts = conjuncts_of(condition)
+            found += [Qualification(Condition(one, refs), is_filter) for one in conjuncts]
             if not reader.take_sign(","):
                 break
         if not (reader.is_word("PUBLISH") or reader.is_sign(";") or reader.token.kind == "end"):
             raise reader.expected("a comma, AND, OR, PUBLISH or the end of the query")
+        return found
 
     def _condition(self, pattern: Pattern) -> Expression:
         found = formula(self.reader, self, lambda reader: self._own(reader, pattern))
@@ -369,12 +372,6 @@ class Parser:
 
 def _alias_hint(reader: TokenReader) -> str | None:
     return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
-
-
-def _conjuncts(node: Expression) -> list[Expression]:
-    if isinstance(node, And):
-        return [part for item in node.items for part in _conjuncts(item)]
-    return [node]
 
 
 def _has_plus(pattern: Pattern) -> bool:

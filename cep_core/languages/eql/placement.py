@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import NamedTuple, TypeAlias
 
+from cep_core.algebra.operands import with_operands
 from cep_core.rewrite.pattern import (
     After,
     Condition,
@@ -29,104 +30,101 @@ from cep_core.rewrite.pattern import (
 )
 
 
+class Qualification(NamedTuple):
+    """A condition of WHERE: a filter, or a test that ends the detection."""
+
+    condition: Condition
+    is_filter: bool
+
+
+Qualifications: TypeAlias = tuple[Qualification, ...]
+
+
 def lifted(pattern: Pattern) -> Pattern:
     """Return a pattern whose exceptions stand above the `;` whose right operand they were."""
-    match pattern:
-        case Source():
-            return pattern
-        case Next(left, right):
-            return _over(lifted(left), lifted(right), pattern)
-        case Either(left, right):
-            return replace(pattern, left=lifted(left), right=lifted(right))
-        case Except(inner, other):
-            return replace(pattern, inner=lifted(inner), other=lifted(other))
-        case Plus(inner) | After(inner):
-            return replace(pattern, inner=lifted(inner))
-        case _:
-            assert_never(pattern)
+    whole = with_operands(pattern, "Pattern", lifted)
+    return _over(whole.right, whole) if isinstance(whole, Next) else whole
 
 
-def _over(left: Pattern, right: Pattern, sequence: Next) -> Pattern:
+def _over(right: Pattern, sequence: Next) -> Pattern:
+    """Return a `;` with another right operand, below the exceptions of that operand."""
     if isinstance(right, Except):
-        return replace(right, inner=_over(left, right.inner, sequence))
-    return replace(sequence, left=left, right=right)
+        return replace(right, inner=_over(right.inner, sequence))
+    return replace(sequence, right=right)
 
 
-def placed(pattern: Pattern, filters: Conditions, tests: Conditions) -> Pattern:
+def placed(pattern: Pattern, given: Sequence[Qualification]) -> Pattern:
     """Return a pattern with conditions at the operators that evaluate them."""
     match pattern:
         case Source():
-            return replace(pattern, filters=(*pattern.filters, *filters, *tests))
+            return replace(pattern, filters=(*pattern.filters, *_conditions(given)))
         case After(inner):
-            return replace(pattern, inner=placed(inner, filters, tests))
+            return replace(pattern, inner=placed(inner, given))
         case Next():
-            return _placed_next(pattern, filters, tests)
+            return _placed_next(pattern, given)
         case Either():
-            return _placed_either(pattern, filters, tests)
+            return _placed_either(pattern, given)
         case Plus():
-            return _placed_plus(pattern, filters, tests)
+            return _placed_plus(pattern, given)
         case Except(inner, other):
-            down, rest = _parted((*filters, *tests), inner)
+            down, rest = _parted(given, inner)
             across, own = _parted(rest, other)
             return replace(
                 pattern,
-                inner=placed(inner, *_kinds(down, filters)),
-                other=placed(other, *_kinds(across, filters)),
-                tests=(*pattern.tests, *own),
+                inner=placed(inner, down),
+                other=placed(other, across),
+                tests=(*pattern.tests, *_conditions(own)),
             )
-        case _:
-            assert_never(pattern)
 
 
-def _placed_next(pattern: Next, filters: Conditions, tests: Conditions) -> Pattern:
+def _placed_next(pattern: Next, given: Sequence[Qualification]) -> Pattern:
     left, right = pattern.left, pattern.right
-    left_filters, filters = _parted(filters, left)
-    left_tests, tests = _parted(tests, left)
-    right_filters, own_filters = _parted(filters, right)
-    right_tests, own_tests = _parted(tests, right)
-    if not _takes_tests(right):
-        kept = [one for one in right_tests if not _belongs_below(one, right)]
-        right_tests = tuple(one for one in right_tests if one not in kept)
-        own_tests = (*own_tests, *kept)
-    return replace(
-        pattern,
-        left=placed(left, left_filters, left_tests),
-        right=placed(right, right_filters, right_tests),
-        filters=(*pattern.filters, *own_filters),
-        tests=(*pattern.tests, *own_tests),
-    )
+    below_left, rest = _parted(given, left)
+    below_right, own = _parted(rest, right)
+    kept = [one for one in below_right if _is_kept_above(one, right)]
+    below_right = _without(below_right, kept)
+    whole = replace(pattern, left=placed(left, below_left), right=placed(right, below_right))
+    return _evaluating(whole, (*own, *kept))
 
 
-def _placed_either(pattern: Either, filters: Conditions, tests: Conditions) -> Pattern:
+def _placed_either(pattern: Either, given: Sequence[Qualification]) -> Pattern:
     """Return a union; what both alternatives call by one alias concerns both."""
     sides = pattern.left, pattern.right
-    below: list[Conditions] = []
+    below: list[Qualifications] = []
     for one, other in (sides, sides[::-1]):
-        own, _ = _parted((*filters, *tests), one)
-        known, beside = _all_aliases(one), _all_aliases(other)
-        shared = known & beside
-        below.append(tuple(c for c in own if not c.aliases & shared or c.aliases <= beside))
-    rest = tuple(c for c in (*filters, *tests) if c not in below[0] and c not in below[1])
+        own, _ = _parted(given, one)
+        beside = _all_aliases(other)
+        shared = _all_aliases(one) & beside
+        read = [(each, each.condition.aliases) for each in own]
+        below.append(tuple([c for c, aliases in read if not aliases & shared or aliases <= beside]))
+    rest = _without(given, (*below[0], *below[1]))
     return replace(
         pattern,
-        left=placed(pattern.left, *_kinds(below[0], filters)),
-        right=placed(pattern.right, *_kinds(below[1], filters)),
-        tests=(*pattern.tests, *rest),
+        left=placed(pattern.left, below[0]),
+        right=placed(pattern.right, below[1]),
+        tests=(*pattern.tests, *_conditions(rest)),
     )
 
 
-def _placed_plus(pattern: Plus, filters: Conditions, tests: Conditions) -> Pattern:
-    known = aliases_of(pattern.inner)
-    own = [one for one in (*filters, *tests) if _looks_back(one) and one.aliases <= known]
-    if not _takes_tests(pattern.inner):
-        own += [one for one in tests if one not in own and not _belongs_below(one, pattern.inner)]
-    down_filters = tuple(one for one in filters if one not in own)
-    down_tests = tuple(one for one in tests if one not in own)
+def _placed_plus(pattern: Plus, given: Sequence[Qualification]) -> Pattern:
+    inner = pattern.inner
+    known = aliases_of(inner)
+    own = [
+        one
+        for one in given
+        if (_looks_back(one.condition) and one.condition.aliases <= known)
+        or _is_kept_above(one, inner)
+    ]
+    whole = replace(pattern, inner=placed(inner, _without(given, own)))
+    return _evaluating(whole, own)
+
+
+def _evaluating(pattern: Next | Plus, own: Sequence[Qualification]) -> Pattern:
+    """Return an operator with more filters and tests of its own."""
     return replace(
         pattern,
-        inner=placed(pattern.inner, down_filters, down_tests),
-        filters=(*pattern.filters, *(one for one in filters if one in own)),
-        tests=(*pattern.tests, *(one for one in tests if one in own)),
+        filters=(*pattern.filters, *[one.condition for one in own if one.is_filter]),
+        tests=(*pattern.tests, *[one.condition for one in own if not one.is_filter]),
     )
 
 
@@ -139,35 +137,38 @@ def _looks_back(condition: Condition) -> bool:
     )
 
 
-def _takes_tests(pattern: Pattern) -> bool:
-    """Return True if a right operand has an operator that can fail by itself."""
-    return isinstance(pattern, Next | Plus | Except)
+def _is_kept_above(one: Qualification, operand: Pattern) -> bool:
+    """Return True for a test of an operand that has no operator which can fail by itself.
 
-
-def _belongs_below(condition: Condition, pattern: Pattern) -> bool:
-    """Return True if a condition belongs to an alternative of a union, or below an @."""
-    match pattern:
-        case Either(left, right):
-            return any(condition.aliases <= _all_aliases(one) for one in (left, right))
-        case After():
-            return True
-        case _:
+    A condition of an alternative of a union, or of what is below an @, belongs to the operand.
+    """
+    if one.is_filter:
+        return False
+    match operand:
+        case Next() | Plus() | Except() | After():
             return False
+        case Either(left, right):
+            aliases = one.condition.aliases
+            return not any(aliases <= _all_aliases(side) for side in (left, right))
+        case Source():
+            return True
 
 
-def _parted(conditions: Sequence[Condition], pattern: Pattern) -> tuple[Conditions, Conditions]:
+def _parted(
+    given: Sequence[Qualification], pattern: Pattern
+) -> tuple[Qualifications, Qualifications]:
     """Return the conditions that read nothing but a pattern, and the others."""
     known = _all_aliases(pattern)
-    own = tuple(one for one in conditions if one.aliases <= known)
-    return own, tuple(one for one in conditions if one not in own)
+    own = tuple([one for one in given if one.condition.aliases <= known])
+    return own, _without(given, own)
 
 
-def _kinds(conditions: Conditions, filters: Conditions) -> tuple[Conditions, Conditions]:
-    """Return conditions as filters and tests again."""
-    return (
-        tuple(one for one in conditions if one in filters),
-        tuple(one for one in conditions if one not in filters),
-    )
+def _without(given: Sequence[Qualification], some: Sequence[Qualification]) -> Qualifications:
+    return tuple([one for one in given if one not in some])
+
+
+def _conditions(given: Sequence[Qualification]) -> Conditions:
+    return tuple([one.condition for one in given])
 
 
 def _all_aliases(pattern: Pattern) -> frozenset[str]:
