@@ -114,7 +114,10 @@ def test_a_right_side_that_is_no_stream_is_not_linear_plus() -> None:
                 ("<negative/>", "<negative> has one operand, not 0"),
                 ("<not/>", "<not> has one operand, not 0"),
                 ("<not><duration/><duration/></not>", "<not> has one operand, not 2"),
-                ('<compare operator="="><duration/></compare>', "<compare> has two operands, not 1"),
+                (
+                    '<compare operator="="><duration/></compare>',
+                    "<compare> has two operands, not 1",
+                ),
                 ('<compare operator="~"><duration/><duration/></compare>', "operator='~'"),
                 ('<constant type="date">1</constant>', "'date'"),
                 ('<constant type="int">x</constant>', "invalid literal"),
