@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xscl.language.faults import fault, near_miss
-from xscl.language.scope import Scope, leaves
+from xscl.language.scope import Scope, leaves, rewritten
 from xscl.language.syntax import (
     Decorated,
     Fold,
@@ -20,7 +20,6 @@ from xscl.language.syntax import (
     Path,
     Predicate,
     VariablePath,
-    rewritten,
 )
 
 

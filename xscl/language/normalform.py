@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
-from xscl.language.scope import Scope, bound_steps, distinct_names, variables
+from xscl.language.scope import Scope, bound_steps, distinct_names, variables, walk
 from xscl.language.syntax import (
     Block,
     Element,
@@ -26,7 +26,6 @@ from xscl.language.syntax import (
     Next,
     Predicate,
     Query,
-    walk,
 )
 from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
 

@@ -17,6 +17,7 @@ from lark import Token, Tree
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS
 from xscl.language.names import PREDECLARED
+from xscl.language.scope import walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -32,7 +33,6 @@ from xscl.language.syntax import (
     Span,
     Step,
     TextMatch,
-    walk,
 )
 
 Node: TypeAlias = "Tree[Token] | Token"

@@ -8,9 +8,8 @@ equality, so that two spellings of one query are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[Operator, Operator] = {
@@ -294,53 +293,3 @@ class Query:
     distinct: bool = False
     publish: str | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
-
-
-# -- Traversal -----------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-
-def walk(node: object) -> Iterator[Any]:
-    """Yield the nodes of a tree or of a tuple of trees in the order of the text, outer ones first.
-
-    Spans are no nodes.
-    """
-    if isinstance(node, tuple):
-        for part in node:
-            yield from walk(part)
-    elif (names := _fields(type(node))) is not None:
-        yield node
-        for name in names:
-            yield from walk(getattr(node, name))
-
-
-def rewritten(node: T, change: Callable[[Any], Any]) -> T:
-    """Return a tree or a tuple of trees with each node changed, inner ones first.
-
-    What `change` returns as it is stays the same object.
-    """
-    if isinstance(node, tuple):
-        parts = tuple(rewritten(part, change) for part in node)
-        same = all(new is old for new, old in zip(parts, node, strict=True))
-        return node if same else parts  # type: ignore[return-value]  # a tuple of the same trees
-    names = _fields(type(node))
-    if names is None:
-        return node
-    before = {name: getattr(node, name) for name in names}
-    after = {name: rewritten(part, change) for name, part in before.items()}
-    changed = {name: part for name, part in after.items() if part is not before[name]}
-    made: T = change(replace(node, **changed) if changed else node)  # type: ignore[type-var]
-    return made
-
-
-_FIELDS: dict[type, tuple[str, ...] | None] = {}
-
-
-def _fields(kind: type) -> tuple[str, ...] | None:
-    """Return the fields that the nodes of a class are compared by; None if it has no nodes."""
-    if kind not in _FIELDS:
-        is_node = is_dataclass(kind) and kind is not Span
-        names = tuple(one.name for one in fields(kind) if one.compare) if is_node else None
-        _FIELDS[kind] = names
-    return _FIELDS[kind]

@@ -28,7 +28,7 @@ from typing import Literal as Word
 from xscl.errors import QueryError
 from xscl.language.faults import fault
 from xscl.language.functions import FUNCTIONS
-from xscl.language.scope import leaves
+from xscl.language.scope import leaves, rewritten
 from xscl.language.syntax import (
     MIRRORED,
     And,
@@ -52,7 +52,6 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
     VariablePath,
-    rewritten,
 )
 
 MAX_DISJUNCTS = 64

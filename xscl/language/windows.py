@@ -7,7 +7,8 @@ from functools import lru_cache
 from xscl.errors import QueryError
 from xscl.language.constants import Shape, marks, split
 from xscl.language.parser import parse
-from xscl.language.syntax import FollowedBy, Join, walk
+from xscl.language.scope import walk
+from xscl.language.syntax import FollowedBy, Join
 
 
 def refuse_bare_windows(text: str) -> None:

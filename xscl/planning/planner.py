@@ -25,7 +25,8 @@ from cep_core.algebra import Node
 from cep_core.plan import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
 from xscl.language.normalform import Folded
-from xscl.language.syntax import Predicate, VariablePath, rewritten
+from xscl.language.scope import rewritten
+from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import too_deep
 from xscl.planning.operators.attributes import Attributed, Kind

@@ -14,8 +14,8 @@ from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import JoinGraph
 from xscl.language.normalform import Absent, Folded, Following, Scan
-from xscl.language.scope import here, variables
-from xscl.language.syntax import Operand, Predicate, rewritten
+from xscl.language.scope import here, rewritten, variables
+from xscl.language.syntax import Operand, Predicate
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
 

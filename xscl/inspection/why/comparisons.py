@@ -14,7 +14,7 @@ from xscl.inspection.why.choices import Choices, Conjunct
 from xscl.inspection.why.nearest import told
 from xscl.inspection.why.question import Edge
 from xscl.language.normalform import Form, Joined, aggregates, components
-from xscl.language.scope import Scope, here, leaves
+from xscl.language.scope import Scope, here, leaves, rewritten
 from xscl.language.syntax import (
     And,
     Decorated,
@@ -25,7 +25,6 @@ from xscl.language.syntax import (
     Or,
     Predicate,
     VariablePath,
-    rewritten,
 )
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery
