@@ -57,6 +57,19 @@ WHOLE_MODULES = ("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::")
 """Tests of which those of a module share a service, and what they find there."""
 
 
+BEGIN_WITH = (
+    *("/stress/", "/server/test_termination.py::", "/server/test_demo.py::", "/kills/"),
+    *("/server/test_printing.py::", "/server/test_serve.py::", "/cli/test_real_feeds.py::"),
+    *("/polling/test_many_feeds.py::", "/polling/test_replayed_feeds.py::", "/test_backup.py::"),
+)
+"""Tests that mostly wait: last in a run, they would leave the cores idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that mostly wait, in the order of collection."""
+    items.sort(key=lambda item: not any(part in item.nodeid for part in BEGIN_WITH))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run two processes more than cores: many tests wait for processes, disks and sockets."""
