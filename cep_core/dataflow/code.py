@@ -23,6 +23,7 @@ InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any
 RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
 Functions: TypeAlias = Mapping[str, ex.Function]
 
+_ARGUMENTS = "a, b, k"
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
 
 
@@ -80,9 +81,9 @@ class Writer:
             case ex.Compare():
                 return self._compare(node)
             case ex.And(items):
-                return "(" + " and ".join(map(self.condition, items)) + ")" if items else "True"
+                return f"({' and '.join(map(self.condition, items)) or True})"
             case ex.Or(items):
-                return "(" + " or ".join(map(self.condition, items)) + ")" if items else "False"
+                return f"({' or '.join(map(self.condition, items)) or False})"
             case ex.Not(item):
                 return f"(not {self.condition(item)})"
             case _:
@@ -126,9 +127,8 @@ class Writer:
 
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition as a function of (a, b, k) that never raises."""
-    writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
-    body = writer.condition(node)
-    quick: Condition = function_of(f"def made(a, b, k):\n    return {body}", writer.names)
+    writer = _writer(functions, binary)
+    quick: Condition = _returning(writer.condition(node), writer)
     slow = careful(node, functions, binary)
 
     def holds(a: Row | None, b: Row, k: Sequence[Any]) -> bool:
@@ -170,7 +170,7 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
 
     An instance is a pair whose first item is its row.
     """
-    writer = Writer(functions, True, lambda slot: f"k[{slot}]")
+    writer = _writer(functions, True)
     test = "".join(f" and {writer.condition(literal)}" for literal in literals)
     body = (
         "def made(instances, b, k):\n"
@@ -196,16 +196,10 @@ def row_maker(
 
     ``times`` is the source of the first three items.  A column that fails is null.
     """
-    writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
-    values = "".join(f"{_value(writer, column)}, " for column in columns)
-    quick: RowMaker = function_of(
-        f"def made(a, b, k):\n    return ({times}, {values})", writer.names
-    )
-    head: RowMaker = function_of(f"def made(a, b, k):\n    return ({times})", {})
-    single = [
-        function_of(f"def made(a, b, k):\n    return {_value(writer, column)}", writer.names)
-        for column in columns
-    ]
+    writer = _writer(functions, binary)
+    values = [_value(writer, column) for column in columns]
+    quick: RowMaker = _returning(", ".join((times, *values)), writer)
+    head, *single = [_returning(one, writer) for one in (times, *values)]
 
     def make(a: Row | None, b: Row, k: Sequence[Any]) -> Row:
         try:
@@ -218,7 +212,7 @@ def row_maker(
 
 def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
-    return by_atoms(node, lambda: Writer(functions, binary, lambda slot: f"k[{slot}]"), "a, b, k")
+    return by_atoms(node, lambda: _writer(functions, binary), _ARGUMENTS)
 
 
 def by_atoms(
@@ -226,19 +220,16 @@ def by_atoms(
 ) -> Callable[..., bool]:
     """Return a condition of some arguments, evaluated atom by atom: one that fails is false."""
     match node:
-        case ex.And(items):
+        case ex.And(items) | ex.Or(items):
             parts = [by_atoms(item, writer_of, arguments) for item in items]
-            return lambda *given: all(part(*given) for part in parts)
-        case ex.Or(items):
-            parts = [by_atoms(item, writer_of, arguments) for item in items]
-            return lambda *given: any(part(*given) for part in parts)
+            combined = all if isinstance(node, ex.And) else any
+            return lambda *given: combined(part(*given) for part in parts)
         case ex.Not(item):
             inner = by_atoms(item, writer_of, arguments)
             return lambda *given: not inner(*given)
         case _:
             writer = writer_of()
-            body = f"def made({arguments}):\n    return {writer.condition(node)}"
-            atom = function_of(body, writer.names)
+            atom = _returning(writer.condition(node), writer, arguments)
             return lambda *given: _attempt(atom, *given) is True
 
 
@@ -255,12 +246,19 @@ def constants(
         if indexes == list(range(start, stop)):
             return lambda p: tuple(p[start:stop])
         return lambda p: tuple([p[index] for index in indexes])
-    writer = Writer(functions, False, lambda slot: f"k[{slot}]")
-    single = [
-        function_of(f"def made(a, b, k):\n    return {_value(writer, node)}", writer.names)
-        for node in nodes
-    ]
+    writer = _writer(functions, False)
+    single = [_returning(_value(writer, node), writer) for node in nodes]
     return lambda p: tuple([_attempt(value, None, (), p) for value in single])
+
+
+def _writer(functions: Functions, binary: bool) -> Writer:
+    """Return a writer of functions of (a, b, k)."""
+    return Writer(functions, binary, lambda slot: f"k[{slot}]")
+
+
+def _returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
+    """Return a function of some arguments to the value of an expression that was written."""
+    return function_of(f"def made({arguments}):\n    return {source}", writer.names)
 
 
 def _value(writer: Writer, node: ex.Expression) -> str:

@@ -10,12 +10,12 @@ can answer static equalities and ranges, and dynamic equalities (Hong 2009, sect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from functools import cached_property, partial
+from itertools import chain, product
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cep_core.algebra.expressions import (
     And,
@@ -37,47 +37,53 @@ from cep_core.algebra.expressions import (
     walk,
     with_children,
 )
+from cep_core.algebra.operands import operands
 from cep_core.dataflow import code
 from cep_core.dataflow.code import Condition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
 
 MOST_DISJUNCTS = 64
+Bare = TypeVar("Bare")
 Made = TypeVar("Made")
 _MOST_SEEN = 10_000
 _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
 _MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class BoundPredicate(NamedTuple):
-    """A predicate: equal definitions mean the same."""
+class Bound(NamedTuple, Generic[Bare]):
+    """A shape with the constants of one query: equal ones mean the same.
 
-    shape: Shape
+    They are equal if the shape is the same object and the constants are identical; 1, 1.0 and
+    True are three values.
+    """
+
+    shape: Bare
     constants: tuple[Any, ...]
 
     def __hash__(self) -> int:
         return tuple.__hash__(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BoundPredicate) and are_same(self, other)
+        return (
+            isinstance(other, Bound)
+            and self.shape is other.shape
+            and all(map(is_same, self.constants, other.constants))
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
 
-class Columns(NamedTuple):
+class BoundPredicate(Bound["Shape"]):
+    """A predicate of one query."""
+
+    __slots__ = ()
+
+
+class Columns(Bound["ColumnsShape"]):
     """Computed columns: equal ones make equal rows of equal rows."""
 
-    shape: ColumnsShape
-    constants: tuple[Any, ...]
-
-    def __hash__(self) -> int:
-        return tuple.__hash__(self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Columns) and are_same(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    __slots__ = ()
 
 
 class ColumnsShape:
@@ -88,28 +94,11 @@ class ColumnsShape:
         self.make = make
 
 
-class Constants(Protocol):
-    """A shape with its constants."""
-
-    @property
-    def shape(self) -> object:
-        """The shape: one object for equal shapes."""
-
-    @property
-    def constants(self) -> tuple[Any, ...]:
-        """The constants."""
-
-
-def are_same(one: Constants, other: Constants) -> bool:
-    """Return True if shape and constants are identical; 1, 1.0 and True are three values."""
-    return one.shape is other.shape and all(map(is_same, one.constants, other.constants))
-
-
 class Range(NamedTuple):
     """column operator constant: a static literal that a sorted list can index."""
 
     column: int
-    operator: Literal["<", "<=", ">", ">="]
+    operator: Comparison
     slot: int
     literal: int
 
@@ -122,31 +111,32 @@ class Disjunct:
     binary: bool
     functions: Mapping[str, Function]
 
+    def _static(self) -> Iterator[tuple[int, Comparison, int, int]]:
+        """Yield comparisons of a column of side 2: (literal, operator, column, slot)."""
+        for number, literal in enumerate(self.literals):
+            match literal:
+                case Compare(operator, Column(2, column), Parameter(slot)):
+                    yield number, operator, column, slot
+                case _:
+                    continue
+
     @cached_property
     def equalities(self) -> tuple[tuple[int, int, int], ...]:
         """(column of side 2, slot, literal), one for each column, by column."""
         found: dict[int, tuple[int, int, int]] = {}
-        for number, literal in enumerate(self.literals):
-            match literal:
-                case Compare("=", Column(2, column), Parameter(slot)):
-                    found.setdefault(column, (column, slot, number))
-                case _:
-                    pass
+        for number, operator, column, slot in self._static():
+            if operator == "=":
+                found.setdefault(column, (column, slot, number))
         return tuple(found[column] for column in sorted(found))
 
     @cached_property
     def ranges(self) -> tuple[Range, ...]:
         """Static inequalities of one column with a constant."""
-        found = []
-        for number, literal in enumerate(self.literals):
-            match literal:
-                case Compare(
-                    ("<" | "<=" | ">" | ">=") as operator, Column(2, column), Parameter(slot)
-                ):
-                    found.append(Range(column, operator, slot, number))
-                case _:
-                    pass
-        return tuple(found)
+        return tuple(
+            Range(column, operator, slot, number)
+            for number, operator, column, slot in self._static()
+            if operator not in ("=", "!=")
+        )
 
     @cached_property
     def joins(self) -> tuple[tuple[int, int, int], ...]:
@@ -200,15 +190,8 @@ class Disjunct:
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
         """Return the slots that the literals read, without those of some literals."""
-        left_out = set(without)
-        found = {
-            part.index
-            for number, literal in enumerate(self.literals)
-            if number not in left_out
-            for part in walk(literal)
-            if isinstance(part, Parameter)
-        }
-        return tuple(sorted(found))
+        parts = chain.from_iterable(map(walk, self.rest(without)))
+        return tuple(sorted({part.index for part in parts if isinstance(part, Parameter)}))
 
     def rest(self, without: Iterable[int]) -> tuple[Expression, ...]:
         """Return the literals without some."""
@@ -286,26 +269,17 @@ class Shapes:
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
-        self._others: dict[Hashable, Any] = {}
-        self._known: dict[tuple[Expression, bool], Shape] = {}
-        self._seen: dict[tuple[Expression, bool], tuple[Shape, Callable[[Sequence[Any]], Row]]] = {}
-        self._seen_columns: dict[
-            tuple[tuple[Expression, ...], bool],
-            tuple[ColumnsShape, Callable[[Sequence[Any]], Row]],
-        ] = {}
-        self._split: dict[tuple[Shape, int], Shape] = {}
-        self._columns: dict[tuple[tuple[Expression, ...], bool], ColumnsShape] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._seen: dict[Hashable, Any] = {}  # shapes with constants, by their expressions
 
     def of(self, node: Expression, binary: bool) -> tuple[Shape, Callable[[Sequence[Any]], Row]]:
         """Return a predicate's shape, and how to get its constants from a query's literals."""
         key = (node, binary)
         if key not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:
-                self._seen.clear()  # predicates with their constants inside are without number
             bare, found = without_constants(node)
-            constants = code.constants(found, self._functions)
-            self._seen[key] = (self._shape(bare, binary), constants)
-        return self._seen[key]
+            self._see(key, self._shape(bare, binary), found)
+        shape: tuple[Shape, Callable[[Sequence[Any]], Row]] = self._seen[key]
+        return shape
 
     def columns(
         self, nodes: Sequence[Expression], binary: bool
@@ -315,24 +289,31 @@ class Shapes:
         The rows that they make have the times of their row, or span their pair if ``binary``.
         """
         key = (tuple(nodes), binary)
-        if key not in self._seen_columns:
-            if len(self._seen_columns) >= _MOST_SEEN:
-                self._seen_columns.clear()
+        if key not in self._seen:
             found: list[Expression] = []
             bare = tuple([_lifted(node, found) for node in nodes])
-            if (bare, binary) not in self._columns:
-                times = _SPANNED if binary else "b[0], b[1], b[2]"
-                make = code.row_maker(bare, self._functions, times, binary)
-                self._columns[bare, binary] = ColumnsShape(bare, make)
-            constants = code.constants(found, self._functions)
-            self._seen_columns[key] = (self._columns[bare, binary], constants)
-        return self._seen_columns[key]
+            times = _SPANNED if binary else "b[0], b[1], b[2]"
+            made = self.once(
+                ("columns", bare, binary),
+                lambda functions: ColumnsShape(
+                    bare, code.row_maker(bare, functions, times, binary)
+                ),
+            )
+            self._see(key, made, found)
+        shape: tuple[ColumnsShape, Callable[[Sequence[Any]], Row]] = self._seen[key]
+        return shape
+
+    def _see(self, key: Hashable, shape: object, found: Sequence[Expression]) -> None:
+        """Keep a shape with its constants: what has them inside is without number."""
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen[key] = (shape, self.constants(found))
 
     def once(self, key: Hashable, make: Callable[[Mapping[str, Function]], Made]) -> Made:
         """Return the memoised object of a key; ``make`` builds it from the functions."""
-        if key not in self._others:
-            self._others[key] = make(self._functions)
-        made: Made = self._others[key]
+        if key not in self._made:
+            self._made[key] = make(self._functions)
+        made: Made = self._made[key]
         return made
 
     def constants(self, nodes: Sequence[Expression]) -> Callable[[Sequence[Any]], Row]:
@@ -341,7 +322,7 @@ class Shapes:
 
     def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
         """Return a function from a query's literals to the value of a constant expression."""
-        values = code.constants((node,), self._functions)
+        values = self.constants((node,))
         return lambda literals: values(literals)[0]
 
     def over_pairs(self, shape: Shape, width: int) -> Shape:
@@ -349,25 +330,12 @@ class Shapes:
 
         It reads the newcomer's part directly, before the concatenation is built.
         """
-        key = (shape, width)
-        if key not in self._split:
-
-            def place(part: Expression) -> Expression:
-                if isinstance(part, Time) and part.edge == "begin":
-                    return Time(1, "begin")
-                if not isinstance(part, Column):
-                    return part
-                index = part.index
-                return Column(1, index) if index < width else Column(2, index - width)
-
-            self._split[key] = self._shape(rewrite(shape.node, place), True)
-        return self._split[key]
+        return self.once(
+            ("pairs", shape, width), lambda _: self._shape(_on_pairs(shape.node, width), True)
+        )
 
     def _shape(self, node: Expression, binary: bool) -> Shape:
-        key = (node, binary)
-        if key not in self._known:
-            self._known[key] = Shape(node, binary, self._functions)
-        return self._known[key]
+        return self.once(("shape", node, binary), partial(Shape, node, binary))
 
 
 def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:
@@ -388,16 +356,24 @@ def _lifted(node: Expression, found: list[Expression]) -> Expression:
     return Parameter(len(found) - 1, object)
 
 
+def _on_pairs(node: Expression, width: int) -> Expression:
+    """Return an expression over concatenated rows as one over pairs of rows."""
+
+    def place(part: Expression) -> Expression:
+        if isinstance(part, Time) and part.edge == "begin":
+            return Time(1, "begin")
+        if not isinstance(part, Column):
+            return part
+        index = part.index
+        return Column(1, index) if index < width else Column(2, index - width)
+
+    return rewrite(node, place)
+
+
 def _is_constant(node: Expression) -> bool:
-    match node:
-        case Constant() | Parameter():
-            return True
-        case Arithmetic(_, left, right):
-            return _is_constant(left) and _is_constant(right)
-        case Negative(operand):
-            return _is_constant(operand)
-        case _:
-            return False
+    if isinstance(node, Arithmetic | Negative):
+        return all(map(_is_constant, operands(node, "Expression")))
+    return isinstance(node, Constant | Parameter)
 
 
 def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
@@ -419,9 +395,7 @@ def _disjuncts(node: Expression, positive: bool) -> list[tuple[Expression, ...]]
             if isinstance(node, And) is positive:
                 return _crossed(parts)
             return _checked([disjunct for part in parts for disjunct in part])
-        case Compare(operator, left, Column(2) as right) if positive and _constant_side(left):
-            return [(Compare(_MIRROR[operator], right, left),)]
-        case Compare(operator, left, Duration() as right) if positive and _constant_side(left):
+        case Compare(operator, Parameter() as left, Column(2) | Duration() as right) if positive:
             return [(Compare(_MIRROR[operator], right, left),)]
         case _:
             return [(node if positive else Not(node),)]
@@ -446,10 +420,6 @@ def _checked(disjuncts: list[tuple[Expression, ...]]) -> list[tuple[Expression, 
     if len(distinct) > MOST_DISJUNCTS:
         raise OverflowError
     return distinct
-
-
-def _constant_side(node: Expression) -> bool:
-    return isinstance(node, Parameter)
 
 
 def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:

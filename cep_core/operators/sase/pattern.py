@@ -15,31 +15,21 @@ from cep_core.algebra import Component, Part, Strategy
 from cep_core.algebra.expressions import Column, Compare, Expression, Function
 from cep_core.algebra.patterns import parts_in
 from cep_core.dataflow.code import Writer, by_atoms
-from cep_core.dataflow.predicates import are_same
+from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES
 
 Source = Callable[[Part], str]  # how a part is read
 
 
-class Scan(NamedTuple):
-    """The definition of a sequence but for its window: equal ones mean the same."""
+class Scan(Bound["Pattern"]):
+    """The definition of a sequence but for its window: its shape is the pattern."""
 
-    pattern: Pattern
-    constants: tuple[Any, ...]
+    __slots__ = ()
 
     @property
-    def shape(self) -> Pattern:
-        """The pattern, by the name that predicates have for it."""
-        return self.pattern
-
-    def __hash__(self) -> int:
-        return tuple.__hash__(self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scan) and are_same(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def pattern(self) -> Pattern:
+        """The components and conditions, without constants."""
+        return self.shape
 
 
 class Conjunct(NamedTuple):
