@@ -8,9 +8,8 @@ if that is longer.  At the end of the schedule the endpoint is disabled until it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import ClassVar, Literal, TypeAlias
 
 from feeds.formats.times import SECOND
 
@@ -32,6 +31,7 @@ JITTER = 0.1
 class Webhook:
     """A POST for each message; `url` is the address with secrets redacted."""
 
+    kind: ClassVar[Kind] = "webhook"
     url: str
     history: bool = False
     grouped: bool = True
@@ -41,6 +41,7 @@ class Webhook:
 class Mail:
     """A mail for each message, or a digest of the messages of `every` seconds."""
 
+    kind: ClassVar[Kind] = "mail"
     to: str
     every: float = 0.0
     history: bool = False
@@ -51,25 +52,14 @@ class Mail:
 class File:
     """A line of JSON for each message, in a file of the data directory."""
 
+    kind: ClassVar[Kind] = "file"
     name: str
     history: bool = False
     grouped: bool = True
 
 
 Channel: TypeAlias = Webhook | Mail | File
-
-
-def kind_of(channel: Channel) -> Kind:
-    """Return the name of a way."""
-    match channel:
-        case Webhook():
-            return "webhook"
-        case Mail():
-            return "mail"
-        case File():
-            return "file"
-        case _:
-            assert_never(channel)
+_CHANNELS: dict[str, type[Channel]] = {one.kind: one for one in (Webhook, Mail, File)}
 
 
 def written(channel: Channel) -> str:
@@ -79,9 +69,7 @@ def written(channel: Channel) -> str:
 
 def read(kind: str, text: str) -> Channel:
     """Parse a channel of a kind from its JSON."""
-    fields: Mapping[str, Any] = json.loads(text)
-    made: dict[str, type[Channel]] = {"webhook": Webhook, "mail": Mail, "file": File}
-    return made[kind](**fields)
+    return _CHANNELS[kind](**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

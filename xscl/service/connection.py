@@ -9,7 +9,6 @@ service 503; both are closed at once.
 from __future__ import annotations
 
 import asyncio
-import json
 import resource
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from xscl.service.client_address import Network, is_trusted
 from xscl.service.connection_limit import ConnectionLimit, ConnectionPlace, attach
+from xscl.service.problems import Problem, answer
 
 SECONDS = 10.0
 HEAD = 65_536
@@ -110,19 +110,12 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Respond before a request and close the connection."""
         self._is_refused = True
-        problem = {
-            "type": "about:blank",
-            "title": status.phrase,
-            "status": status.value,
-            "code": "too_many_connections",
-            "detail": f"there are too many connections: {reason}",
-        }
-        body = json.dumps(problem)
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
-            f"retry-after: {RETRY}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write((head + body).encode("ascii"))
+        detail = f"there are too many connections: {reason}"
+        headers = {"Retry-After": str(RETRY), "Connection": "close"}
+        refusal = answer(Problem("too_many_connections", detail, status=status, headers=headers))
+        head = [b"HTTP/1.1 %d %s" % (status.value, status.phrase.encode())]
+        head += [b"%s: %s" % header for header in refusal.raw_headers]
+        self.transport.write(b"\r\n".join([*head, b"", bytes(refusal.body)]))
         self.transport.close()
 
     def _is_idle(self) -> bool:

@@ -7,7 +7,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -44,6 +44,22 @@ _GAUGES = {
     "waiting": "Documents in the spool that wait to be consumed",
     "lag": "Seconds that the oldest of them has waited",
 }
+_STATES = {
+    "feeds": (
+        "Feeds by state",
+        "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
+        " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
+    ),
+    "endpoints": (
+        "Endpoints of deliveries by state",
+        "SELECT coalesce(state, 'unknown'), count(*) FROM state.endpoint GROUP BY 1",
+    ),
+    "dead_letters": (
+        "Matches that could not be delivered",
+        "SELECT 'dead', count(*) FROM state.dead_letter",
+    ),
+}
+"""Metrics by state: what they are, and the query of their figures."""
 
 
 class Metrics:
@@ -86,7 +102,9 @@ class Metrics:
 
     def text(self, store: Store) -> bytes:
         """Return all metrics in the text format; `store` is a connection of the caller."""
-        self.figures.counted = _of_tables(store)
+        self.figures.counted = {
+            name: dict(store.fetch(query)) for name, (_, query) in _STATES.items()
+        }
         return generate_latest(self.registry)
 
 
@@ -100,7 +118,7 @@ class _StatusCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
-        pace = self._engine.host.ingest.pace
+        pace, queries = self._engine.host.ingest.pace, self._engine.host.queries
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
@@ -109,59 +127,54 @@ class _StatusCollector(Collector):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
         what = "Rows of joins' results, by what evaluated the conjunctive query"
         rows = CounterMetricFamily("xscl_result_rows", what, labels=["evaluator"])
-        for evaluator, count in self._engine.host.queries.result_rows.items():
+        for evaluator, count in queries.result_rows.items():
             rows.add_metric([evaluator], count)
         yield rows
         what = "Bytes of the state that joins meet in memory"
-        yield GaugeMetricFamily(
-            "xscl_kept_bytes", what, value=float(self._engine.host.queries.kept_bytes)
-        )
-        yield from _states("feeds", "Feeds by state", self.counted)
-        yield from _states("endpoints", "Endpoints of deliveries by state", self.counted)
-        yield from _states("dead_letters", "Matches that could not be delivered", self.counted)
+        yield _gauge("kept_bytes", what, queries.kept_bytes)
+        for name, (what, _) in _STATES.items():
+            yield _gauges(name, what, "state", dict(sorted(self.counted.get(name, {}).items())))
         written = self._home.read_status() or {}
-        paused = float(bool(written.get("paused")))
-        yield GaugeMetricFamily("xscl_paused", "1 while nothing new is taken", value=paused)
-        stalled = float((written.get("stalled") or {}).get("seconds", 0.0))
+        yield _gauge("paused", "1 while nothing new is taken", bool(written.get("paused")))
+        stalled = (written.get("stalled") or {}).get("seconds", 0.0)
         what = "Seconds that segments have waited without a commit, 0 below a minute"
-        yield GaugeMetricFamily("xscl_consumer_stalled_seconds", what, value=stalled)
-        ahead = float(written.get("wall_clock_ahead", 0.0))
+        yield _gauge("consumer_stalled_seconds", what, stalled)
         what = "Seconds that the wall clock is ahead of the times given to documents"
-        yield GaugeMetricFamily("xscl_wall_clock_ahead_seconds", what, value=ahead)
-        if (status := _status(written)) is not None:
-            yield from _of_status(status)
+        yield _gauge("wall_clock_ahead_seconds", what, written.get("wall_clock_ahead", 0.0))
+        try:
+            status = ServiceStatus.of(written)
+        except KeyError:  # nothing was written yet, or by another release
+            return
+        yield from _of_status(status)
 
 
 def _of_status(status: ServiceStatus) -> Iterator[Metric]:
     for name, what in _GAUGES.items():
-        yield GaugeMetricFamily(f"xscl_{name}", what, value=float(getattr(status, name)))
-    yield GaugeMetricFamily(
-        "xscl_sharing", "Subscriptions for each distinct join", value=status.sharing
-    )
-    if (rates := status.rates) is not None:
-        for name, values in (
-            ("documents", (rates.documents_1m, rates.documents_5m)),
-            ("matches", (rates.matches_1m, rates.matches_5m)),
-        ):
-            family = GaugeMetricFamily(
-                f"xscl_{name}_per_second", f"The rate of {name}, on average", labels=["over"]
-            )
-            for over, value in zip(("1m", "5m"), values, strict=True):
-                family.add_metric([over], value)
-            yield family
+        yield _gauge(name, what, getattr(status, name))
+    yield _gauge("sharing", "Subscriptions for each distinct join", status.sharing)
+    for name in ("documents", "matches") if status.rates is not None else ():
+        rates = {over: getattr(status.rates, f"{name}_{over}") for over in ("1m", "5m")}
+        yield _gauges(f"{name}_per_second", f"The rate of {name}, on average", "over", rates)
     for name, what in (
         ("witnesses", "Witnesses of joins that are kept, by the window's length"),
         ("instances", "Instances of operators over time that are kept, by the window's length"),
     ):
-        state = GaugeMetricFamily(f"xscl_state_{name}", what, labels=["window"])
-        for bucket, count in _by_length(status, name).items():
-            state.add_metric([bucket], count)
-        yield state
-    yield GaugeMetricFamily(
-        "xscl_state_growth",
-        "Of what is kept for ever, how much came in the last day",
-        value=float(sum(one.last_day for one in status.windows or () if one.ticks is None)),
-    )
+        yield _gauges(f"state_{name}", what, "window", _by_length(status, name))
+    growth = sum(one.last_day for one in status.windows or () if one.ticks is None)
+    what = "Of what is kept for ever, how much came in the last day"
+    yield _gauge("state_growth", what, growth)
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"xscl_{name}", what, value=float(value))
+
+
+def _gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    """Return a metric with a value for each word of one label."""
+    family = GaugeMetricFamily(f"xscl_{name}", what, labels=[label])
+    for word, value in values.items():
+        family.add_metric([word], value)
+    return family
 
 
 _LENGTHS = (
@@ -183,31 +196,6 @@ def _by_length(status: ServiceStatus, what: str) -> dict[str, int]:
             name = next((name for name, most in _LENGTHS if ticks <= most), "longer")
             found[name] += count
     return found
-
-
-def _states(name: str, what: str, counted: dict[str, dict[str, int]]) -> Iterator[Metric]:
-    family = GaugeMetricFamily(f"xscl_{name}", what, labels=["state"])
-    for state, count in sorted(counted.get(name, {}).items()):
-        family.add_metric([state], count)
-    yield family
-
-
-def _of_tables(store: Store) -> dict[str, dict[str, int]]:
-    """Count feeds, endpoints and dead letters by state."""
-    counts = {
-        "feeds": "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
-        " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
-        "endpoints": "SELECT coalesce(state, 'unknown'), count(*) FROM state.endpoint GROUP BY 1",
-        "dead_letters": "SELECT 'dead', count(*) FROM state.dead_letter",
-    }
-    return {name: dict(store.fetch(query)) for name, query in counts.items()}
-
-
-def _status(written: dict[str, Any]) -> ServiceStatus | None:
-    try:
-        return ServiceStatus.of(written)
-    except KeyError:
-        return None
 
 
 class Counting:

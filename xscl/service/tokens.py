@@ -15,7 +15,7 @@ import hmac
 import re
 import secrets
 import threading
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields, replace
 
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
@@ -51,6 +51,9 @@ class Token:
     parent: str | None = None
 
 
+_COLUMNS = ", ".join((*(one.name for one in fields(Token)), "hash"))
+
+
 class Tokens:
     """Repository of tokens; thread-safe."""
 
@@ -63,23 +66,20 @@ class Tokens:
 
     def read(self) -> None:
         """Load all tokens from the store."""
-        rows = self._store.fetch(
-            "SELECT id, account, label, created, expires, session, parent, hash FROM state.token"
-        )
-        self._known = {row[0]: (Token(*row[:7]), bytes(row[7])) for row in rows}
+        rows = self._store.fetch(f"SELECT {_COLUMNS} FROM state.token")
+        self._known = {id: (Token(id, *rest), bytes(digest)) for id, *rest, digest in rows}
 
     def create(
         self,
         account: Account,
         label: str = "",
         *,
-        lifetime: int | None = None,
-        session: bool = False,
         parent: str | None = None,
     ) -> tuple[Token, str]:
         """Create a token; return it with its full text, which is never shown again.
 
-        `parent` is the full text of the token with which a session was opened.
+        With `parent`, the full text of the token with which a user signs in, it is a session and
+        expires after `SESSION`.
         """
         secret = secrets.token_urlsafe(32)
         now = ticks()
@@ -87,32 +87,17 @@ class Tokens:
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)
-            token = Token(
-                name,
-                account.number,
-                label,
-                now,
-                None if lifetime is None else now + lifetime,
-                session,
-                None if parent is None else _id(parent),
-            )
+            token = Token(name, account.number, label, now)
+            if parent is not None:
+                token = replace(token, expires=now + SESSION, session=True, parent=_id(parent))
             digest = _hash(secret)
             with self._store.transaction():
                 self._store.fetch(
                     "DELETE FROM state.token WHERE expires IS NOT NULL AND expires < ?", [now]
                 )
                 self._store.fetch(
-                    "INSERT INTO state.token VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        name,
-                        account.number,
-                        label,
-                        digest,
-                        now,
-                        token.expires,
-                        session,
-                        token.parent,
-                    ],
+                    f"INSERT INTO state.token ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [*astuple(token), digest],
                 )
             self._known[name] = token, digest
         return token, f"xscl_{name}_{secret}"

@@ -46,15 +46,11 @@ class Usage:
     def add(self, account: Account, what: Owned, count: int = 1) -> None:
         """Add to a user's objects; raises QuotaExceeded."""
         with self._mutex:
-            self._refuse(account, what, count)
+            self.refuse(account, what, count)
             self._kept[what][account.number] += count
 
     def refuse(self, account: Account, what: Owned, count: int) -> None:
         """Raise QuotaExceeded if a user may not have `count` more."""
-        with self._mutex:
-            self._refuse(account, what, count)
-
-    def _refuse(self, account: Account, what: Owned, count: int) -> None:
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         has = self._kept[what][account.number]
         if most is not None and has + count > most:

@@ -23,7 +23,6 @@ from xscl.delivery.endpoint import (
     Mail,
     State,
     Webhook,
-    kind_of,
     read,
     written,
 )
@@ -255,10 +254,7 @@ class Endpoints:
             return
         listed = [endpoint.id for endpoint in gone]
         with self._writing, self._store.transaction():
-            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
-                self._store.fetch(
-                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [listed]
-                )
+            self._delete(listed)
         for id in listed:
             self._secrets.forget(_key(id))
 
@@ -309,14 +305,17 @@ class Endpoints:
                 raise
 
     def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
-        ids = [endpoint.id for endpoint in changed]
         with self._store.transaction():
-            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
-                self._store.fetch(
-                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
-                )
+            self._delete([endpoint.id for endpoint in changed])
             self._store.insert_rows("state.endpoint", map(_row, changed))
             self._store.insert_rows("state.dead_letter", map(astuple, letters))
+
+    def _delete(self, ids: list[str]) -> None:
+        """Delete the rows of endpoints and of their letters."""
+        for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
+            self._store.fetch(
+                f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
+            )
 
 
 def _key(id: str) -> str:
@@ -325,6 +324,6 @@ def _key(id: str) -> str:
 
 
 def _row(one: Endpoint) -> tuple[object, ...]:
-    channel = kind_of(one.channel), written(one.channel)
+    channel = one.channel.kind, written(one.channel)
     rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
     return (one.id, one.subscription, *channel, *rest)

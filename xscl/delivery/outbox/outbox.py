@@ -51,7 +51,7 @@ class Outbox:
 
     def __init__(self, engine: Engine, secrets: Credentials, settings: DeliverySettings) -> None:
         self._engine = engine
-        self._settings = settings
+        self.settings = settings
         self.pages = engine.host.log.pages()
         self.notifier = Notifier()
         own = engine.host.connect()
@@ -66,16 +66,6 @@ class Outbox:
         self._deliveries = Deliveries(
             self.pages, self.endpoints, self.notifier, self._sender, self.stream_of, settings.pace
         )
-
-    @property
-    def mail(self) -> MailServer | None:
-        """The outgoing mail server, or None."""
-        return self._settings.mail
-
-    @property
-    def posting(self) -> Posting:
-        """Settings of webhooks."""
-        return self._settings.posting
 
     def start(self) -> None:
         """Start delivering; remove secret addresses of subscriptions that are gone."""
@@ -150,7 +140,7 @@ class Outbox:
 
     def mail_code(self, id: str, to: str) -> bool:
         """Mail a new code for an unconfirmed endpoint; return whether the server accepted it."""
-        mail = self._settings.mail
+        mail = self.settings.mail
         if mail is None:
             return False
         return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
@@ -190,14 +180,14 @@ class Outbox:
         match endpoint.channel:
             case Webhook():
                 return WebhookSender(
-                    lambda now: self.endpoints.hidden(endpoint.id, now), self._settings.posting
+                    lambda now: self.endpoints.hidden(endpoint.id, now), self.settings.posting
                 )
             case Mail(to, every):
                 user = owner_of(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
-                return MailSender(self._settings.mail, to, every, counted, back)
+                return MailSender(self.settings.mail, to, every, counted, back)
             case File(name):
-                return FileSender(self._settings.files / name)
+                return FileSender(self.settings.files / name)
 
     def has(self, subscription: Subscription) -> bool:
         """Return whether a subscription still exists and was not replaced under its name."""

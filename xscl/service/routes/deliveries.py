@@ -15,7 +15,7 @@ from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
-from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook, kind_of
+from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
 from xscl.delivery.message import moment, owner_of
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
@@ -221,10 +221,13 @@ def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownE
     """Pauses, resumes or enables an endpoint, or changes what it does."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state == "unconfirmed" and changes.state is not None:
-        raise _unconfirmed()
-    history = endpoint.channel.history if changes.history is None else changes.history
-    grouped = endpoint.channel.grouped if changes.grouped is None else changes.grouped
-    channel = replace(endpoint.channel, history=history, grouped=grouped)
+        raise Problem(
+            "endpoint_unconfirmed",
+            "the mail address was not confirmed yet",
+            hint="send the code that was mailed to it: POST ...:confirm",
+        )
+    given = changes.model_dump(include={"history", "grouped"}, exclude_none=True)
+    channel = replace(endpoint.channel, **given)
     if changes.url is not None:
         if not isinstance(channel, Webhook):
             raise _wrong("url", "only a webhook has an address that can be changed")
@@ -312,7 +315,7 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
-            if here.outbox.mail is None:
+            if here.outbox.settings.mail is None:
                 raise Problem(
                     "no_mail_server",
                     "this service mails nothing: it has no mail server",
@@ -357,7 +360,7 @@ def _check(here: Installation, who: Account, url: str) -> None:
     A user gets the same answer for a name that does not resolve as for one that is refused.  The
     operator may name a host that is not there yet: each message checks the address again.
     """
-    posting = here.outbox.posting
+    posting = here.outbox.settings.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
     try:
         found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
@@ -402,14 +405,6 @@ def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
             )
 
 
-def _unconfirmed() -> Problem:
-    return Problem(
-        "endpoint_unconfirmed",
-        "the mail address was not confirmed yet",
-        hint="send the code that was mailed to it: POST ...:confirm",
-    )
-
-
 def _wrong(field: str, detail: str) -> Problem:
     return Problem("invalid_request", f"{field}: {detail}")
 
@@ -421,7 +416,7 @@ def _same(endpoint: Endpoint) -> Endpoint:
 def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         id=endpoint.id,
-        kind=kind_of(endpoint.channel),
+        kind=endpoint.channel.kind,
         state=endpoint.state,
         to=asdict(endpoint.channel),
         position=endpoint.position,

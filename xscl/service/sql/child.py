@@ -97,7 +97,7 @@ def _answered(
 ) -> tuple[dict[str, Any], bytes]:
     question, form = str(request["question"]), Form(request["form"])
     mapped = mmap.mmap(snapshot, 0, access=mmap.ACCESS_READ)  # mapped until the child exits
-    tables = {name: _table(part) for name, part in read(memoryview(mapped)).items()}
+    tables = read(pa.py_buffer(mapped))
     connection.execute(f"SET memory_limit = '{3 * limits.memory // 4 >> 20} MiB'")
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
     used = check(question, tree, _public(tables))
@@ -109,10 +109,6 @@ def _answered(
         return _run(connection, question, form, int(request["rows"]), limits)
     except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
         raise _user_error(question, error) from None
-
-
-def _table(part: memoryview) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(part)).read_all()
 
 
 def connect() -> duckdb.DuckDBPyConnection:

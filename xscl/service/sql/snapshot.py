@@ -3,7 +3,7 @@
 The file is unlinked: it exists as long as a descriptor is open, and no path leads to it.  Children
 of the fork server map it into memory.
 
-    directory (JSON: name -> offset, size; padded)   table   table ...   (Arrow IPC streams)
+    table   table   ...   (Arrow IPC streams; the metadata of a schema has the table's name)
 
 The tables are those that the views of `xscl.inspection.relations` read.  A user's tables contain
 the documents on visible streams, the own subscriptions, and the rows that belong to these.
@@ -12,7 +12,6 @@ Templates and joins are renumbered from 1, because the engine's numbers reveal o
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -32,10 +31,8 @@ from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
 from xscl.store.store import Store
 
-_ALIGNED = 64
-_HEAD = 16  # digits of the directory's length
-
 Tables = dict[str, pa.Table]
+_NAME = b"name"
 
 
 @dataclass(slots=True)
@@ -319,26 +316,17 @@ def _anonymous(directory: Path | None) -> int:
 def _write(descriptor: int, tables: Tables) -> int:
     """Write tables, and return the file's size."""
     with open(descriptor, "wb", closefd=False) as file:
-        places: dict[str, tuple[int, int]] = {}
-        room = _HEAD + 100 * (len(tables) + 1)
-        offset = room + -room % _ALIGNED
-        start = offset
         for name, table in tables.items():
-            file.seek(offset)
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                writer.write_table(table)
-            size = file.tell() - offset
-            places[name] = (offset, size)
-            offset += size + -size % _ALIGNED
-        head = json.dumps(places).encode()
-        assert _HEAD + len(head) <= start, "a name takes at most 50 bytes"
-        file.seek(0)
-        file.write(f"{len(head):0{_HEAD}d}".encode() + head)
-    return offset
+            named = table.replace_schema_metadata({_NAME: name})
+            with pa.ipc.new_stream(file, named.schema) as writer:
+                writer.write_table(named)
+        return file.tell()
 
 
-def read(memory: memoryview) -> dict[str, memoryview]:
-    """Return the tables of a snapshot's file, each as the bytes of its stream."""
-    size = int(bytes(memory[:_HEAD]))
-    places = json.loads(bytes(memory[_HEAD : _HEAD + size]))
-    return {name: memory[offset : offset + length] for name, (offset, length) in places.items()}
+def read(memory: pa.Buffer) -> Tables:
+    """Return the tables of a snapshot's file by name, without a copy of its bytes."""
+    source, tables = pa.BufferReader(memory), Tables()
+    while source.tell() < source.size():
+        table = pa.ipc.open_stream(source).read_all()
+        tables[table.schema.metadata[_NAME].decode()] = table
+    return tables

@@ -40,9 +40,7 @@ def sign_in(
     if account is None:
         status, error = _refused(request, here)
         return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
-    _, session = here.tokens.create(
-        account, "a browser", lifetime=SESSION, session=True, parent=token
-    )
+    _, session = here.tokens.create(account, "a browser", parent=token)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,
