@@ -64,6 +64,10 @@ class Account:
         number, name = owner(known)
         return name if number == self.number else None
 
+    def named(self, known: str) -> str:
+        """Return this user's name for the engine's `known`; public names stay as they are."""
+        return self.own(known) or known
+
     def visible(self, stream: str) -> str | None:
         """Return this user's name for a stream of the engine; None if it is not visible."""
         number, name = owner(stream)

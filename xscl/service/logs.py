@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TextIO, assert_never
+from typing import Any, TextIO
 
 LOGGERS = ("xscl", "feeds", "cep_core", "templates", "uvicorn.error")
 """The loggers that are written; others belong to libraries."""
@@ -70,8 +70,6 @@ class OneLine(logging.Formatter):
                 return json.dumps(event, ensure_ascii=True)
             case LogFormat.TEXT:
                 return " ".join(_words(event))
-            case _:
-                assert_never(self._form)
 
 
 def _words(event: dict[str, Any]) -> Iterator[str]:

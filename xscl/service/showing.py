@@ -52,17 +52,12 @@ class MatchShown(JsonBody):
     """Whether the query says what the output document is."""
 
 
-def document_name(who: Account, known: str) -> str:
-    """Return a user's id for a visible document; ids of other owners are public."""
-    return who.own(known) or known
-
-
 def match_shown(who: Account, match: Match) -> MatchShown:
     """Return a match with its owner's names."""
     return MatchShown(
         id=match.id,
-        subscription=who.own(match.subscription) or match.subscription,
-        documents=[document_name(who, name) for name in match.documents],
+        subscription=who.named(match.subscription),
+        documents=[who.named(name) for name in match.documents],
         t0=match.t0,
         t1=match.t1,
         timestamp=match.t1,
@@ -70,7 +65,7 @@ def match_shown(who: Account, match: Match) -> MatchShown:
         bindings={
             variable: [
                 Bound(
-                    document=document_name(who, node.document),
+                    document=who.named(node.document),
                     node=node.node,
                     path=node.path,
                     value=node.value,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from feeds.faultpoints import reached
@@ -99,26 +100,28 @@ class Deliveries:
         self._thread.start()
         last = self._pages.last_positions()
         for endpoint in self._endpoints.all():
-            stream = self._stream_of(endpoint.subscription)
-            if stream is None:  # it was removed while no service ran
-                self._endpoints.remove([endpoint.id])
-                continue
-            self._register(endpoint.id, stream)
-            letters = self._endpoints.letters(endpoint.id)
-            if letters or last.get(stream, 0) > endpoint.position:
+            stream = self._register(endpoint)
+            behind = stream is not None and last.get(stream, 0) > endpoint.position
+            if behind or self._endpoints.letters(endpoint.id):
                 self.wake(endpoint.id)
 
     def follow(self, endpoint: Endpoint) -> None:
         """Start delivering to a new endpoint."""
+        if self._register(endpoint) is not None:
+            self.wake(endpoint.id)
+
+    def _register(self, endpoint: Endpoint) -> int | None:
+        """Register for new results; return their stream.
+
+        An endpoint whose subscription was removed meanwhile, or while no service ran, is removed.
+        """
         stream = self._stream_of(endpoint.subscription)
         if stream is None:
             self._endpoints.remove([endpoint.id])
-            return
-        self._register(endpoint.id, stream)
-        self.wake(endpoint.id)
-
-    def _register(self, id: str, stream: int) -> None:
-        self._unregister[id] = self._notifier.register(lambda: self.wake(id), stream)
+            return None
+        wake = partial(self.wake, endpoint.id)
+        self._unregister[endpoint.id] = self._notifier.register(wake, stream)
+        return stream
 
     def forget(self, ids: Sequence[str]) -> None:
         """Stop delivering to endpoints that are being removed."""
@@ -376,8 +379,8 @@ class Deliveries:
         if not isinstance(await self._send(endpoint, sender, following), Delivered):
             return False
         attempts = endpoint.failures + 1
-        wait = next_wait(attempts, failed.wait, random.random(), self._retries.schedule)
-        letter = _letter(endpoint.id, message, attempts, failed.reason, self._due(wait))
+        due = self._due(self._wait(attempts, failed.wait))
+        letter = _letter(endpoint.id, message, attempts, failed.reason, due)
         self._endpoints.put_letter(letter)
         return True
 
@@ -394,25 +397,25 @@ class Deliveries:
                 self._endpoints.put_letter(replace(letter, next_try=None, reason=gone))
                 continue
             outcome = await self._send(endpoint, sender, [message])
-            if isinstance(outcome, Delivered):
-                self._endpoints.remove_letter(letter)
-                continue
-            if isinstance(outcome, Later):
-                self._endpoints.put_letter(replace(letter, next_try=self._due(outcome.seconds)))
-                continue
-            wait = None
-            if isinstance(outcome, Failed):
-                args = letter.attempts + 1, outcome.wait, random.random(), self._retries.schedule
-                wait = next_wait(*args)
-            self._endpoints.put_letter(
-                replace(
-                    letter,
-                    died=self._retries.clock(),
-                    attempts=letter.attempts + 1,
-                    reason=outcome.reason,
-                    next_try=self._due(wait),
-                )
-            )
+            match outcome:
+                case Delivered():
+                    self._endpoints.remove_letter(letter)
+                case Later(seconds):
+                    self._endpoints.put_letter(replace(letter, next_try=self._due(seconds)))
+                case Failed(reason, wait=asked):
+                    self._put_letter_again(letter, reason, self._wait(letter.attempts + 1, asked))
+                case Gone(reason):
+                    self._put_letter_again(letter, reason, None)
+
+    def _put_letter_again(self, letter: Letter, reason: str, wait: float | None) -> None:
+        """Count a failed attempt of a letter; it is due after so many seconds, or never."""
+        now, attempts = self._retries.clock(), letter.attempts + 1
+        again = replace(letter, died=now, attempts=attempts, reason=reason)
+        self._endpoints.put_letter(replace(again, next_try=self._due(wait)))
+
+    def _wait(self, attempts: int, asked: float | None) -> float | None:
+        """Return the seconds until the next attempt; None after the last one."""
+        return next_wait(attempts, asked, random.random(), self._retries.schedule)
 
     def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
         """Return the message of a letter; None if its documents were evicted."""
@@ -440,13 +443,5 @@ class Deliveries:
 
 
 def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
-    return Letter(
-        id,
-        message.id,
-        message.position,
-        message.last,
-        ticks(),
-        attempts,
-        reason,
-        next_try,
-    )
+    place = message.id, message.position, message.last
+    return Letter(id, *place, ticks(), attempts, reason, next_try)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from xscl.errors import XsclError
@@ -83,18 +83,18 @@ class SecretAddresses:
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""
-        self._remove([digest for digest, one in list(self._by_hash.items()) if one.id == id])
+        self._remove(lambda one: one.id == id)
 
     def remove_of(self, subscriptions: Iterable[str]) -> None:
         """Revoke all addresses of subscriptions."""
         gone = set(subscriptions)
-        found = list(self._by_hash.items())
-        self._remove([digest for digest, one in found if one.subscription in gone])
+        self._remove(lambda one: one.subscription in gone)
 
-    def _remove(self, digests: list[bytes]) -> None:
-        if not digests:
-            return
+    def _remove(self, is_gone: Callable[[Address], bool]) -> None:
         with self._mutex:
+            digests = [digest for digest, one in self._by_hash.items() if is_gone(one)]
+            if not digests:
+                return
             with self._store.transaction():
                 for digest in digests:
                     self._store.fetch("DELETE FROM state.secret_address WHERE hash = ?", [digest])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Body, Path
 from pydantic import ConfigDict, Field
@@ -331,8 +331,6 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
             return File(new.name, new.history, new.grouped)
-        case _:
-            assert_never(new)
 
 
 def _refuse_ahead(here: Installation, after: int | None) -> None:

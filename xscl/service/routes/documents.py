@@ -17,7 +17,7 @@ from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
-from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
@@ -108,7 +108,7 @@ def take(
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
     here.usage.count_documents(who, 1)
-    here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
+    here.accounts.claim(who, stream)
     if time is None:
         here.engine.host.catalog.declare_live(known)
     (taken,) = here.intake.append([document], is_timed=is_timed)

@@ -233,7 +233,7 @@ def export(here: Here, who: Who) -> Response:
     with here.feeds_lock:
         found = here.feeds.owned(who.qualify(""))
     found.sort(key=lambda feed: (feed.added, feed.key))
-    named = [replace(feed, tags=tuple(_own(who, tag) for tag in feed.tags)) for feed in found]
+    named = [replace(feed, tags=tuple(who.named(tag) for tag in feed.tags)) for feed in found]
     outlines, left_out = outlines_of(named)
     return Response(
         write_opml(outlines, "Feeds followed by xscl"),
@@ -308,7 +308,7 @@ def _claim(here: Installation, who: Account, feed: Feed) -> None:
     if who.is_operator:
         return
     for stream in feed.streams:
-        here.accounts.claim(who, _own(who, stream))
+        here.accounts.claim(who, who.named(stream))
 
 
 def _seconds(text: str) -> int:
@@ -322,31 +322,27 @@ def _seconds(text: str) -> int:
     return found
 
 
-def _own(who: Account, name: str) -> str:
-    return who.own(name) or name
-
-
 def _shown(
     who: Account, feed: Feed, counts: dict[str, ItemCounts], fixed: list[str] | None = None
 ) -> Shown:
     row = feed_row(feed, counts.get(feed.key, ItemCounts()))
     own = {
-        "key": _own(who, feed.key),
-        "stream": _own(who, feed.stream),
-        "tags": [_own(who, tag) for tag in feed.tags],
+        "key": who.named(feed.key),
+        "stream": who.named(feed.stream),
+        "tags": [who.named(tag) for tag in feed.tags],
         "error": None if feed.error is None else who.shown(feed.error),
         "note": None if feed.note is None else who.shown(feed.note),
     }
     warnings = [
-        late_items(_own(who, name)) for name in fixed or () if name != EVERYTHING or who.is_operator
+        late_items(who.named(name)) for name in fixed or () if name != EVERYTHING or who.is_operator
     ]
     return Shown(**row | own, warnings=warnings)
 
 
 def _outcome(who: Account, line: ImportLine) -> Outcome:
     own = {
-        "stream": _own(who, line.stream),
-        "tags": [_own(who, tag) for tag in line.tags],
+        "stream": who.named(line.stream),
+        "tags": [who.named(tag) for tag in line.tags],
         "reason": who.shown(line.reason),
     }
     return Outcome(**asdict(line) | own)

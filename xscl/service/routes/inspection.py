@@ -19,7 +19,7 @@ from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, existing, written
-from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
+from xscl.service.showing import MatchShown, match_shown, visible_document
 from xscl.service.subscribing import refuse_bare
 
 router = APIRouter(tags=["questions"])
@@ -190,7 +190,7 @@ def show_witness(
     nodes = [Node.model_validate(row) for row in found.rows]
     for node in nodes:  # what binds a node is the work of all users together
         node.variables = list(map(who.shown, node.variables)) if who.is_operator else []
-    return Witness(document=document_name(who, found.document), nodes=nodes)
+    return Witness(document=who.named(found.document), nodes=nodes)
 
 
 def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> Explanation:
@@ -228,7 +228,7 @@ def _document(here: Installation, who: Account, name: str) -> str:
 def _answer(who: Account, found: Why) -> Answer:
     return Answer(
         query=who.shown(found.query),
-        documents=[document_name(who, name) for name in found.documents],
+        documents=[who.named(name) for name in found.documents],
         matched=found.matched,
         edges=[_edge(who, edge) for edge in found.edges],
     )

@@ -16,7 +16,6 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
-from xscl.service.showing import document_name
 from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])
@@ -140,8 +139,8 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
 
 def _rejected(who: Account, row: dict[str, Any]) -> Rejected:
     shown = {
-        "stream": document_name(who, row["stream"]),
-        "id": document_name(who, row["id"]),
+        "stream": who.named(row["stream"]),
+        "id": who.named(row["id"]),
         "message": who.shown(row["message"]),
         "beginning": row["beginning"].decode("utf-8", "replace"),
     }
@@ -162,11 +161,11 @@ def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
         rows = latest_missed(store, readings.filter(own), limit)
     return [
         Late(
-            id=document_name(who, row["docid"]),
+            id=who.named(row["docid"]),
             streams=[name for s in row["streams"] if (name := who.visible(s)) is not None],
             timestamp=row["timestamp"],
             watermark=row["watermark"],
-            missed=[who.own(name) or name for name in row["missed"]],
+            missed=[who.named(name) for name in row["missed"]],
         )
         for row in rows
     ]

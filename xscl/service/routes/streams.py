@@ -124,7 +124,7 @@ def _still_public(here: Installation, who: Account, name: str) -> list[str]:
             " AND list_contains(reads, ?) ORDER BY name LIMIT 100",
             [who.qualify(""), name],
         )
-    return [who.own(known) or known for (known,) in rows]
+    return [who.named(known) for (known,) in rows]
 
 
 def _lateness(text: str) -> int:

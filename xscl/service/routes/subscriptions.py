@@ -205,7 +205,7 @@ def delete(
     removed = unsubscribe(here, who, name, cascade=cascade)
     if not cascade:
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return JSONResponse({"removed": [who.own(one) or one for one in removed]})
+    return JSONResponse({"removed": [who.named(one) for one in removed]})
 
 
 def existing(here: Installation, who: Account, name: str) -> Subscription:
@@ -227,11 +227,11 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
     stopped = here.engine.stopped(found.name)
     own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
     return Shown(
-        name=who.own(found.name) or found.name,
+        name=who.named(found.name),
         query=written(here, who, found),
         language=found.language,
         reads=[who.visible(stream) or stream for stream in found.reads],
-        own=[who.own(stream) or stream for stream in own],
+        own=[who.named(stream) for stream in own],
         publishes=None if found.publish is None else who.own(found.publish),
         template=found.template if who.is_operator else None,
         updates=found.updates,

@@ -143,8 +143,6 @@ class ResultWriter:
                 table = pa.Table.from_batches(self._batches, schema)
                 pq.write_table(table.rename_columns(_distinct(self._names)), sink)
                 return sink.getvalue()
-            case _:
-                assert_never(self._form)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

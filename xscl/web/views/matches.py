@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.routes.subscriptions import PUBLIC, existing
-from xscl.service.showing import document_name
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.web.cards import MatchView, shown
@@ -67,8 +66,8 @@ def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
     return [
         shown(
             match,
-            who.own(match.subscription) or match.subscription,
-            lambda document: document_name(who, document),
+            who.named(match.subscription),
+            lambda document: who.named(document),
         )
         for match in found
     ]

@@ -108,7 +108,7 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
         )
     shown = [
         SubscriptionRow(
-            who.own(name) or name,
+            who.named(name),
             here.resolver.written(who, query) if language == XSCL else query,
             language,
             None if publish is None else who.own(publish),
