@@ -143,15 +143,27 @@ def _directory(home: DataDirectory) -> Iterator[Finding]:
         yield Finding("data", "ok", f"{path} is not there yet: what keeps something makes it")
         return
     yield _permissions(path)
-    yield _secrets(path)
-    yield _spool(home)
+    yield _looked("secrets", lambda: _secrets(path))
+    yield _looked("spool", lambda: _spool(home))
     holder = home.holder()
     if holder is not None:
         yield Finding("lock", "ok", f"in use by process {holder.pid}, 'xscl {holder.command}'")
         yield Finding("store", "ok", "looked after by that process")
         return
     yield Finding("lock", "ok", "nobody uses the data directory")
-    yield _store(home)
+    yield _looked("store", lambda: _store(home))
+
+
+def _looked(what: str, look: Callable[[], Finding]) -> Finding:
+    """Return the finding of a check, or the error that it raised."""
+    try:
+        return look()
+    except (StoreError, FeedsError) as error:
+        return Finding(what, "bad", error.message, error.hint)
+    except (SegmentsMissing, SegmentDamaged) as error:  # which says what to do
+        return Finding(what, "bad", str(error))
+    except (SpoolError, OSError) as error:
+        return Finding(what, "bad", str(error), "put it back from a backup")
 
 
 def _permissions(path: Path) -> Finding:
@@ -176,29 +188,21 @@ def _secrets(path: Path) -> Finding:
         return Finding(
             "secrets", "bad", f"others can read {file} (mode {mode:04o})", f"chmod 600 {file}"
         )
-
-    def look() -> Finding:
-        Credentials(file)
-        return Finding("secrets", "ok", f"{file}, yours alone")
-
-    return _looked("secrets", look)
+    Credentials(file)
+    return Finding("secrets", "ok", f"{file}, yours alone")
 
 
 def _spool(home: DataDirectory) -> Finding:
     if not home.spool.exists():
         return Finding("spool", "ok", "nothing was taken in yet")
-
-    def look() -> Finding:
-        spool = Spool(home.spool, read_only=True)
-        numbers = spool.numbers(0)
-        latest, consumed = spool.latest(), (home.read_status() or {}).get("position", 0)
-        spool.expect(min(consumed, latest), latest)
-        for number in numbers[-1:]:
-            for _ in spool.read(number):
-                pass
-        return Finding("spool", "ok", f"{len(numbers)} segments up to {latest}")
-
-    return _looked("spool", look)
+    spool = Spool(home.spool, read_only=True)
+    numbers = spool.numbers(0)
+    latest, consumed = spool.latest(), (home.read_status() or {}).get("position", 0)
+    spool.expect(min(consumed, latest), latest)
+    for number in numbers[-1:]:
+        for _ in spool.read(number):
+            pass
+    return Finding("spool", "ok", f"{len(numbers)} segments up to {latest}")
 
 
 def _store(home: DataDirectory) -> Finding:
@@ -212,27 +216,11 @@ def _store(home: DataDirectory) -> Finding:
         if mark is None or mark.commits == NEW:
             return Finding("store", "ok", "none yet")
         return Finding("store", "bad", f"{home.database} is missing", restore)
-
-    def look() -> Finding:
-        found, seen = inspect(home.database)
-        if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
-            return Finding("store", "bad", "it is older than its mark says", restore)
-        said = f"version {found}, {seen.commits} commits"
-        if found < current_version():
-            hint = f"the next command migrates it to version {current_version()} and keeps a copy"
-            return Finding("store", "warn", said, hint)
-        return Finding("store", "ok", said)
-
-    return _looked("store", look)
-
-
-def _looked(what: str, look: Callable[[], Finding]) -> Finding:
-    """Return the finding of a check, or the error that it raised."""
-    try:
-        return look()
-    except (StoreError, FeedsError) as error:
-        return Finding(what, "bad", error.message, error.hint)
-    except (SegmentsMissing, SegmentDamaged) as error:  # which says what to do
-        return Finding(what, "bad", str(error))
-    except (SpoolError, OSError) as error:
-        return Finding(what, "bad", str(error), "put it back from a backup")
+    schema, seen = inspect(home.database)
+    if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
+        return Finding("store", "bad", "it is older than its mark says", restore)
+    said = f"version {schema}, {seen.commits} commits"
+    if schema < current_version():
+        hint = f"the next command migrates it to version {current_version()} and keeps a copy"
+        return Finding("store", "warn", said, hint)
+    return Finding("store", "ok", said)

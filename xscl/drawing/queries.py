@@ -8,7 +8,7 @@ Stage 2 sees the nodes of the minor, drawn with full lines (Hong 2009, section
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -113,20 +113,29 @@ def _filter(join: CompiledJoin) -> _Band:
 def _join(join: CompiledJoin, before: str) -> _Band:
     left = _side(join, LEFT, MARGIN)
     right = _side(join, RIGHT, MARGIN + left.width + GAP)
-    height = max(left.height, right.height)
+    heading = before + (join.operator or ""), duration(join.window)
+    return _two_sides(left, right, heading, join.graph.edges, list(_conditions(join)))
+
+
+def _two_sides(
+    left: _Side,
+    right: _Side,
+    heading: tuple[str, str],
+    edges: Iterable[Edge],
+    conditions: Sequence[str],
+) -> _Band:
+    """Return two sides with an operator and its window between them, and conditions below."""
+    middle, height = MARGIN + left.width + GAP / 2, max(left.height, right.height)
     elements = [*_drawn(left), *_drawn(right)]
-    middle = MARGIN + left.width + GAP / 2
-    elements.append(text(middle, 20.0, before + (join.operator or ""), "strong", "middle"))
-    elements.append(text(middle, 20.0 + LINE, duration(join.window), "soft", "middle"))
-    for edge in join.graph.edges:
+    elements.append(text(middle, 20.0, heading[0], "strong", "middle"))
+    elements.append(text(middle, 20.0 + LINE, heading[1], "soft", "middle"))
+    for edge in edges:
         elements.extend(_comparison(left, right, edge))
-    for words in _conditions(join):
-        elements.append(text(MARGIN, height + LINE, words, "soft"))
+    for words in conditions:
         height += LINE
-    width = max(
-        MARGIN + left.width + GAP + right.width, MARGIN + max(map(length, ["", *_conditions(join)]))
-    )
-    return elements, width, height
+        elements.append(text(MARGIN, height, words, "soft"))
+    width = max([left.width + GAP + right.width, *map(length, conditions)])
+    return elements, MARGIN + width, height
 
 
 def _conditions(join: CompiledJoin) -> Iterator[str]:
@@ -208,17 +217,8 @@ def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
     """Return a temporal operator between two blocks."""
     one = _side(left, LEFT, MARGIN)
     other = _side(right, LEFT, MARGIN + one.width + GAP)
-    middle, height = MARGIN + one.width + GAP / 2, max(one.height, other.height)
     name, window, words = _operator(form)
-    elements = [
-        *_drawn(one),
-        *_drawn(other),
-        text(middle, 20.0, name, "strong", "middle"),
-        text(middle, 20.0 + LINE, window, "soft", "middle"),
-        text(MARGIN, height + LINE, words, "soft"),
-    ]
-    width = max(one.width + GAP + other.width, length(words))
-    return elements, MARGIN + width, height + LINE
+    return _two_sides(one, other, (name, window), (), [words])
 
 
 def _timed(form: _Form) -> _Band:

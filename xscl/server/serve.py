@@ -46,7 +46,7 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.feed_tables import heard_until
+from xscl.polling.feed_tables import create_tables, heard_until
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.usage import Usage
@@ -138,14 +138,14 @@ class Service:
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         sys.setswitchinterval(SWITCH)
-        with self._opened() as (engine, outbox, spool, feeds, store):
+        with self._opened() as (engine, outbox, spool, store):
             looks = StatusReader(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
             with self._answering(engine, spool, outbox), self._following(engine):
                 self._report(looks)
                 if self.address is not None:  # and by now commands find it
                     self._on_listening(self.address)
-                fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
+                fetch = self._thread("fetcher", lambda: self._fetch(engine, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
                 time_passes = self._thread("heartbeat", lambda: self._run_heartbeat(engine, spool))
                 began = time.monotonic()
@@ -172,8 +172,9 @@ class Service:
         """
         fetching = self._fetching
         self.room.refuse()
-        with self._opened() as (engine, outbox, spool, feeds, store):
-            poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
+        with self._opened() as (engine, outbox, spool, store):
+            with FeedRepository(engine, self._home.spool) as feeds:
+                poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
             heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
             with self._following(engine) as tail:
                 with self._consuming(engine, spool, self.room.refuse) as consumer:
@@ -181,9 +182,8 @@ class Service:
                     if not self._stopping.is_set():
                         consumer.run_once()
                         heartbeat.beat_if_due()
-                        if spool.numbers(
-                            engine.host.ingest.segment, 1
-                        ):  # it is later than what waited
+                        # The heartbeat is later than what waited.
+                        if spool.numbers(engine.host.ingest.segment, 1):
                             consumer.run_once()
                 outbox.finish(self._stopping)
                 tail.finish(self._stopping)
@@ -192,7 +192,7 @@ class Service:
             )
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, FeedRepository, Store]]:
+    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Store]]:
         """Open the engine with the retention of this process until the block ends."""
         home = self._home
         with (
@@ -200,23 +200,37 @@ class Service:
             Engine(home.database) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
-            FeedRepository(engine, home.spool) as feeds,
             closing(engine.host.connect()) as store,
         ):
+            create_tables(store)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
             self._clock.continue_after(spool.newest_arrival())
-            yield engine, outbox, spool, feeds, store
+            yield engine, outbox, spool, store
 
     def _consume(self, consumer: Consumer) -> None:
-        """Run the consumer until `stop`; wait while the disk is full."""
+        """Run the consumer until `stop`; the direct one waits while the disk is full."""
+        work = partial(consumer.serve, self._serving.poll_interval)
+        while not self._stopping.is_set():
+            if self._serving.spark:
+                work()
+            else:
+                self._repeat_when_full(work)  # the batch is whole in the spool
+
+    def _repeat_when_full(self, work: Callable[[], None]) -> None:
+        """Run some work; after a failure for lack of room wait for room, and run it again.
+
+        `stop` ends the repetition.  Raises the errors of other failures.
+        """
         while not self._stopping.is_set():
             try:
-                consumer.serve(self._serving.poll_interval)
+                work()
             except (SpoolError, StoreError, OSError) as error:
-                if self._serving.spark or not self.room.failed(error):
+                if not self.room.failed(error):
                     raise
-                self.room.wait(self._stopping)  # the batch is whole in the spool
+                self.room.wait(self._stopping)
+            else:
+                return
 
     def stop(self) -> None:
         """Request the end; from any thread or signal handler."""
@@ -347,35 +361,19 @@ class Service:
         finally:
             session.stop()
 
-    def _fetch(self, engine: Engine, feeds: FeedRepository, spool: Spool) -> None:
+    def _fetch(self, engine: Engine, spool: Spool) -> None:
         """Poll feeds until `stop`.
 
         After a failure the table of feeds is opened anew, because it has to catch up with the
         spool.
         """
         fetching = replace(self._fetching, is_paused=lambda: self.room.short() is not None)
-        keep = partial(keep_polling, spool=spool, fetching=fetching, stopping=self._stopping)
-        if self._until_full(lambda: keep(feeds)):
-            return
-        while not self._stopping.is_set():
-            self.room.wait(self._stopping)
 
-            def again() -> None:
-                with FeedRepository(engine, self._home.spool) as reopened:
-                    keep(reopened)
+        def poll() -> None:
+            with FeedRepository(engine, self._home.spool) as feeds:
+                keep_polling(feeds, spool, fetching, self._stopping)
 
-            if self._until_full(again):
-                return
-
-    def _until_full(self, work: Callable[[], None]) -> bool:
-        """Return True if some work has ended by itself; False if the disk is full."""
-        try:
-            work()
-        except (SpoolError, StoreError, OSError) as error:
-            if not self.room.failed(error):
-                raise
-            return False
-        return True
+        self._repeat_when_full(poll)
 
     def _run_heartbeat(self, engine: Engine, spool: Spool) -> None:
         """Append heartbeats of live streams until `stop`, except while the disk is full."""
@@ -383,7 +381,7 @@ class Service:
             heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
             while not self._stopping.wait(self._serving.poll_interval):
                 if self.room.short() is None:
-                    self._until_full(heartbeat.beat_if_due)
+                    self._repeat_when_full(heartbeat.beat_if_due)
 
     def _keep_reporting(self, looks: StatusReader, until: threading.Event | None) -> None:
         said = ""
