@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from cep_core import algebra
 from cep_core.algebra import Guard, Node
@@ -119,23 +119,24 @@ class PatternLowering:
         self._functions = functions
         self._hidden = count()
 
-    def part(self, pattern: Pattern, above: Above) -> LoweredPart:
-        """Return a pattern as algebra, with what is read above it."""
+    def part(self, pattern: Pattern, above: Above, others: tuple[Except, ...] = ()) -> LoweredPart:
+        """Return a pattern under exceptions as algebra, with what is read above it."""
         match pattern:
             case Source():
-                return self._source(pattern)
-            case Next():
-                return self._next(pattern, above, ())
-            case Either():
-                return self._either(pattern, above)
+                return self._unless(self._source(pattern), others)
+            case Next(left):
+                for other in others:
+                    _require_past(other, left, pattern)
+                return self._next(pattern, above, others)
+            case Either(left, right):
+                split = replace(pattern, left=_under(left, others), right=_under(right, others))
+                return self._either(split, above)
             case Plus():
-                return self._plus(pattern, above, ())
-            case Except():
-                return self._except(pattern, above, ())
+                return self._plus(pattern, above, others)
+            case Except(inner):
+                return self.part(inner, above, (pattern, *others))
             case After():
-                return self._after(pattern, above, ())
-            case _:
-                assert_never(pattern)
+                return self._after(pattern, above, others)
 
     # -- one event, one moment -------------------------------------------------------------
 
@@ -162,8 +163,7 @@ class PatternLowering:
 
     def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         """Return the moment so long after a pattern; a guard keeps it from coming."""
-        reads = [_reads(other.tests) for other in others]
-        part = self.part(pattern.inner, above.also(frozenset().union(*reads), False))
+        part = self.part(pattern.inner, above.also(_reads((), others), False))
         guard = self._one_of([self._guard(part, other) for other in others])
         if guard is None:
             # Of a stream, not of the part, which would then be there twice at each @ of a chain.
@@ -279,7 +279,7 @@ class PatternLowering:
     def _next(self, pattern: Next, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         own, filters, tests = limits_of(pattern)
         limits = (*own, *above.limits)
-        reads = _reads((*filters, *tests)).union(*(_reads(other.tests) for other in others))
+        reads = _reads((*filters, *tests), others)
         begins = {Ref("begin", limit.alias) for limit in limits if limit.alias}
         below = above.also(reads | begins)
         left = self.part(pattern.left, replace(below, limits=limits))
@@ -307,39 +307,24 @@ class PatternLowering:
         self, left: LoweredPart, right: LoweredPart, above: Above
     ) -> tuple[LoweredPart, list[tuple[str, Expression]]]:
         """Return where values stand in pairs, and the times that have to be kept for that."""
-        ends = _needs(left, above, OWN_END, "end")
-        begins = _needs(right, above, OWN_BEGIN, "begin")
         kept: list[tuple[str, Expression]] = []
         by = len(left.node.schema)
         width = by + len(right.node.schema)
-        places: dict[Expression, Expression] = {}
-        for wanted, own in ((ends, Time(1, "end")), (begins, Time(2, "begin"))):
-            if wanted:
-                places[own] = Column(2, width + len(kept))
-                kept.append((self._label(), own))
-
-        def of_left(value: Expression) -> Expression | None:
-            return places.get(Time(1, "end")) if value == OWN_END else value
-
-        def of_right(value: Expression) -> Expression | None:
-            return places.get(OWN_BEGIN) if value == OWN_BEGIN else shifted(value, by)
-
         values: dict[Ref, Expression] = {}
-        for part, put in ((left, of_left), (right, of_right)):
-            for ref, value in part.values.items():
-                found = put(value)
-                if found is not None:
-                    values[ref] = found
-        history: list[Piece] = []
-        if above.history:
-            for part, put in ((right, of_right), (left, of_left)):
-                for piece in part.history:
-                    found = put(piece.expression)
-                    assert found is not None
-                    history.append(piece._replace(expression=found))
+        history: tuple[Piece, ...] = ()
+        sides = ((left, OWN_END, Time(1, "end"), 0), (right, OWN_BEGIN, Time(2, "begin"), by))
+        for part, own, time, offset in sides:
+            place = None
+            if _needs(part, above, own):
+                place = Column(2, width + len(kept))
+                kept.append((self._label(), time))
+            own_values, own_history = _in_pair(part, own, place, offset)
+            values |= own_values
+            history = (*own_history, *history)
         labels = (*left.labels, *right.labels, *(label for label, _ in kept))
         made = LoweredPart(
-            *(left.node, values, tuple(history), labels, left.aliases | right.aliases),
+            *(left.node, values, history if above.history else (), labels),
+            aliases=left.aliases | right.aliases,
             iterated=left.iterated | right.iterated,
             optional=left.optional | right.optional,
             mixed=left.mixed | right.mixed,
@@ -347,29 +332,6 @@ class PatternLowering:
         return made, kept
 
     # -- exception -------------------------------------------------------------------------
-
-    def _except(self, pattern: Except, above: Above, others: tuple[Except, ...]) -> LoweredPart:
-        others = (pattern, *others)
-        inner = pattern.inner
-        match inner:
-            case Except():
-                return self._except(inner, above, others)
-            case Next(left):
-                for other in others:
-                    _require_past(other, left, inner)
-                return self._next(inner, above, others)
-            case Plus():
-                return self._plus(inner, above, others)
-            case After():
-                return self._after(inner, above, others)
-            case Either(left, right):
-                split = replace(inner, left=_under(left, others), right=_under(right, others))
-                return self._either(split, above)
-            case Source():
-                reads = _reads([test for other in others for test in other.tests])
-                return self._unless(self.part(inner, above.also(reads)), others)
-            case _:
-                assert_never(inner)
 
     def _unless(self, part: LoweredPart, others: Sequence[Except]) -> LoweredPart:
         """Return the rows that no row of an exception ends together with."""
@@ -390,7 +352,7 @@ class PatternLowering:
     def _plus(self, pattern: Plus, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         inner = pattern.inner
         conditions = (*pattern.filters, *pattern.tests)
-        reads = _reads(conditions).union(*(_reads(other.tests) for other in others))
+        reads = _reads(conditions, others)
         begins = {Ref("begin", limit.alias) for limit in above.limits if limit.alias}
         asked = above.reads | reads | begins
         composite = not is_single(inner)
@@ -434,18 +396,14 @@ class PatternLowering:
 def is_single(pattern: Pattern) -> bool:
     """Return True if each row of a pattern is one event, with two timestamps."""
     match pattern:
-        case Source():
-            return True
         case Either(left, right):
             return is_single(left) and is_single(right)
         case Except(inner):
             return is_single(inner)
-        case After():
+        case Source() | After():
             return True  # a moment has two timestamps, too
         case Next() | Plus():
             return False
-        case _:
-            assert_never(pattern)
 
 
 def _leaves(pattern: Pattern) -> Iterator[Pattern]:
@@ -457,8 +415,10 @@ def _leaves(pattern: Pattern) -> Iterator[Pattern]:
         yield pattern
 
 
-def _reads(conditions: Iterable[Condition]) -> Refs:
-    return frozenset().union(*(one.read for one in conditions))
+def _reads(conditions: Iterable[Condition], others: Sequence[Except] = ()) -> Refs:
+    """Return the references of conditions, and of the tests of exceptions."""
+    tests = [test for other in others for test in other.tests]
+    return frozenset().union(*(one.read for one in (*conditions, *tests)))
 
 
 def _reads_of_either(pattern: Pattern) -> Refs:
@@ -489,10 +449,29 @@ def _require_past(other: Except, left: Pattern, inner: Next) -> None:
             )
 
 
-def _needs(part: LoweredPart, above: Above, own: Expression, kind: str) -> bool:
+def _in_pair(
+    part: LoweredPart, own: Time, kept: Column | None, by: int
+) -> tuple[dict[Ref, Expression], list[Piece]]:
+    """Return a part's values and history in pairs, its columns further to the right.
+
+    Its ``own`` time is that of the pair no more: it is there only if it is kept.
+    """
+
+    def put(value: Expression) -> Expression | None:
+        return kept if value == own else shifted(value, by)
+
+    placed = [(ref, put(value)) for ref, value in part.values.items()]
+    history = [(put(one), many) for one, many in part.history]
+    return (
+        {ref: value for ref, value in placed if value is not None},
+        [Piece(one, many) for one, many in history if one is not None],
+    )
+
+
+def _needs(part: LoweredPart, above: Above, own: Time) -> bool:
     """Return True if a part's own time has to be kept when it is joined."""
     stored = all_stored(above.reads, part)
-    if any(ref.kind == kind and part.values.get(ref) == own for ref in stored):
+    if any(ref.kind == own.edge and part.values.get(ref) == own for ref in stored):
         return True
     return above.history and any(piece.expression == own for piece in part.history)
 

@@ -83,13 +83,9 @@ def older(expression: Expression) -> Expression:
     """Return an expression over side 2 as one over side 1."""
 
     def change(part: Expression) -> Expression:
-        match part:
-            case Column(2, index):
-                return Column(1, index, span=part.span)
-            case Time(2, edge):
-                return Time(1, edge, span=part.span)
-            case _:
-                return part
+        if isinstance(part, Column | Time) and part.side == 2:
+            return replace(part, side=1)
+        return part
 
     return rewrite(expression, change)
 
@@ -98,11 +94,9 @@ def shifted(expression: Expression, by: int) -> Expression:
     """Return an expression whose columns of side 2 stand further to the right."""
 
     def change(part: Expression) -> Expression:
-        match part:
-            case Column(2, index):
-                return Column(2, index + by, span=part.span)
-            case _:
-                return part
+        if isinstance(part, Column) and part.side == 2:
+            return replace(part, index=part.index + by)
+        return part
 
     return rewrite(expression, change)
 
@@ -173,20 +167,21 @@ def read_before(ref: Ref, part: LoweredPart, get: Callable[[Ref], Expression]) -
             return Resolved(get(ref))
 
 
-def read_now(ref: Ref, part: LoweredPart, get: Callable[[Ref], Expression]) -> Resolved | None:
-    """Resolve a reference to the current event; None if it reads earlier events."""
+def read_now(ref: Ref, part: LoweredPart, values: Mapping[Ref, Expression]) -> Resolved | None:
+    """Resolve a reference to the current event; None if it reads earlier events.
+
+    Raises KeyError if the part has no event of the alias.
+    """
+    if ref.alias not in part.aliases:
+        raise KeyError(ref.alias)
     if ref.kind in ("prev", "all") and ref.alias not in part.iterated:
         return None
-    return read_before(ref, part, get)
+    return read_before(ref, part, values.__getitem__)
 
 
 def now(part: LoweredPart) -> Place:
     """Resolve references where the events of one part occur."""
-
-    def place(ref: Ref) -> Resolved | None:
-        return read_now(_known(ref, part.aliases), part, part.values.__getitem__)
-
-    return place
+    return lambda ref: read_now(ref, part, part.values)
 
 
 def across(left: LoweredPart, right: LoweredPart) -> Place:
@@ -195,7 +190,7 @@ def across(left: LoweredPart, right: LoweredPart) -> Place:
     def place(ref: Ref) -> Resolved | None:
         if ref.alias in left.aliases:
             return read_before(ref, left, lambda one: older(left.values[one]))
-        return read_now(_known(ref, right.aliases), right, right.values.__getitem__)
+        return read_now(ref, right, right.values)
 
     return place
 
@@ -206,15 +201,9 @@ def within(left: LoweredPart, right: LoweredPart, made: LoweredPart) -> Place:
     def place(ref: Ref) -> Resolved | None:
         if ref.alias in left.aliases:
             return read_before(ref, left, made.values.__getitem__)
-        return read_now(_known(ref, right.aliases), right, made.values.__getitem__)
+        return read_now(ref, right, made.values)
 
     return place
-
-
-def _known(ref: Ref, aliases: frozenset[str]) -> Ref:
-    if ref.alias not in aliases:
-        raise KeyError(ref.alias)
-    return ref
 
 
 def bound(conditions: Conditions, place: Place) -> tuple[Expression, ...]:
