@@ -12,9 +12,9 @@ the cost model, in events handled in a second; nothing is sent anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
 from cep_core.rewrite.cost import Rates, estimate
 from cep_core.rewrite.pattern import (
@@ -24,7 +24,6 @@ from cep_core.rewrite.pattern import (
     Except,
     Next,
     Pattern,
-    Plus,
     Ref,
     Source,
     parts_of,
@@ -67,7 +66,7 @@ def tree_of(pattern: Pattern, rates: Rates) -> Tree:
         raise ValueError("the pattern has no cost: an iteration, or a rate that is not known")
     inputs = tuple(tree_of(part, rates) for part in parts_of(pattern))
     below = sum(_total(one) for one in inputs)
-    kind, about = _kind_of(pattern)
+    kind, about = _KINDS[type(pattern)], _about(pattern)
     if isinstance(pattern, Source):
         source = Tree("source", pattern.stream, (), found.rate, 0.0)
         if not pattern.filters:
@@ -80,34 +79,29 @@ def _total(tree: Tree) -> float:
     return tree.cpu + sum(map(_total, tree.inputs))
 
 
-def _kind_of(pattern: Pattern) -> tuple[str, Hashable]:
+_KINDS: Mapping[type, str] = {
+    Source: "filter",
+    Next: "next",
+    Either: "union",
+    Except: "exception",
+    After: "time",
+}
+
+
+def _about(pattern: Pattern) -> Hashable:
+    """Return what an operator tests, with the places of sources instead of their aliases."""
     places = {source.alias: place for place, source in enumerate(sources_of(pattern))}
-    match pattern:
-        case Source(_, _, filters):
-            return "filter", _said(filters, places)
-        case Next(_, _, filters, tests):
-            return "next", (_said(filters, places), _said(tests, places))
-        case Either(_, _, tests):
-            return "union", _said(tests, places)
-        case Except(_, _, tests):
-            return "exception", _said(tests, places)
-        case After(_, time):
-            return "time", time
-        case Plus():
-            raise ValueError("an iteration has no cost")
-        case _:
-            assert_never(pattern)
+    if isinstance(pattern, After):
+        return pattern.time
+    conditions = [getattr(pattern, name, ()) for name in ("filters", "tests")]
+    return tuple([tuple([_said(one, places) for one in some]) for some in conditions])
 
 
-def _said(conditions: Sequence[Condition], places: dict[str, int]) -> Hashable:
-    """Return conditions with the places of sources instead of their aliases."""
-    return tuple(
-        (one.expression, tuple(_placed(ref, places) for ref in one.refs if ref in one.read))
-        for one in conditions
-    )
+def _said(one: Condition, places: Mapping[str, int]) -> Hashable:
+    return one.expression, tuple([_placed(ref, places) for ref in one.refs if ref in one.read])
 
 
-def _placed(ref: Ref, places: dict[str, int]) -> Hashable:
+def _placed(ref: Ref, places: Mapping[str, int]) -> Hashable:
     return (ref.kind, places.get(ref.alias), ref.attribute)
 
 
