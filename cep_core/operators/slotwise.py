@@ -12,30 +12,33 @@ from cep_core.events import Row
 class SlotWiseMOp(MOp):
     """One change for the streams of one channel: an operator has the slot of its input."""
 
-    def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
+    def __init__(
+        self, first: Wanted, number: int, *, ordered: bool, width: int | None = None
+    ) -> None:
+        """``width`` is the number of the first row's values if pairs are emitted."""
         super().__init__(first, number)
-        self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, ordered)
-        self._taken: set[int] = set()
+        self._wire = Wire(Port(self, self.receive), self.lane)
+        self._output = Channel(self, ordered, width)
+        self._owners: dict[int, Operator] = {}  # by slot
 
     @abstractmethod
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
 
     def accepts(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
+        return wanted.inputs[0].slot not in self._owners
 
     def add(self, wanted: Wanted) -> Operator:
         source = wanted.inputs[0]
         operator = Operator(wanted, self._output, source.slot, self)
         self.operators[operator] = None
-        self._taken.add(source.slot)
+        self._owners[source.slot] = operator
         self._output.occupy()
         self._wire.connect(source)
         return operator
 
     def remove(self, operator: Operator) -> None:
         del self.operators[operator]
-        self._taken.discard(operator.slot)
+        del self._owners[operator.slot]
         self._output.vacate()
         self._wire.disconnect(operator.wanted.inputs[0])

@@ -16,17 +16,18 @@ from typing import Any
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow import code
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted
 from cep_core.dataflow.predicates import BoundPredicate, Disjunct, is_proper, values_of
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.slotwise import SlotWiseMOp
 
 Instance = tuple[Row, Members]
 
 
-class StateMOp(OrderedMOp):
+class StateMOp(SlotWiseMOp, OrderedMOp):
     """Instances of one filter predicate; `match` gets each right row that may concern them."""
 
     journals = True
@@ -39,15 +40,12 @@ class StateMOp(OrderedMOp):
         width: int | None,
         index: ActiveIndex,
     ) -> None:
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=True, width=width)
         right = first.inputs[1]
         self.depth = right.depth + 1
         self.active = index
         self.place = index.place(filter)
         self._constants = filter.constants
-        self._output = Channel(self, True, width)
-        self._left = Wire(Port(self, self.receive), self._lane)
-        self._owners: dict[int, Operator] = {}  # by slot
         self._groups: dict[Any, list[Instance]] = {}
         self._count = 0
         self._pending: list[Instance] = []
@@ -57,26 +55,14 @@ class StateMOp(OrderedMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def accepts(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._owners
-
     def add(self, wanted: Wanted) -> Operator:
-        left, right, *_ = wanted.inputs
-        operator = Operator(wanted, self._output, left.slot, self)
-        self.operators[operator] = None
-        self._owners[left.slot] = operator
-        self._output.occupy()
-        self._left.connect(left)
-        self.active.attend(self, right)
+        operator = super().add(wanted)
+        self.active.attend(self, wanted.inputs[1])
         return operator
 
     def remove(self, operator: Operator) -> None:
-        slot = operator.slot
-        del self.operators[operator]
-        del self._owners[slot]
-        self._output.vacate()
-        self._left.disconnect(operator.wanted.inputs[0])
-        self._forget(slot)
+        super().remove(operator)
+        self._forget(operator.slot)
         if not self._count:
             self.rest()
         if not self.operators:
@@ -194,7 +180,7 @@ class StateMOp(OrderedMOp):
         return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._left.port,)
+        return (self._wire.port,)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count

@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import BEGINNING
 from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
 from cep_core.dataflow.predicates import BoundPredicate, Shape, is_proper, values_of
 from cep_core.events import VALUES, Row
+from cep_core.operators.slotwise import SlotWiseMOp
 
 _PARTITIONS = 8  # that a window overlaps
 _LONGEST = 1 << 20  # ticks of a partition without a window
@@ -112,14 +113,14 @@ def _joins(shape: Shape) -> list[tuple[int, int]]:
     return sorted(set.intersection(*found)) if found else []
 
 
-class NegationMOp(OrderedMOp):
+class NegationMOp(SlotWiseMOp, OrderedMOp):
     """Negations of one definition, over streams of one source channel and the same negatives."""
 
     kind = "negation"
 
     def __init__(self, first: Wanted, number: int, *, indexed: bool = True) -> None:
         """``indexed`` says whether equalities are hashed."""
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=True)
         definition = cast(Without, first.definition)
         self._window = definition.window
         self._first = definition.first + VALUES
@@ -127,37 +128,21 @@ class NegationMOp(OrderedMOp):
         self._cancelling = [Cancelling(one, size, indexed) for one in definition.negatives]
         self._now = [one for one in self._cancelling if one.before is not None]
         self._later = [one for one in self._cancelling if one.before is None]
-        self._source = Wire(Port(self, self.receive), self._lane)
         self._wires = [
             Wire(Port(self, self._receiver(one)), self._lane) for one in self._cancelling
         ]
-        self._output = Channel(self, True)
-        self._taken: set[int] = set()
         self._due: dict[int, list[tuple[Row, Members]]] = {}
 
     # -- the plan --------------------------------------------------------------------------
 
-    def accepts(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
-
     def add(self, wanted: Wanted) -> Operator:
-        source, *others = wanted.inputs
-        operator = Operator(wanted, self._output, source.slot, self)
         if not self.operators:
-            for wire, one in zip(self._wires, others, strict=True):
+            for wire, one in zip(self._wires, wanted.inputs[1:], strict=True):
                 wire.connect(one)
-        self.operators[operator] = None
-        self._taken.add(source.slot)
-        self._output.occupy()
-        self._source.connect(source)
-        return operator
+        return super().add(wanted)
 
     def remove(self, operator: Operator) -> None:
-        source, *others = operator.wanted.inputs
-        del self.operators[operator]
-        self._taken.discard(source.slot)
-        self._output.vacate()
-        self._source.disconnect(source)
+        super().remove(operator)
         for deadline, waiting in list(self._due.items()):
             self._due[deadline] = [
                 (row, left)
@@ -165,12 +150,12 @@ class NegationMOp(OrderedMOp):
                 if (left := without_slot(members, operator.slot)) is not None
             ]
         if not self.operators:
-            for wire, one in zip(self._wires, others, strict=True):
+            for wire, one in zip(self._wires, operator.wanted.inputs[1:], strict=True):
                 wire.disconnect(one)
             self._lane.drop(self)
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._source.port, *[wire.port for wire in self._wires])
+        return (self._wire.port, *[wire.port for wire in self._wires])
 
     def instances(self) -> int:
         kept = sum(1 for one in self._cancelling for _ in one.rows())
@@ -190,7 +175,7 @@ class NegationMOp(OrderedMOp):
         return "; ".join(found)
 
     def dump(self, number: Number) -> Saved:
-        owners = {operator.slot: number(operator) for operator in self.operators}
+        owners = {slot: number(operator) for slot, operator in self._owners.items()}
         kept: Saved = [
             [row, [owners[slot] for slot in slots_of(members)], 0]
             for waiting in self._due.values()
@@ -238,11 +223,10 @@ class NegationMOp(OrderedMOp):
         self._touch()
 
     def awaiting(self, time: int) -> Iterator[Operator]:
-        owners = {operator.slot: operator for operator in self.operators}
         for deadline in (time, time + 1):  # for the one after it something is prepared
             for _, members in self._due.get(deadline, ()):
                 for slot in slots_of(members):
-                    yield owners[slot]
+                    yield self._owners[slot]
 
     def finish(self, now: int) -> None:
         """Prepare for a deadline at the next tick."""
