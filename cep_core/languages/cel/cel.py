@@ -19,6 +19,7 @@ from typing import Protocol
 from cep_core import algebra
 from cep_core.algebra import Node
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, type_of
+from cep_core.algebra.schemas import schema_of
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream
 from cep_core.events import Schema
 from cep_core.languages.aggregates import Calls, refused
@@ -206,16 +207,8 @@ class _Parser:
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [column for _, column in columns] != in_place:
             return algebra.project(node, columns, self.functions, repeated)
-        names = tuple(name for name, _ in columns)
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise AlgebraError(
-                f"the result would have the attribute {twice[0]} twice",
-                hint="rename one of them with AS",
-                span=repeated,
-                kind=SchemaFault,
-            )
-        return replace(node, schema=Schema(names, node.schema.types))
+        names = [name for name, _ in columns]
+        return replace(node, schema=schema_of(names, node.schema.types, repeated))
 
     def _aggregate_item(
         self, item: TokenReader, grouped: Grouped, calls: Calls

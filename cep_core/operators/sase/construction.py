@@ -171,14 +171,12 @@ def _bound(pattern: Pattern, level: int, last: int, indent: str) -> list[str]:
 
 def _row(pattern: Pattern, last: int) -> str:
     """Return the source of a row, given the first component and what `_bound` reads of others."""
-    if not last:
-        values = "".join(f"v{place}, " for place in range(len(pattern.outputs)))
-        return f"(d[0], end, f0, {values})"
     values = "".join(
-        f"v{place}, " if part.component else f"{_source(part)}, "
+        f"v{place}, " if part.component or not last else f"{_source(part)}, "
         for place, part in enumerate(pattern.outputs)
     )
-    return f"(e0[0], end, e0[2] if e0[2] <= f1 else f1, {values})"
+    arrival = "e0[2] if e0[2] <= f1 else f1" if last else "f0"
+    return f"(e0[0], end, {arrival}, {values})"
 
 
 def _select(

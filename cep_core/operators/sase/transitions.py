@@ -22,6 +22,7 @@ Cells: TypeAlias = tuple[Any, ...]
 Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]
 _COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
 _WHOLE = ("last", "end")
+_NOTHING = {"COUNT": 0, "AVG": (0, 0)}  # accumulators of no row; of others None
 
 
 class Accumulator(NamedTuple):
@@ -55,14 +56,17 @@ class Transitions:
         """Return the cell of a component that a row begins."""
         if not self._pattern.components[component].repeated:
             return row
-        held = [_begun(one, row[one.place + VALUES]) for one in self.accumulators[component]]
+        held = [
+            _added(one.role, _NOTHING.get(one.role), row[one.place + VALUES])
+            for one in self.accumulators[component]
+        ]
         return (row, row, 1, *held)
 
     def longer(self, component: int, cell: Any, row: Row) -> Any:
         """Return the cell of a run with a row more."""
         first, _, count, *held = cell
         more = [
-            _added(one, value, row[one.place + VALUES])
+            _added(one.role, value, row[one.place + VALUES])
             for one, value in zip(self.accumulators[component], held, strict=True)
         ]
         return (first, row, count + 1, *more)
@@ -92,27 +96,24 @@ class Transitions:
         """Return the source code that reads a part when the current component gets the row x."""
         component, role = part.component, part.role
         cell = f"m[{component}]"
-        if component == current and not part.before:
-            if role in ("value", "current") or (role == "first" and begins):
-                return attribute("x", part)
-            if role == "end":
-                return "x[1]"
-            if begins and role in ("start", "first_end"):
-                return "x[0]" if role == "start" else "x[1]"
+        own = component == current and not part.before
         repeated = self._pattern.components[component].repeated
+        first, last = (f"{cell}[0]", f"{cell}[1]") if repeated else (cell, cell)
+        begin = "x" if own and begins else first
+        latest = "x" if own else last
         match role:
             case "start":
-                return f"{cell}[0][0]" if repeated else f"{cell}[0]"
+                return f"{begin}[0]"
             case "first_end":
-                return f"{cell}[0][1]" if repeated else f"{cell}[1]"
+                return f"{begin}[1]"
             case "end":
-                return f"{cell}[1][1]" if repeated else f"{cell}[1]"
+                return f"{latest}[1]"
             case "first":
-                return attribute(f"{cell}[0]", part)
-            case "last" | "previous" | "current":
-                return attribute(f"{cell}[1]", part)
-            case "value":
-                return attribute(cell, part)
+                return attribute(begin, part)
+            case "value" | "current":
+                return attribute(latest, part)
+            case "last" | "previous":
+                return attribute(last, part)
             case "COUNT" if part.index is None:
                 return f"{cell}[{_COUNT}]"
             case _:
@@ -147,39 +148,24 @@ def _later(conjunct: Conjunct) -> bool:
     return any(part.role == "previous" or part.before for part in conjunct.parts)
 
 
-def _is_value(value: Any) -> bool:
-    return value is not None and value == value
-
-
-def _begun(one: Accumulator, value: Any) -> Any:
-    proper = _is_value(value)
-    match one.role:
-        case "COUNT":
-            return int(proper)
-        case "AVG":
-            return (value, 1) if proper else (0, 0)
-        case _:
-            return value if proper else None
-
-
-def _added(one: Accumulator, held: Any, value: Any) -> Any:
+def _added(role: str, held: Any, value: Any) -> Any:
     """Return an accumulator with a value more; nulls and NaN are passed over.
 
     Sums of integers are exact, those of floats in the order of the rows.
     """
-    if not _is_value(value):
+    if value is None or value != value:
         return held
-    match one.role:
+    match role:
         case "COUNT":
             return held + 1
         case "AVG":
-            return (_sum(held[0], value), held[1] + 1)
+            return (_sum(held[0], value) if held[1] else value, held[1] + 1)
         case _ if held is None:
             return value
         case "SUM":
             return _sum(held, value)
         case _:
-            return _better(one.role, value, held)
+            return _better(role, value, held)
 
 
 def _better(role: str, value: Any, held: Any) -> Any:
