@@ -7,9 +7,7 @@ on request the SQL.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import assert_never
 
 from cep_core import EDGE_RULES
 from cep_core.plan import Operator
@@ -22,6 +20,7 @@ from templates.registry.registry import Registry, r_t
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
+from xscl.inspection.replay import subscription_named
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
 from xscl.planning.compile import (
@@ -32,6 +31,7 @@ from xscl.planning.compile import (
     Timed,
     Witnessed,
     compile_query,
+    parts,
 )
 from xscl.planning.dataflow import Dataflow
 from xscl.store.store import Store
@@ -54,56 +54,30 @@ def explain(
     `seen` says which subscriptions, by name, whoever asks may know of: the others are not counted,
     and what is kept and planned for all is left out.
     """
-    registered = subscriptions.get(query)
-    if registered is None and re.fullmatch(r"[\w.'-]+", query):
-        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
-        registered = None if known or query in subscriptions.streams() else subscriptions[query]
+    registered = subscription_named(store, subscriptions, query)
     if registered is not None and registered.relational:
         core = _in_the_core(dataflow.relational.operators(registered.name))
         return f"{dataflow.relational.explain(registered.name, seen)}\n{core}"
     compiled = compile_query(registered.query if registered else query)
+    templates = registry if seen is None else None
     if sql:
-        templates = registry if seen is None else None
-        return "\n".join(_sql(templates, join) for join in _joins(compiled.root))
-    if seen is not None:
-        lines = [
-            *_heading(compiled, registered),
-            *(line for join in _joins(compiled.root) for line in _join(None, join)),
-            *_equal(subscriptions, registered, seen),
-            *_stopped(dataflow, registered),
-            *_time(None, compiled.root),
-            *_warnings(store, subscriptions, compiled),
-        ]
-        return "\n".join(lines)
-    lines = [
-        *_heading(compiled, registered),
-        *(line for join in _joins(compiled.root) for line in _join(registry, join)),
-        *_sharing(registry, subscriptions, registered),
-        *_stopped(dataflow, registered),
-        *_time(registry, compiled.root),
-        *_kept(store, registry, dataflow, registered),
-        *_plan(dataflow, registered),
-        *_warnings(store, subscriptions, compiled),
-    ]
+        return "\n".join(_sql(templates, join) for join in compiled.joins)
+    lines = [*_heading(compiled, registered)]
+    for join in compiled.joins:
+        lines.extend(_join(templates, join))
+    if registered is not None:
+        if seen is None:
+            lines.extend(_sharing(registry, subscriptions, registered))
+        else:
+            equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
+            lines.append(f"shared by {_counted(equal, 'equal subscription')} of yours")
+        lines.extend(_stopped(dataflow, registered))
+    lines.extend(_time(templates, compiled.root))
+    if registered is not None and seen is None:
+        lines.extend(_kept(store, registry, dataflow, registered))
+        lines.extend(_plan(dataflow, registered))
+    lines.extend(_warnings(store, subscriptions, compiled))
     return "\n".join(lines)
-
-
-def _joins(part: Part | int) -> Iterator[CompiledJoin]:
-    """Yield the join graphs of a query, the inner ones first."""
-    match part:
-        case int():
-            return
-        case Witnessed(_, join):
-            yield join
-        case JoinedParts(left, right, disjuncts):
-            yield from _joins(left)
-            yield from _joins(right)
-            yield from disjuncts
-        case Timed(_, left, right):
-            yield from _joins(left)
-            yield from _joins(right)
-        case _:
-            assert_never(part)
 
 
 def _heading(compiled: CompiledQuery, registered: Subscription | None) -> Iterator[str]:
@@ -162,8 +136,8 @@ def _variables(join: CompiledJoin) -> Iterator[str]:
                 yield f"  {each.label(number)}: {definition}"
 
 
-def _stopped(dataflow: Dataflow, registered: Subscription | None) -> Iterator[str]:
-    stopped = None if registered is None else dataflow.subscribed.stopped(registered)
+def _stopped(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
+    stopped = dataflow.subscribed.stopped(registered)
     if stopped is not None:
         documents = "1 document" if stopped.documents == 1 else f"{stopped.documents} documents"
         yield (
@@ -175,10 +149,8 @@ def _stopped(dataflow: Dataflow, registered: Subscription | None) -> Iterator[st
 
 
 def _sharing(
-    registry: Registry, subscriptions: Subscriptions, registered: Subscription | None
+    registry: Registry, subscriptions: Subscriptions, registered: Subscription
 ) -> Iterator[str]:
-    if registered is None:
-        return
     equal = len(subscriptions.by_qid[registered.qid])
     shared = _counted(equal, "equal subscription")
     if not registered.template:
@@ -191,15 +163,6 @@ def _sharing(
         f" in {_counted(joins, 'distinct join')}"
     )
     yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
-
-
-def _equal(
-    subscriptions: Subscriptions, registered: Subscription | None, seen: Callable[[str], bool]
-) -> Iterator[str]:
-    """Yield how many subscriptions that may be known of share all their work with this one."""
-    if registered is not None:
-        equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
-        yield f"shared by {_counted(equal, 'equal subscription')} of yours"
 
 
 def _counted(number: int, what: str) -> str:
@@ -216,42 +179,35 @@ def _known_template(registry: Registry, join: CompiledJoin) -> int | None:
     return None
 
 
-def _time(registry: Registry | None, part: Part | int) -> Iterator[str]:
+def _time(registry: Registry | None, root: Part) -> Iterator[str]:
     """Yield the edge rule, the window and the evaluator of each operator, the inner ones first."""
-    match part:
-        case int():
-            return
-        case Witnessed(_, join):
-            yield "filter: every document that the block matches, once"
-            yield f"evaluated by: stage 1 (automaton), {_stage_2(registry, (join,))}"
-        case JoinedParts(left, right, disjuncts):
-            yield from _inner(registry, left, right)
-            yield str(EDGE_RULES[disjuncts[0].operator or ""])
-            yield f"window {duration(disjuncts[0].window)}"
-            yield f"evaluated by: {_stage_2(registry, disjuncts)}"
-        case Timed(form, left, right):
-            yield from _inner(registry, left, right)
-            match form:
-                case Following():
-                    yield str(EDGE_RULES["NEXT"])
-                    yield "evaluated by: core: Sequence"
-                case Folded():
-                    yield str(EDGE_RULES["FOLD"])
-                    yield "evaluated by: core: Iterate"
-                case Absent(window=window, otherwise=otherwise):
-                    yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
-                    yield f"window {duration(window)}"
-                    yield "evaluated by: core: Absence"
-                case _:
-                    assert_never(form)
-        case _:
-            assert_never(part)
+    for part in parts(root):
+        match part:
+            case Witnessed(_, join) if part is root:
+                yield "filter: every document that the block matches, once"
+                yield f"evaluated by: stage 1 (automaton), {_stage_2(registry, (join,))}"
+            case Witnessed():
+                pass  # an input of the operator over time above it
+            case JoinedParts(disjuncts=disjuncts):
+                yield str(EDGE_RULES[disjuncts[0].operator or ""])
+                yield f"window {duration(disjuncts[0].window)}"
+                yield f"evaluated by: {_stage_2(registry, disjuncts)}"
+            case Timed(form):
+                yield from _over_time(form)
 
 
-def _inner(registry: Registry | None, *parts: Part | int) -> Iterator[str]:
-    for part in parts:
-        if not isinstance(part, int | Witnessed):
-            yield from _time(registry, part)
+def _over_time(form: Following | Folded | Absent) -> Iterator[str]:
+    match form:
+        case Following():
+            yield str(EDGE_RULES["NEXT"])
+            yield "evaluated by: core: Sequence"
+        case Folded():
+            yield str(EDGE_RULES["FOLD"])
+            yield "evaluated by: core: Iterate"
+        case Absent(window=window, otherwise=otherwise):
+            yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
+            yield f"window {duration(window)}"
+            yield "evaluated by: core: Absence"
 
 
 def _stage_2(registry: Registry | None, joins: Sequence[CompiledJoin]) -> str:
@@ -270,10 +226,8 @@ def _in_the_core(operators: Iterable[Operator]) -> str:
 
 
 def _kept(
-    store: Store, registry: Registry, dataflow: Dataflow, registered: Subscription | None
+    store: Store, registry: Registry, dataflow: Dataflow, registered: Subscription
 ) -> Iterator[str]:
-    if registered is None:
-        return
     listed = ", ".join(str(pair) for pair in dataflow.subscribed.pairs(registered))
     since = dataflow.core.clock.now - DAY
     ((rows, documents, lately),) = store.fetch(
@@ -301,10 +255,8 @@ def _is_endless(registry: Registry, qid: int) -> bool:
     return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 
 
-def _plan(dataflow: Dataflow, registered: Subscription | None) -> Iterator[str]:
+def _plan(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
     """Yield the operators in the plan, with how many operators their m-ops have."""
-    if registered is None:
-        return
     yield "plan"
     for operator in dataflow.subscribed.operators(registered):
         mop = operator.mop

@@ -60,20 +60,31 @@ class Trial:
     own_time: bool = True
 
 
+def subscription_named(
+    store: Store, subscriptions: Subscriptions, query: str
+) -> Subscription | None:
+    """Return the subscription of a name, None for the text of a query.
+
+    Raises UnknownSubscription for a text that looks like a name and is no stream.
+    """
+    found = subscriptions.get(query)
+    if found is None and re.fullmatch(r"[\w.'-]+", query):
+        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
+        return None if known or query in subscriptions.streams() else subscriptions[query]
+    return found
+
+
 def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
     """Return the subscription of a name, None for the text of a query.
 
     Raises UnknownSubscription for a text that looks like a name and is no stream; XsclError for a
     query in another language: its events are not kept.
     """
-    found = subscriptions.get(query)
+    found = subscription_named(store, subscriptions, query)
     if found is not None and found.relational:
         raise XsclError(
             f"{query!r} is in {found.language}: only queries in XSCL can be asked about documents"
         )
-    if found is None and re.fullmatch(r"[\w.'-]+", query):
-        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
-        return None if known or query in subscriptions.streams() else subscriptions[query]
     return found
 
 

@@ -134,6 +134,14 @@ def normalise(query: Query, source: str) -> NormalQuery:
     )
 
 
+def forms(form: Form) -> Iterator[Form]:
+    """Yield a form and all forms below it, the inner ones first."""
+    if not isinstance(form, Scan):
+        yield from forms(form.left)
+        yield from forms(form.right)
+    yield form
+
+
 def results_of(form: Form) -> Iterator[Form]:
     """Yield the forms that the results of a form come from, the inner ones first.
 

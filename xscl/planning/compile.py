@@ -8,10 +8,11 @@ with one side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TypeAlias, assert_never
+from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
 from xscl.errors import QueryError, TooComplex
@@ -151,33 +152,57 @@ class CompiledJoin:
         return sorted(number for where, number in places if where == side)
 
 
-@dataclass(frozen=True)
-class Witnessed:
+J = TypeVar("J")
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed(Generic[J]):
     """A block that is read by itself: its bindings are composites of one document."""
 
     component: int
-    join: CompiledJoin
+    join: J
 
 
-@dataclass(frozen=True)
-class JoinedParts:
+@dataclass(frozen=True, slots=True)
+class JoinedParts(Generic[J]):
     """A JOIN or FOLLOWED BY; a side is a component, or a part that makes composites."""
 
-    left: Part | int
-    right: Part | int
-    disjuncts: tuple[CompiledJoin, ...]
+    left: PartOf[J] | int
+    right: PartOf[J] | int
+    disjuncts: tuple[J, ...]
 
 
-@dataclass(frozen=True)
-class Timed:
+@dataclass(frozen=True, slots=True)
+class Timed(Generic[J]):
     """An operator over time: NEXT, FOLD, NOT FOLLOWED BY or ELSE."""
 
     form: Following | Folded | Absent
-    left: Part
-    right: Part
+    left: PartOf[J]
+    right: PartOf[J]
 
 
-Part: TypeAlias = "Witnessed | JoinedParts | Timed"
+PartOf: TypeAlias = "Witnessed[J] | JoinedParts[J] | Timed[J]"
+"""A part of a query; what it joins is in the form of `J`."""
+Part: TypeAlias = "PartOf[CompiledJoin]"
+
+
+def parts(root: PartOf[J] | int) -> Iterator[PartOf[J]]:
+    """Yield a part and all parts below it, the inner ones first; a component is no part."""
+    if isinstance(root, int):
+        return
+    if not isinstance(root, Witnessed):
+        yield from parts(root.left)
+        yield from parts(root.right)
+    yield root
+
+
+def read_components(part: PartOf[J] | int) -> tuple[int, ...]:
+    """Return the components that a part reads, from left to right."""
+    if isinstance(part, int):
+        return (part,)
+    if isinstance(part, Witnessed):
+        return (part.component,)
+    return (*read_components(part.left), *read_components(part.right))
 
 
 @dataclass(frozen=True)
@@ -193,6 +218,17 @@ class CompiledQuery:
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
         return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
+
+    @property
+    def joins(self) -> tuple[CompiledJoin, ...]:
+        """The join graphs of the parts, the inner ones first."""
+        found: list[CompiledJoin] = []
+        for part in parts(self.root):
+            if isinstance(part, Witnessed):
+                found.append(part.join)
+            elif isinstance(part, JoinedParts):
+                found.extend(part.disjuncts)
+        return tuple(found)
 
     @property
     def components(self) -> tuple[int, ...]:

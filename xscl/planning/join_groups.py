@@ -18,7 +18,6 @@ from xscl.language.syntax import (
     Call,
     Comparison,
     Constant,
-    Decorated,
     Not,
     Operand,
     Or,
@@ -27,7 +26,7 @@ from xscl.language.syntax import (
     Step,
     VariablePath,
 )
-from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Timed, parts
 
 ITSELF = Path()
 
@@ -43,7 +42,7 @@ class Place:
 def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:
     """Return the groups of what a query compares, in the order of its comparisons."""
     groups: list[list[Place]] = []
-    for found in _comparisons(query.root):
+    for found in _comparisons(query):
         places = list(dict.fromkeys(found))
         touched = [group for group in groups if not set(group).isdisjoint(places)]
         merged = [place for group in touched for place in group]
@@ -53,21 +52,13 @@ def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def _comparisons(part: Part | int) -> Iterator[Sequence[Place]]:
-    match part:
-        case int() | Witnessed():
-            return
-        case JoinedParts(left, right, disjuncts):
-            yield from _comparisons(left)
-            yield from _comparisons(right)
-            for join in disjuncts:
+def _comparisons(query: CompiledQuery) -> Iterator[Sequence[Place]]:
+    for part in parts(query.root):
+        if isinstance(part, JoinedParts):
+            for join in part.disjuncts:
                 yield from _of_join(join)
-        case Timed(form, left, right):
-            yield from _comparisons(left)
-            yield from _comparisons(right)
-            yield from _of_form(form)
-        case _:
-            assert_never(part)
+        elif isinstance(part, Timed):
+            yield from _of_form(part.form)
 
 
 def _of_join(join: CompiledJoin) -> Iterator[Sequence[Place]]:
@@ -123,15 +114,8 @@ def _of_predicate(predicate: Predicate) -> Iterator[Sequence[Place]]:
 
 
 def _places(node: Predicate | Operand) -> list[Place]:
-    found: list[Place] = []
-    for leaf in leaves(node):
-        match leaf:
-            case VariablePath(variable, path):
-                found.append(Place(variable, path))
-            case Decorated(_, name):
-                found.append(Place(name))
-            case Constant():
-                pass
-            case _:
-                assert_never(leaf)
-    return found
+    return [
+        Place(leaf.variable, leaf.path) if isinstance(leaf, VariablePath) else Place(leaf.name)
+        for leaf in leaves(node)
+        if not isinstance(leaf, Constant)
+    ]

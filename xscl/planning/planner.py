@@ -28,19 +28,13 @@ from xscl.language.normalform import Folded
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
-from xscl.planning.compile import too_deep
+from xscl.planning.compile import JoinedParts, Timed, Witnessed, read_components, too_deep
 from xscl.planning.operators.attributes import Attributed, Kind
 from xscl.planning.operators.collect import Collected
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
-from xscl.planning.query_plan import (
-    DisjunctOutline,
-    JoinOutline,
-    Outline,
-    Outlined,
-    ScanOutline,
-    TemporalOutline,
-)
+from xscl.planning.query_plan import DisjunctOutline as Row
+from xscl.planning.query_plan import Outline, Outlined
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
@@ -191,24 +185,24 @@ class _Lowering:
     def lower(self, part: Outlined) -> Lowered:
         """Return a part of the query in the plan."""
         match part:
-            case ScanOutline():
+            case Witnessed():
                 return self._read(part)
-            case JoinOutline():
+            case JoinedParts():
                 return self._joined(part)
-            case TemporalOutline():
+            case Timed():
                 return self._timed(part)
             case _:
                 assert_never(part)
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: ScanOutline) -> Lowered:
-        placed, names = self._place(part.row, (part.component,), 0)
+    def _read(self, part: Witnessed[Row]) -> Lowered:
+        placed, names = self._place(part.join, (part.component,), 0)
         stream = self._planner.source(self._stream(part.component))
         operator = self._planner.join(self.planned, placed, [stream], (None,))
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _joined(self, part: JoinOutline) -> Lowered:
+    def _joined(self, part: JoinedParts[Row]) -> Lowered:
         sides = [
             side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -226,20 +220,20 @@ class _Lowering:
         waits = any(not isinstance(side, int) and side.waits for side in sides)
         late = self._lateness(part.left, part.right)
         found: list[tuple[Operator, Placed, tuple[str, ...]]] = []
-        for row in part.rows:
+        for row in part.disjuncts:
             placed, own = self._place(row, sides, late)
             names = _in_order(sides, own, self._query)
             operator = self._planner.join(self.planned, placed, inputs, streams)
             found.append((operator, placed, names))
         operator, placed, names = found[0]
-        if len(found) == 1 and part.rows[0].residual is None:
+        if len(found) == 1 and part.disjuncts[0].residual is None:
             plain = all(isinstance(side, int) for side in sides)
             return Lowered(operator, placed.qid, covered, names, values, waits, plain)
         return self._refined(part, found, covered, values, waits)
 
     def _refined(
         self,
-        part: JoinOutline,
+        part: JoinedParts[Row],
         found: list[tuple[Operator, Placed, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -252,7 +246,7 @@ class _Lowering:
                 tuple(names.index(name) for name in nodes),
                 None if row.residual is None else _positioned(row.residual, positions),
             )
-            for row, (_, _, names) in zip(part.rows, found, strict=True)
+            for row, (_, _, names) in zip(part.disjuncts, found, strict=True)
         )
         asked = Wanted("refine", definition, tuple(one for one, _, _ in found), width=1)
         operator = self._planner.insert(self.planned, asked)
@@ -264,7 +258,7 @@ class _Lowering:
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: DisjunctOutline, sides: Sequence[int | Lowered], lateness: int
+        self, row: Row, sides: Sequence[int | Lowered], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
         definitions: list[str] = []
@@ -293,24 +287,16 @@ class _Lowering:
 
     def _lateness(self, *parts: Outlined | int) -> int:
         """Return the largest lateness of the streams that some parts read."""
-        found = [0]
-        for part in parts:
-            match part:
-                case int(component) | ScanOutline(component):
-                    found.append(self._planner.lateness(self._stream(component)))
-                case JoinOutline(left, right) | TemporalOutline(_, left, right):
-                    found.append(self._lateness(left, right))
-                case _:
-                    assert_never(part)
-        return max(found)
+        read = (component for part in parts for component in read_components(part))
+        return max(self._planner.lateness(self._stream(component)) for component in read)
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: TemporalOutline) -> Lowered:
+    def _timed(self, part: Timed[Row]) -> Lowered:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, TemporalOutline)
+            one.waits and not isinstance(below, Timed)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part.form, left.names, right.names, versions=self._updates)
@@ -344,7 +330,12 @@ class _Lowering:
         )
 
     def _collected(
-        self, part: TemporalOutline, left: Lowered, right: Lowered, made: Timing, operator: Operator
+        self,
+        part: Timed[Row],
+        left: Lowered,
+        right: Lowered,
+        made: Timing,
+        operator: Operator,
     ) -> Lowered:
         sides = (left, right)[: len(made.parts)]
         layout = Collected(
@@ -374,9 +365,7 @@ class _Lowering:
         return f"{lane} {asked.since} {self._updates}"
 
 
-def _definition(
-    part: TemporalOutline, left: Lowered, right: Lowered, made: Timing, bound: str
-) -> str:
+def _definition(part: Timed[Row], left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
     return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"

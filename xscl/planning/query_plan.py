@@ -13,11 +13,19 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import JoinGraph
-from xscl.language.normalform import Absent, Folded, Following, Scan
+from xscl.language.normalform import Absent, Scan
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Operand, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.planning.compile import (
+    CompiledJoin,
+    CompiledQuery,
+    JoinedParts,
+    Part,
+    PartOf,
+    Timed,
+    Witnessed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +56,8 @@ class DisjunctOutline:
         return tuple(_leaf(stream, operand, names) for operand in self.leaves[side])
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOutline:
-    """A block that is read by itself."""
-
-    component: int
-    row: DisjunctOutline
-
-
-@dataclass(frozen=True, slots=True)
-class JoinOutline:
-    """A JOIN or FOLLOWED BY: the union of its disjuncts; a side is a component or made of some."""
-
-    left: Outlined | int
-    right: Outlined | int
-    rows: tuple[DisjunctOutline, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TemporalOutline:
-    """An operator over time; what `form` has as its inputs stands for nothing."""
-
-    form: Following | Folded | Absent
-    left: Outlined
-    right: Outlined
-
-
-Outlined: TypeAlias = "ScanOutline | JoinOutline | TemporalOutline"
+Outlined: TypeAlias = "PartOf[DisjunctOutline]"
+"""A part of an outline; the inputs of the form of an operator over time stand for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +88,11 @@ class Outline:
 
         def of(part: Outlined | int, time: int) -> Iterator[tuple[str, int]]:
             match part:
-                case int(component) | ScanOutline(component):
+                case int(component) | Witnessed(component):
                     yield self.blocks[component], time
-                case TemporalOutline(Absent(window=window), left, right):
+                case Timed(Absent(window=window), left, right):
                     yield from (*of(left, time + window), *of(right, time + window))
-                case JoinOutline(left, right) | TemporalOutline(_, left, right):
+                case JoinedParts(left, right) | Timed(_, left, right):
                     yield from (*of(left, time), *of(right, time))
                 case _:
                     assert_never(part)
@@ -136,12 +119,12 @@ _INPUT = Scan(0)
 def _part(part: Part) -> Outlined:
     match part:
         case Witnessed(component, join):
-            return ScanOutline(component, _row(join))
+            return Witnessed(component, _row(join))
         case JoinedParts(left, right, disjuncts):
-            return JoinOutline(_side(left), _side(right), tuple(map(_row, disjuncts)))
+            return JoinedParts(_side(left), _side(right), tuple(map(_row, disjuncts)))
         case Timed(form, left, right):
             bare = replace(form, left=_INPUT, right=_INPUT)
-            return TemporalOutline(bare, _part(left), _part(right))
+            return Timed(bare, _part(left), _part(right))
         case _:
             assert_never(part)
 

@@ -21,14 +21,14 @@ when it happens (`state.late`), for documents whose pattern matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from templates.model.relations import INFINITE, OPERATORS
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
-from xscl.planning.compile import CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.planning.compile import CompiledQuery, JoinedParts, parts, read_components
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -148,7 +148,7 @@ class LatenessBounds:
         compiled = self._compiled(one.query)
         streams = [block.stream for block in compiled.normal.blocks]
         bounds: Bounds = {}
-        for component, bound in _of_part(compiled.root, streams, self._lateness):
+        for component, bound in _of_query(compiled, streams, self._lateness):
             _lower(bounds, streams[component], bound)
         return bounds
 
@@ -165,42 +165,18 @@ class LatenessBounds:
         return bounds
 
 
-def _of_part(
-    part: Part | int, streams: list[str], lateness: Callable[[str], int]
+def _of_query(
+    query: CompiledQuery, streams: list[str], lateness: Callable[[str], int]
 ) -> Iterator[tuple[int, int]]:
     """Yield components, each with a bound."""
-    match part:
-        case int() | Witnessed():
-            return
-        case JoinedParts(left, right, disjuncts):
-            yield from _of_part(left, streams, lateness)
-            yield from _of_part(right, streams, lateness)
-            window = disjuncts[0].window
-            if window is not None:
-                components = (*_components(left), *_components(right))
-                late = max(lateness(streams[component]) for component in components)
-                followed = disjuncts[0].operator == "FOLLOWED BY"
-                for component in _components(left):
-                    yield component, _earlier(window, late) if followed else late
-                for component in _components(right):
-                    yield component, late
-        case Timed(_, left, right):
-            yield from _of_part(left, streams, lateness)
-            yield from _of_part(right, streams, lateness)
-        case _:
-            assert_never(part)
-
-
-def _components(part: Part | int) -> tuple[int, ...]:
-    match part:
-        case int():
-            return (part,)
-        case Witnessed(component):
-            return (component,)
-        case JoinedParts(left, right) | Timed(_, left, right):
-            return (*_components(left), *_components(right))
-        case _:
-            assert_never(part)
+    for part in parts(query.root):
+        if isinstance(part, JoinedParts) and (window := part.disjuncts[0].window) is not None:
+            late = max(lateness(streams[component]) for component in read_components(part))
+            followed = part.disjuncts[0].operator == "FOLLOWED BY"
+            for component in read_components(part.left):
+                yield component, _earlier(window, late) if followed else late
+            for component in read_components(part.right):
+                yield component, late
 
 
 def _earlier(window: int, late: int) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, assert_never
+from typing import Literal, Protocol, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import OWN_TIME, Trial
-from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
+from xscl.language.normalform import Absent, Form, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
@@ -150,7 +150,8 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
     if len(given) == len(parts):
         by_place: Mapping[int, str | None] = dict(zip(parts, given, strict=True))
         found = [by_place.get(place) for place in range(blocks)]
-    needed = set(range(blocks)) - set(_optional(query.normal.form))
+    absent = (one for one in forms(query.normal.form) if isinstance(one, Absent))
+    needed = set(range(blocks)).difference(*(covered(one.right) for one in absent))
     if len(given) == blocks and None in (found[place] for place in needed):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",
@@ -164,26 +165,9 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
     return tuple(found)
 
 
-def _optional(form: Form) -> Iterator[int]:
-    """Yield the components without a required document in a match."""
-    match form:
-        case Scan():
-            return
-        case Absent(left, right):
-            yield from _optional(left)
-            yield from covered(right)
-        case Joined() | Following() | Folded():
-            yield from _optional(form.left)
-            yield from _optional(form.right)
-        case _:
-            assert_never(form)
-
-
 def covered(form: Form) -> tuple[int, ...]:
     """Return all components of a form, also those without documents in its results."""
-    if isinstance(form, Scan):
-        return (form.component,)
-    return (*covered(form.left), *covered(form.right))
+    return tuple(one.component for one in forms(form) if isinstance(one, Scan))
 
 
 def _counted(number: int, what: str) -> str:

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import assert_never
 
 from xscl.inspection.replay import TRIED, Trial
 from xscl.inspection.why.question import Edge, Question, covered
-from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
+from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
 
 
 def is_over_time(form: Form) -> bool:
     """Return True if a form contains a temporal operator."""
-    match form:
-        case Scan():
-            return False
-        case Joined(left, right):
-            return is_over_time(left) or is_over_time(right)
-        case Following() | Folded() | Absent():
-            return True
-        case _:
-            assert_never(form)
+    return any(isinstance(one, Following | Folded | Absent) for one in forms(form))
 
 
 def taken(question: Question, expression: Expression) -> Edge:
@@ -63,10 +54,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
 
 def _deadlines(form: Form) -> int:
     """Return the longest wait of a match after its documents."""
-    if isinstance(form, Scan):
-        return 0
-    below = _deadlines(form.left) + _deadlines(form.right)
-    return below + (form.window if isinstance(form, Absent) else 0)
+    return sum(one.window for one in forms(form) if isinstance(one, Absent))
 
 
 def _instead(
