@@ -52,7 +52,7 @@ from xscl.planning.planned_subscriptions import (
 )
 from xscl.planning.planner import RULES, Planner
 from xscl.planning.result_collector import ResultCollector
-from xscl.planning.result_sinks import Published, PublishQueue, PublishSinks
+from xscl.planning.result_sinks import Published, PublishQueue
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
@@ -96,14 +96,14 @@ class Dataflow:
         self.core.clock.now = documents.clock
         self.state = PlanState(self.core)
         plan = self.core.plan
-        sinks = PublishSinks(PublishQueue(plan.batch, publish))
+        published = PublishQueue(plan.batch, publish)
 
         def reads_results(qid: int) -> bool:
             """Test if a row of R_T joins results of other joins, or published documents."""
             pairs = map(registry.pairs.describe, registry.row(qid).pairs)
-            published = sinks.streams
+            streams = published.streams.values()
             return any(
-                is_leaf(pair) or parse_block(pair.first, short=True).stream in published
+                is_leaf(pair) or parse_block(pair.first, short=True).stream in streams
                 for pair in pairs
             )
 
@@ -117,7 +117,7 @@ class Dataflow:
             self._collector.collect,
             cuts.note,
             reads_results,
-            lambda: bool(sinks.by_name),
+            lambda: bool(published.streams),
         )
         self._records = Records(self.core.clock)
         planner = Planner(plan, registry, number, lateness)
@@ -127,7 +127,7 @@ class Dataflow:
             planner,
             self.relational,
             self._collector,
-            sinks,
+            published,
             StreamScans(plan, planner.source),
             self.pairs,
             self.state,

@@ -16,7 +16,7 @@ from xscl.planning.plan_state import PlanState
 from xscl.planning.planner import Planned, Planner
 from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
-from xscl.planning.result_sinks import PublishSinks, composite_in
+from xscl.planning.result_sinks import PublishQueue, composite_in
 from xscl.planning.truncations import Cuts, Stopped
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote.image import AutomatonImage
@@ -98,7 +98,7 @@ class PlannedSubscriptions:
         planner: Planner,
         relational: Relational,
         collector: ResultCollector,
-        sinks: PublishSinks,
+        published: PublishQueue,
         scans: StreamScans,
         pairs: InstalledPairs,
         state: PlanState,
@@ -108,7 +108,7 @@ class PlannedSubscriptions:
         self._planner = planner
         self._relational = relational
         self._collector = collector
-        self._sinks = sinks
+        self._published = published
         self._scans = scans
         self._pairs = pairs
         self._state = state
@@ -131,7 +131,7 @@ class PlannedSubscriptions:
             self.ordered += 1
             self.nested += planned.nested
             self._state.hold(subscription.name, planned.held)
-        self._sinks.add(root.operator, subscription, composite_in)
+        self._published.add(root.operator, subscription, composite_in)
 
     def attach_row(self, subscription: Subscription) -> None:
         """Make a subscription read the results of a row of R_T over blocks.
@@ -156,11 +156,11 @@ class PlannedSubscriptions:
         self._state.hold_streams(self._relational.adopted())
         if subscription.publish is not None:
             assert query.root is not None
-            self._sinks.add(query.root, subscription, composite_of_row)
+            self._published.add(query.root, subscription, composite_of_row)
 
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Remove a subscription; return the pairs of variables that nothing uses any more."""
-        self._sinks.remove(subscription.name)
+        self._published.remove(subscription.name)
         if subscription.relational:
             self._relational.remove(subscription.name)
             self.ordered -= 1

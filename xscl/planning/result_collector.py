@@ -8,12 +8,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_core.plan import Operator
+from cep_core.plan import Members, Operator, Row
 from templates.batch_join import FOUND
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.result_sinks import ResultSink
+from xscl.planning.operators.reader import Reader
+from xscl.planning.result_sinks import composite_in
 
 
 class ResultCollector:
@@ -27,16 +28,20 @@ class ResultCollector:
         self._registry = registry
         self._composites = composites
         self._leaves = leaves
-        self._rows: list[tuple[int, Composite]] = []  # sinks append to it
+        self._rows: list[tuple[int, Composite]] = []
         self._tables: list[pa.Table] = []
         self.readers: Counter[int] = Counter()  # subscriptions by qid
-        self._sinks: dict[int, ResultSink] = {}
+        self._sinks: dict[int, Reader] = {}
 
     def add_reader(self, qid: int, root: Operator) -> None:
         """Add a subscriber of a qid; one below 0 has no row of R_T, but its `root` operator."""
         self.readers[qid] += 1
         if qid < 0 and qid not in self._sinks:
-            self._sinks[qid] = ResultSink(root, qid, self._rows)
+
+            def collect(row: Row, members: Members) -> None:
+                self._rows.append((qid, composite_in(row)))
+
+            self._sinks[qid] = Reader("results", root, collect)
 
     def remove_reader(self, qid: int) -> None:
         """Remove a subscriber of a qid."""

@@ -38,6 +38,7 @@ from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
+from xscl.planning.operators.reader import Reader
 
 AT_ONCE = 100_000
 """Results that are made into composites at once; the rest waits as columns."""
@@ -148,28 +149,6 @@ def _definition(operator: Operator) -> JoinDefinition:
     return cast(JoinDefinition, operator.wanted.definition)
 
 
-class Inlet:
-    """Takes the rows of one stream of composites to be joined."""
-
-    label = "joins"
-
-    def __init__(self, joins: Joins, source: Operator, stream: int) -> None:
-        self.uses = 0
-        self._joins = joins
-        self._source = source
-        self._stream = stream
-        self._port = Port(self, self.receive)
-        source.channel.connect(self._port, source.slot)
-
-    def receive(self, row: Row, members: Members) -> None:
-        """Take a composite in."""
-        self._joins.join_again(self._stream, cast(Composite, row[VALUES_AT]))
-
-    def close(self) -> None:
-        """Take no more rows."""
-        self._source.channel.disconnect(self._port, self._source.slot)
-
-
 class Joins:
     """All templates over one batch after the other."""
 
@@ -190,7 +169,8 @@ class Joins:
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
         self.documents: set[int] = set()  # that something was found in, since the last look
-        self._inlets: dict[Operator, Inlet] = {}
+        self._inlets: dict[Operator, Reader] = {}
+        self._uses = Counter[Operator]()  # of each inlet
         self._kept = kept
         self._processor = processor
         self._composites = composites
@@ -221,16 +201,19 @@ class Joins:
     def attach(self, source: Operator, stream: int) -> None:
         """Join the composites of an operator; once for all joins that read it."""
         if source not in self._inlets:
-            self._inlets[source] = Inlet(self, source, stream)
-        self._inlets[source].uses += 1
+
+            def take(row: Row, members: Members) -> None:
+                self.join_again(stream, cast(Composite, row[VALUES_AT]))
+
+            self._inlets[source] = Reader("joins", source, take)
+        self._uses[source] += 1
 
     def detach(self, source: Operator) -> None:
         """Join them once less."""
-        inlet = self._inlets[source]
-        inlet.uses -= 1
-        if not inlet.uses:
-            del self._inlets[source]
-            inlet.close()
+        self._uses[source] -= 1
+        if not self._uses[source]:
+            del self._uses[source]
+            self._inlets.pop(source).close()
 
     def join_again(self, stream: int, composite: Composite) -> None:
         """Take a composite of a composite stream in."""
