@@ -112,19 +112,14 @@ def _moment(text: str) -> datetime | None:
     return None if time is None else _EPOCH + timedelta(microseconds=time)
 
 
-def _year(text: str) -> float | None:
-    moment = _moment(text)
-    return None if moment is None else float(moment.year)
+def _part(name: Literal["year", "month", "day"]) -> Callable[[str], float | None]:
+    """Return the function to a part of a date, None if a text is none."""
 
+    def part(text: str) -> float | None:
+        moment = _moment(text)
+        return None if moment is None else float(getattr(moment, name))
 
-def _month(text: str) -> float | None:
-    moment = _moment(text)
-    return None if moment is None else float(moment.month)
-
-
-def _day(text: str) -> float | None:
-    moment = _moment(text)
-    return None if moment is None else float(moment.day)
+    return part
 
 
 def _hours(text: str) -> float | None:
@@ -195,9 +190,9 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("substring-after", ("value", "constant"), "string", _after),
             Function("string-length", ("value",), "number", _length),
             Function("number", ("value",), "number", _number),
-            Function("year-from-date", ("value",), "number", _year),
-            Function("month-from-date", ("value",), "number", _month),
-            Function("day-from-date", ("value",), "number", _day),
+            Function("year-from-date", ("value",), "number", _part("year")),
+            Function("month-from-date", ("value",), "number", _part("month")),
+            Function("day-from-date", ("value",), "number", _part("day")),
             Function("hours-from-dateTime", ("value",), "number", _hours),
             Function("canonical-url", ("value",), "string", canonical_url),
         )

@@ -55,7 +55,7 @@ def unparse(node: Printable) -> str:
             return _query(node)
         case Block(stream, steps):
             derived = steps[-1].derived if steps else None
-            tail = "" if derived is None else f" | {_operand(derived)}"
+            tail = "" if derived is None else f" | {unparse(derived)}"
             return stream + "".join(map(_step, steps)) + tail
         case Join() | FollowedBy() | Next() | Fold():
             return _operation(node)
@@ -65,14 +65,30 @@ def unparse(node: Printable) -> str:
             return _path(node)
         case Element():
             return _element(node, {})
-        case Exists() | Compare() | TextMatch():
-            return _condition(node)
-        case And() | Or() | Not():
-            return _formula(node)
+        case Exists(path):
+            return _path(path)
+        case Compare(path, operator, value):
+            return f"{_path(path)} {operator} {literal(value)}"
+        case TextMatch(function, path, value):
+            return f"{function}({_path(path)}, {literal(value)})"
+        case And(parts):
+            return " and ".join(map(_grouped, parts))
+        case Or(parts):
+            return " or ".join(map(_grouped, parts))
+        case Not(part):
+            return f"not({unparse(part)})"
         case Comparison(operator, left, right):
-            return f"{_operand(left)} {operator} {_operand(right)}"
-        case VariablePath() | Decorated() | Constant() | Call() | Arithmetic():
-            return _operand(node)
+            return f"{unparse(left)} {operator} {unparse(right)}"
+        case VariablePath(variable, path):
+            return (variable or ".") + _rest(path)
+        case Decorated(number, name):
+            return f"${number or ''}.{name}"
+        case Constant(value):
+            return literal(value)
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(unparse, arguments))})"
+        case Arithmetic(operator, left, right):
+            return f"({unparse(left)} {operator} {unparse(right)})"
         case _:
             assert_never(node)
 
@@ -113,7 +129,7 @@ def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
         case Next(predicate=predicate):
             return f"{left} NEXT{_braces(_predicates(predicate))} {right}"
         case Fold(predicate=predicate, again=again, aggregates=aggregates):
-            named = [f"{_operand(value)} AS {name}" for name, value in aggregates]
+            named = [f"{unparse(value)} AS {name}" for name, value in aggregates]
             return f"{left} FOLD{_braces([*_predicates(predicate, again), *named])} {right}"
 
 
@@ -143,33 +159,6 @@ def _window(window: Window) -> str:
 
 
 # -- Paths and conditions ------------------------------------------------------------------
-
-
-def _condition(condition: Exists | Compare | TextMatch) -> str:
-    match condition:
-        case Exists(path):
-            return _path(path)
-        case Compare(path, operator, value):
-            return f"{_path(path)} {operator} {literal(value)}"
-        case TextMatch(function, path, value):
-            return f"{function}({_path(path)}, {literal(value)})"
-
-
-def _formula(
-    formula: And[Condition]
-    | Or[Condition]
-    | Not[Condition]
-    | And[Predicate]
-    | Or[Predicate]
-    | Not[Predicate],
-) -> str:
-    match formula:
-        case And(parts):
-            return " and ".join(map(_grouped, parts))
-        case Or(parts):
-            return " or ".join(map(_grouped, parts))
-        case Not(part):
-            return f"not({unparse(part)})"
 
 
 def _grouped(part: Condition | Predicate) -> str:
@@ -211,20 +200,6 @@ def _name(test: NameTest) -> str:
 
 
 # -- Operands ------------------------------------------------------------------------------
-
-
-def _operand(operand: Operand) -> str:
-    match operand:
-        case VariablePath(variable, path):
-            return (variable or ".") + _rest(path)
-        case Decorated(number, name):
-            return f"${number or ''}.{name}"
-        case Constant(value):
-            return literal(value)
-        case Call(function, arguments):
-            return f"{function}({', '.join(map(_operand, arguments))})"
-        case Arithmetic(operator, left, right):
-            return f"({_operand(left)} {operator} {_operand(right)})"
 
 
 def literal(value: str | float) -> str:
