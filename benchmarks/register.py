@@ -85,7 +85,7 @@ RESTART: dict[str, tuple[Any, str]] = {
     "stage 1": (InstalledPairs, "install"),
     "first push, stage 1": (scan, "shred"),
     "first push, other": (Engine, "push"),
-    "opening, other": (transactions, "load"),
+    "opening, other": (transactions, "EngineState"),
     "store": (Engine, "__init__"),
 }
 

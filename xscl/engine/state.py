@@ -1,6 +1,6 @@
 """The state of an engine in memory, as of the last commit of its store.
 
-`load` builds it from the store and writes nothing, so a restart and the recovery from a failed
+It is built from the store, in which nothing is written, so a restart and the recovery from a failed
 transaction are the same code.  The state is replaced as a whole, never repaired.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from feeds.documents import Document
 from templates.batch_join import Pushed
@@ -50,110 +50,87 @@ class Settings:
     result_bound: int = RESULTS
 
 
-@dataclass(slots=True, eq=False)
 class EngineState:
     """The components of an engine, which belong to one commit of the store.
 
+    It is built from the store, in which nothing is written.  No attribute is added later.
     `position` is that of the last result, `acknowledged` that of the last delivered one.
     `arrived` are the documents of the transaction under way, published ones included.  `pushed`
     is the outcome of the last commit: the same object as long as nothing is committed, and None
     while a commit is under way.
     """
 
-    store: Store
-    registry: Registry
-    processor: Processor
-    documents: DocumentLog
-    composites: CompositeEvents
-    subscriptions: Subscriptions
-    streams: Streams
-    ledger: ConsumedOffsets
-    dataflow: Dataflow
-    registration: Registration
-    eviction: Forgetting
-    image: AutomatonImage
-    readings: LatenessBounds
-    relations: Relations
-    arrived: list[Arrivals]
-    position: int
-    acknowledged: int
-    pushed: Pushed | None
-    pushes: int = 0
-    flow: Flow = field(default_factory=Flow)
+    def __init__(
+        self, store: Store, settings: Settings, compiled: Callable[[str], CompiledQuery]
+    ) -> None:
+        """Build the state; `compiled` returns the compiled query of a text."""
+        memory = settings.kept_memory
+        self.store = store
+        self.registry = Registry(store.connection)
+        self.processor = Processor(
+            store.connection,
+            self.registry,
+            budget=a_quarter() if memory is None else memory,
+            lender=store.lender,
+            most=settings.result_bound,
+        )
+        self.documents = DocumentLog(store)
+        self.composites = CompositeEvents(store, self.documents)
+        self.subscriptions = Subscriptions(store, self.registry)
+        self.ledger = ConsumedOffsets(store)
+        self.image = AutomatonImage(store.image_path)
+        self.arrived: list[Arrivals] = []
+        self.pushes = 0
+        self.flow = Flow()
+        shapes = Shapes(compiled)
+        numbers = CompositeIds(store)
+        self.streams = Streams(store, self.subscriptions, compiled, shapes.prepare)
+        self._matches = MatchSource(compiled, self.documents.tree)
+        self.dataflow = Dataflow(
+            self.registry,
+            self.processor,
+            self.documents,
+            self.composites,
+            numbers.acquire,
+            self.streams.lateness,
+            self._publish,
+            self.streams.schema,
+            self.image,
+            Cuts(store, self.documents.stored, settings.result_bound),
+        )
+        self.registration = Registration(
+            store,
+            self.registry,
+            self.processor,
+            self.subscriptions,
+            self.streams,
+            numbers,
+            self.dataflow,
+            shapes,
+        )
+        plan, held = self.dataflow.core.plan, self.dataflow.state.documents
+        self.eviction = Forgetting(store, self.documents, self.composites, plan, held)
+        self.registration.plan_again()
+        self.readings = LatenessBounds(
+            self.subscriptions, self.registry, self.streams.lateness, compiled
+        )
+        self.relations = Relations(
+            store, self.registry, self.processor, self.readings, self.streams
+        )
+        self.position, self.acknowledged = store.numbers("position", "told")
+        self.pushed: Pushed | None = self.processor.pushed
 
     def keep_image(self, close_by: float = math.inf) -> None:
         """Write the image of the automaton, which a restart reads; give up at a time."""
         self.image.keep(self.dataflow.automaton, self.registry.pairs.describe, close_by)
 
-
-def load(store: Store, settings: Settings, compiled: Callable[[str], CompiledQuery]) -> EngineState:
-    """Build the state from the store; `compiled` returns the compiled query of a text."""
-    registry = Registry(store.connection)
-    memory = settings.kept_memory
-    processor = Processor(
-        store.connection,
-        registry,
-        budget=a_quarter() if memory is None else memory,
-        lender=store.lender,
-        most=settings.result_bound,
-    )
-    documents = DocumentLog(store)
-    composites = CompositeEvents(store, documents)
-    subscriptions = Subscriptions(store, registry)
-    shapes = Shapes(compiled)
-    streams = Streams(store, subscriptions, compiled, shapes.prepare)
-    numbers = CompositeIds(store)
-    image = AutomatonImage(store.image_path)
-    arrived: list[Arrivals] = []
-
-    def publish(found: Sequence[Published]) -> None:
-        outputs = _outputs(found, documents, MatchSource(compiled, documents.tree))
+    def _publish(self, found: Sequence[Published]) -> None:
+        """Accept the output documents of matches, and let them pass the plan."""
+        outputs = _outputs(found, self.documents, self._matches)
         if outputs:
-            arrivals = documents.accept(*zip(*outputs, strict=True)).arrivals
-            arrived.append(arrivals)
-            dataflow.enter(arrivals)
-
-    dataflow = Dataflow(
-        registry,
-        processor,
-        documents,
-        composites,
-        numbers.acquire,
-        streams.lateness,
-        publish,
-        streams.schema,
-        image,
-        Cuts(store, documents.stored, settings.result_bound),
-    )
-    registration = Registration(
-        store, registry, processor, subscriptions, streams, numbers, dataflow, shapes
-    )
-    eviction = Forgetting(
-        store, documents, composites, dataflow.core.plan, dataflow.state.documents
-    )
-    registration.plan_again()
-    readings = LatenessBounds(subscriptions, registry, streams.lateness, compiled)
-    position, acknowledged = store.numbers("position", "told")
-    return EngineState(
-        store=store,
-        registry=registry,
-        processor=processor,
-        documents=documents,
-        composites=composites,
-        subscriptions=subscriptions,
-        streams=streams,
-        ledger=ConsumedOffsets(store),
-        dataflow=dataflow,
-        registration=registration,
-        eviction=eviction,
-        image=image,
-        readings=readings,
-        relations=Relations(store, registry, processor, readings, streams),
-        arrived=arrived,
-        position=position,
-        acknowledged=acknowledged,
-        pushed=processor.pushed,
-    )
+            arrivals = self.documents.accept(*zip(*outputs, strict=True)).arrivals
+            self.arrived.append(arrivals)
+            self.dataflow.enter(arrivals)
 
 
 def _outputs(

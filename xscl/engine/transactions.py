@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.engine.state import EngineState, Settings, load
+from xscl.engine.state import EngineState, Settings
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
 from xscl.planning.compile import compile_query
@@ -47,7 +47,7 @@ class Transactions:
         self._is_reloaded = False  # a failed change has left an old state to the collector
         try:
             with self.store.translate_errors(), paused():
-                self.state = load(self.store, settings, self.compiled)
+                self.state = EngineState(self.store, settings, self.compiled)
                 self.state.keep_image()
             self.freeze()
         except BaseException:
@@ -91,7 +91,7 @@ class Transactions:
         self._unfreeze()
         self._is_reloaded = True
         try:
-            self.state = load(self.store, self.settings, self.compiled)
+            self.state = EngineState(self.store, self.settings, self.compiled)
         except Exception as again:
             self.store.close()
             raise StoreError(

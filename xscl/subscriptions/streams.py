@@ -7,7 +7,7 @@ the attributes that its query constructs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -44,6 +44,11 @@ class StreamDeclaration:
     schema: Schema | None
 
 
+_DECLARED = pa.schema(
+    {"name": pa.string(), "lateness": pa.int64(), "live": pa.bool_(), "attributes": pa.string()}
+)
+
+
 class Streams:
     """The declarations of streams, and the derived ones of published streams."""
 
@@ -58,21 +63,16 @@ class Streams:
         self._subscriptions = subscriptions
         self._compiled = compiled
         self._delays = lru_cache(MOST)(lambda query: _delays(prepared(query)))
-        self._latenesses: dict[str, int] = {}
-        self._live: set[str] = set()
+        self._declared: dict[str, StreamDeclaration] = {}
         self._live_readers: list[Subscription] = []
         self._live_for: tuple[int, ...] = ()
-        self._declared: dict[str, Schema] = {}
         self._changes = 0
         self._table: pa.Table | None = None
         self._table_for: tuple[int, ...] = ()
         rows = store.fetch("SELECT name, lateness, live, attributes FROM state.stream")
         for name, lateness, live, attributes in rows:
-            self._latenesses[name] = lateness
-            if live:
-                self._live.add(name)
-            if attributes is not None:
-                self._declared[name] = schema_from(attributes)
+            schema = None if attributes is None else schema_from(attributes)
+            self._declared[name] = StreamDeclaration(name, lateness, live, schema)
 
     def checked(
         self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
@@ -91,51 +91,54 @@ class Streams:
             raise XsclError(
                 f"the lateness {ticks} is out of range", hint="a duration such as 1 h, or ticks"
             )
-        schema = self._declared.get(name) if attributes is None else schema_of(attributes)
+        schema = self.declared(name) if attributes is None else schema_of(attributes)
         self._refuse_changes(name, ticks, schema)
         return StreamDeclaration(name, ticks, live, schema)
 
-    def declare(self, one: StreamDeclaration) -> None:
-        """Declare a stream."""
-        self._store.fetch(
-            "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
-            " SET lateness = excluded.lateness, live = excluded.live,"
-            " attributes = excluded.attributes",
-            [one.name, one.lateness, one.live, schema_as_text(one.schema)],
+    def declare(self, *declared: StreamDeclaration) -> None:
+        """Write declarations; they replace those of the same streams."""
+        rows = [
+            {
+                "name": one.name,
+                "lateness": one.lateness,
+                "live": one.live,
+                "attributes": schema_as_text(one.schema),
+            }
+            for one in declared
+        ]
+        self._store.lend("declared", pa.Table.from_pylist(rows, _DECLARED))
+        self._store.connection.execute(
+            "INSERT INTO state.stream SELECT * FROM declared ON CONFLICT (name) DO UPDATE SET"
+            " lateness = excluded.lateness, live = excluded.live, attributes = excluded.attributes"
         )
         self._changes += 1
-        self._latenesses[one.name] = one.lateness
-        (self._live.add if one.live else self._live.discard)(one.name)
-        if one.schema is not None:
-            self._declared[one.name] = one.schema
+        self._declared.update((one.name, one) for one in declared)
+
+    def _declaration(self, name: str, *, live: bool) -> StreamDeclaration:
+        """Return the declaration of a stream, or a new one without lateness and attributes."""
+        return self._declared.get(name) or StreamDeclaration(name, 0, live, None)
 
     def too_short(self, needed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
         """Return the streams whose lateness has to grow, and those where it cannot any more.
 
         A stream's lateness is fixed as soon as a subscription reads it.
         """
-        shorter = [name for name, ticks in needed.items() if self._latenesses.get(name, 0) < ticks]
+        shorter = [name for name, ticks in needed.items() if self._own(name) < ticks]
         fixed = [name for name in shorter if self._subscriptions.readers(name)]
         return {name: needed[name] for name in shorter if name not in fixed}, fixed
 
     def make_late(self, needed: Mapping[str, int]) -> None:
-        """Set the lateness of live streams without readers; other declarations stay."""
-        rows = pa.table(
-            {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
+        """Make streams live and set their latenesses; their attributes stay."""
+        self.declare(
+            *(
+                replace(self._declaration(name, live=True), lateness=ticks, live=True)
+                for name, ticks in needed.items()
+            )
         )
-        self._store.lend("needed", rows)
-        self._store.connection.execute(
-            "INSERT INTO state.stream (name, lateness, live)"
-            " SELECT name, lateness, true FROM needed"
-            " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness, live = true"
-        )
-        self._changes += 1
-        self._live.update(needed)
-        self._latenesses.update(needed)
 
     def without_attributes(self, streams: Iterable[str]) -> list[str]:
         """Return the streams without declared attributes that no event query reads."""
-        bare = set(streams) - self._declared.keys()
+        bare = (name for name in set(streams) if self.declared(name) is None)
         return sorted(name for name in bare if not self._is_read_as_events(name))
 
     def _is_read_as_events(self, name: str) -> bool:
@@ -144,18 +147,9 @@ class Streams:
 
     def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
         """Declare attributes of streams; undeclared streams become live."""
-        self._store.lend("bare", pa.table({"name": pa.array(streams, pa.string())}))
-        self._store.connection.execute(
-            "INSERT INTO state.stream (name, lateness, live, attributes)"
-            " SELECT name, 0, true, $schema FROM bare"
-            " ON CONFLICT (name) DO UPDATE SET attributes = excluded.attributes",
-            {"schema": schema_as_text(schema)},
+        self.declare(
+            *(replace(self._declaration(name, live=True), schema=schema) for name in streams)
         )
-        self._changes += 1
-        self._live.update(name for name in streams if name not in self._latenesses)
-        for name in streams:
-            self._declared[name] = schema
-            self._latenesses.setdefault(name, 0)
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
         """Keep the lateness of a stream that is read at the value that its readers use.
@@ -163,13 +157,7 @@ class Streams:
         It may have lost the publisher that determined it.
         """
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
-            self._store.fetch(
-                "INSERT INTO state.stream (name, lateness, live) VALUES (?, ?, false)"
-                " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness",
-                [stream, lateness],
-            )
-            self._changes += 1
-            self._latenesses[stream] = lateness
+            self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
     def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
         readers = self._subscriptions.readers(name)
@@ -189,20 +177,21 @@ class Streams:
 
     def known(self) -> set[str]:
         """Return the streams that are declared or published."""
-        return {*list(self._latenesses), *self._subscriptions.published()}
+        return {*list(self._declared), *self._subscriptions.published()}
 
     def is_known(self, stream: str) -> bool:
         """Return True if a stream is declared or published."""
-        return stream in self._latenesses or bool(self._subscriptions.publishers(stream))
+        return stream in self._declared or bool(self._subscriptions.publishers(stream))
 
     def declared(self, stream: str) -> Schema | None:
         """Return the declared attributes of a stream."""
-        return self._declared.get(stream)
+        found = self._declared.get(stream)
+        return None if found is None else found.schema
 
     def schema(self, stream: str) -> Schema | None:
         """Return the attributes of a stream of documents, declared or derived."""
-        if stream in self._declared:
-            return self._declared[stream]
+        if (declared := self.declared(stream)) is not None:
+            return declared
         for publisher in self._subscriptions.publishers(stream):
             if not publisher.relational:
                 return published_schema(self._compiled(publisher.query))
@@ -210,7 +199,7 @@ class Streams:
 
     def lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
-        own = self._latenesses.get(stream, 0)
+        own = self._own(stream)
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
             return own
@@ -222,6 +211,10 @@ class Streams:
         ]
         return max(own, *inputs)
 
+    def _own(self, stream: str) -> int:
+        """Return the declared lateness of a stream."""
+        return self._declared[stream].lateness if stream in self._declared else 0
+
     def latest(self, streams: Iterable[str]) -> int:
         """Return the largest lateness of some streams."""
         return max(map(self.lateness, streams))
@@ -230,7 +223,7 @@ class Streams:
         """Return True if a stream is live; a published one is if all its inputs are."""
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
-            return stream in self._live
+            return stream in self._declared and self._declared[stream].live
         return all(self.is_live(read) for one in publishers for read in one.reads)
 
     def live_readers(self) -> Sequence[Subscription]:
@@ -272,7 +265,7 @@ class Streams:
         state = self._changes, *self._subscriptions.state
         read = {stream for one in self._subscriptions for stream in one.reads}
         made = {one.publish for one in self._subscriptions if one.publish is not None}
-        names = sorted({*self._latenesses, *read, *made})
+        names = sorted({*self._declared, *read, *made})
         self._table = pa.table(
             {
                 "stream": pa.array(names, pa.string()),

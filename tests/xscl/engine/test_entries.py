@@ -9,7 +9,7 @@ from cep_core.state.state_log import StateWriter
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine.facade import Engine
-from xscl.engine.state import load
+from xscl.engine.state import EngineState
 
 QUERIES = {
     "next": ("S//a[./k->x] NEXT{x = y} L//a[./k->y]", "xscl"),
@@ -77,7 +77,7 @@ def test_the_entries_are_the_whole(actions: list[tuple[str, str, bool]]) -> None
                 before = kept(engine)
                 most = max(most, *map(len, before.values()))
                 transactions = engine.host.transactions
-                transactions.state = load(
+                transactions.state = EngineState(
                     transactions.store, transactions.settings, transactions.compiled
                 )
                 assert kept(engine) == before

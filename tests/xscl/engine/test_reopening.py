@@ -159,7 +159,7 @@ def test_what_is_refused_rebuilds_nothing(
         act(engine, ("subscribe", name), 0)
     engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
     loads: list[object] = []
-    monkeypatch.setattr(transactions, "load", lambda *given: loads.append(given))
+    monkeypatch.setattr(transactions, "EngineState", lambda *given: loads.append(given))
     before = kept(engine)
     with pytest.raises((XsclError, MalformedDocument, DocumentError)):
         fail(engine)
