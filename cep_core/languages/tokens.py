@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from cep_core.errors import QueryError, Span
 
@@ -34,6 +34,7 @@ _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # 
 _TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
+_MARKS = {"string": "\0s", "unit": "\0d"}  # in a shape; numbers are \0i or \0f
 _LONGEST = 100_000  # characters of a query
 _LONGEST_NUMBER = 400
 _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
@@ -105,31 +106,23 @@ def split(
     values: list[Any] = []
     end, before = 0, ""  # what was written before, without comments
     for found in lexis.literal.finditer(body):
-        verbatim, comment, string, number, unit = found.groups()
-        start = found.start()
-        if body[end:start].strip():
-            before = body[end:start]
-        if comment is not None:
-            shape += [body[end:start], " "]
-        elif verbatim is not None:
-            shape += [body[end:start], verbatim]
-        elif number is None:
-            shape += [body[end:start], "\0s"]
-            values.append(_string(string))
-        elif unit is not None:
-            values.append(_duration(found, text, ticks_per_second))
-            shape += [body[end:start], "\0d"]
-        elif number.isdigit():
-            values.append(_number(number, found, text))
-            shape += [body[end:start], "\0i"]
-        else:
-            shape += [body[end:start], "\0f"]
-            values.append(_number(number, found, text))
-        if number is not None and not values[-1] and _WINDOW.search(before):
-            shape.append("0")
-        if comment is None:
-            before = ""
+        kind, between = cast(str, found.lastgroup), body[end : found.start()]
+        shape.append(between)
         end = found.end()
+        if between.strip():
+            before = between
+        if kind == "comment":
+            shape.append(" ")
+            continue
+        if kind == "verbatim":
+            shape.append(found[0])
+        else:
+            value = _value(found, kind, text, ticks_per_second)
+            values.append(value)
+            shape.append(_MARKS.get(kind) or ("\0i" if type(value) is int else "\0f"))
+            if kind != "string" and not value and _WINDOW.search(before):
+                shape.append("0")
+        before = ""
     shape.append(body[end:])
     joined = "".join(shape)
     if joined.count("\0") != len(values):  # else it could pass for the shape of another text

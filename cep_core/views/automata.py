@@ -101,50 +101,47 @@ class _Drawing:
 
     def enter(self, node: Node, target: str, after: Unary) -> None:
         """Draw what leads to a state; ``after`` is done to the node's rows on the way."""
+        node, after = _below_unary(node, after)
         match node:
-            case Select(source, predicate):
-                self.enter(source, target, _selected(predicate, after))
-            case Project(source, columns, schema):
-                pairs = tuple(zip(schema.names, columns, strict=True))
-                self.enter(source, target, _projected(pairs, after))
             case Union(left, right):
                 self.enter(left, target, after)
                 self.enter(right, target, after)
+                return
             case Stream():
-                name = self._state(node.schema, _input(node), None, None, ())
-                self.edges.append(Forward(name, target, after))
+                state = State(self._name(), node.schema, _input(node))
             case algebra.Sequence(left, right, predicate):
-                name = self._state(left.schema, _input(right), predicate, None, ())
-                self.edges.append(Forward(name, target, after))
-                self.enter(left, name, _IDENTITY)
+                state = State(self._name(), left.schema, _input(right), predicate)
             case Iterate(left, right, filter, rebind):
-                size = len(node.aggregates)
-                names = node.schema.names[len(node.schema) - size :]
-                kinds = node.schema.types[len(node.schema) - size :]
+                added = slice(len(node.schema) - len(node.aggregates), None)
+                names, kinds = node.schema.names[added], node.schema.types[added]
                 aggregates = tuple(zip(names, node.aggregates, kinds, strict=True))
-                name = self._state(node.schema, _input(right), filter, rebind, aggregates)
-                self.edges.append(Forward(name, target, after))
-                self.enter(left, name, _IDENTITY)
+                input = _input(right)
+                state = State(self._name(), node.schema, input, filter, rebind, aggregates)
             case _:
                 kind = type(node).__name__
                 raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
+        self.states.append(state)
+        self.edges.append(Forward(state.name, target, after))
+        if not isinstance(node, Stream):
+            self.enter(node.left, state.name, _IDENTITY)
 
-    def _state(
-        self,
-        schema: Schema,
-        input: Input,
-        filter: Expression | None,
-        rebind: Expression | None,
-        aggregates: tuple[tuple[str, Expression, type], ...],
-    ) -> str:
-        name = f"q{next(self._numbers)}"
-        self.states.append(State(name, schema, input, filter, rebind, aggregates))
-        return name
+    def _name(self) -> str:
+        return f"q{next(self._numbers)}"
 
 
 def _input(node: Node) -> Input:
     """Return a unary expression over a stream as a state's input."""
-    after = _IDENTITY
+    stream, after = _below_unary(node, _IDENTITY)
+    if not isinstance(stream, Stream):
+        raise AlgebraError(
+            "the expression is not linear-plus: its right side is no stream",
+            hint="publish the right side and read it by name (resubscription)",
+        )
+    return Input(stream.name, stream.schema, after)
+
+
+def _below_unary(node: Node, after: Unary) -> tuple[Node, Unary]:
+    """Return what selections and projections read, and these followed by a unary expression."""
     while isinstance(node, Select | Project):
         if isinstance(node, Select):
             after = _selected(node.predicate, after)
@@ -152,12 +149,7 @@ def _input(node: Node) -> Input:
             pairs = tuple(zip(node.schema.names, node.columns, strict=True))
             after = _projected(pairs, after)
         node = node.source
-    if not isinstance(node, Stream):
-        raise AlgebraError(
-            "the expression is not linear-plus: its right side is no stream",
-            hint="publish the right side and read it by name (resubscription)",
-        )
-    return Input(node.name, node.schema, after)
+    return node, after
 
 
 def _selected(predicate: Expression, after: Unary) -> Unary:
