@@ -97,14 +97,8 @@ class KeyedLimiter(Generic[K]):
         """Hold a slot while the block runs; raise `refusal` if none is free within `timeout`."""
         waiter = self._enqueue(key, limit)
         if waiter is not None:
-            try:
+            with self._awaited(key, waiter, refusal):
                 waiter.result(timeout)
-            except TimeoutError:
-                self._abandon(key, waiter)
-                raise refusal from None
-            except BaseException:
-                self._abandon(key, waiter)
-                raise
         try:
             yield
         finally:
@@ -117,15 +111,9 @@ class KeyedLimiter(Generic[K]):
         """Hold a slot as `hold` does, without blocking the event loop."""
         waiter = self._enqueue(key, limit)
         if waiter is not None:
-            try:
+            with self._awaited(key, waiter, refusal or TimeoutError()):
                 async with asyncio.timeout(None if timeout == math.inf else timeout):
                     await asyncio.wrap_future(waiter)
-            except TimeoutError:
-                self._abandon(key, waiter)
-                raise refusal or TimeoutError from None
-            except BaseException:
-                self._abandon(key, waiter)
-                raise
         try:
             yield
         finally:
@@ -145,6 +133,17 @@ class KeyedLimiter(Generic[K]):
             waiter = Future[None]()
             self._waiters.setdefault(key, deque()).append(waiter)
             return waiter
+
+    @contextmanager
+    def _awaited(self, key: K, waiter: Future[None], refusal: Exception) -> Iterator[None]:
+        """Abandon a waiter if the wait in the block fails; raise `refusal` for a timeout."""
+        try:
+            yield
+        except BaseException as error:
+            self._abandon(key, waiter)
+            if isinstance(error, TimeoutError):
+                raise refusal from None
+            raise
 
     def _abandon(self, key: K, waiter: Future[None]) -> None:
         """Leave the queue, or release the slot that was handed over meanwhile."""

@@ -138,23 +138,20 @@ def _given(request: HTTPConnection) -> str:
 
 
 def _account(request: Request, here: Installation) -> Account:
-    given = _given(request)
-    if not given:
-        if _is_operators(request, here):
-            return THE_OPERATOR
+    account = owner_of(request, here)
+    if account is not None:
+        return account
+    if not _given(request):
         raise _token_needed(here)
-    found = here.tokens.owner(given)
-    if found is None:
-        guesses: WrongTokens = request.app.state.guesses
-        if guesses.count(client_address(request, here)) > here.settings.guesses:
-            raise Problem(
-                "too_many_guesses",
-                "too many wrong tokens came from your address",
-                hint="wait a minute",
-                headers={"Retry-After": "60"},
-            )
-        raise _unauthorized("the token is wrong, revoked or over")
-    return found
+    guesses: WrongTokens = request.app.state.guesses
+    if guesses.count(client_address(request, here)) > here.settings.guesses:
+        raise Problem(
+            "too_many_guesses",
+            "too many wrong tokens came from your address",
+            hint="wait a minute",
+            headers={"Retry-After": "60"},
+        )
+    raise _unauthorized("the token is wrong, revoked or over")
 
 
 def _is_operators(request: HTTPConnection, here: Installation) -> bool:

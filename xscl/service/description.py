@@ -136,8 +136,7 @@ def _completed(api: dict[str, Any]) -> dict[str, Any]:
         schemas.pop(unused, None)
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
-            if "description" in field:  # of a docstring, which may have several lines
-                field["description"] = " ".join(field["description"].split())
+            _join_lines(field)
     api["components"]["securitySchemes"] = {
         "token": {
             "type": "http",
@@ -147,6 +146,9 @@ def _completed(api: dict[str, Any]) -> dict[str, Any]:
     }
     for path, methods in api["paths"].items():
         for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                for described in (parameter, parameter["schema"]):
+                    _join_lines(described)
             operation["security"] = [{}, {"token": []}]
             answers = operation["responses"]
             for status, (meaning, codes) in CODES.items():
@@ -156,6 +158,12 @@ def _completed(api: dict[str, Any]) -> dict[str, Any]:
     for operation in api.get("webhooks", {}).get("match", {}).values():
         operation["responses"].pop("422", None)
     return api
+
+
+def _join_lines(described: dict[str, Any]) -> None:
+    """Put a description on one line, as that of a docstring may have several."""
+    if "description" in described:
+        described["description"] = " ".join(described["description"].split())
 
 
 def _problem(meaning: str, codes: tuple[str, ...]) -> dict[str, Any]:

@@ -71,13 +71,12 @@ class Intake:
         room: DiskGuard,
         clock: ArrivalClock,
         documents: int = DOCUMENTS,
-        size: int = BYTES,
     ) -> None:
         self._room = room
         self._clock = clock
         self._spool = spool
         self._engine = engine
-        self._most = documents, size
+        self._most = documents
         self._mutex = threading.Lock()
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
         self._waiting = 0
@@ -95,10 +94,9 @@ class Intake:
         brought = QueuedDocuments(tuple(documents), size, is_timed)
         with self._mutex:
             self._forget_consumed()
-            documents_most, bytes_most = self._most
             if self._waiting and (
-                self._waiting + len(brought.documents) > documents_most
-                or self._bytes + brought.size > bytes_most
+                self._waiting + len(brought.documents) > self._most
+                or self._bytes + brought.size > BYTES
             ):
                 raise IntakeFull(
                     f"{self._waiting} documents wait to be consumed",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets as randomness
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, replace
 
 from feeds.formats.times import SECOND
@@ -258,11 +258,9 @@ class Endpoints:
         for id in listed:
             self._secrets.forget(_key(id))
 
-    @contextmanager
-    def saves_blocked(self) -> Iterator[None]:
-        """Block saves while the block runs, because it deletes rows of the same tables."""
-        with self._writing:
-            yield
+    def saves_blocked(self) -> AbstractContextManager[bool]:
+        """Return a lock that blocks saves, for a block that deletes rows of the same tables."""
+        return self._writing
 
     def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
         """Remove all endpoints of some subscriptions; return their ids."""

@@ -34,25 +34,17 @@ Stream = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The stream.", examples=["orders"]),
 ]
-Id = Annotated[
-    str | None,
-    Query(
-        min_length=1,
-        max_length=500,
-        description="Its id: the same document under it again changes nothing, another one is a"
-        " new version. One is made if it is left out.",
-        examples=["order-17"],
-    ),
-]
-Time = Annotated[
-    str | None,
-    Query(
-        max_length=50,
-        description="Its time, ISO 8601 or microseconds since 1970. If it is left out, the service"
-        " gives it the time at which it is accepted, in the order of acceptance.",
-        examples=["2026-03-01T12:00:00Z"],
-    ),
-]
+
+
+class Given(JsonBody):
+    """What the query of an address says of a document."""
+
+    id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
+    """Its id: the same document under it again changes nothing, another one is a new version. One
+    is made if it is left out."""
+    time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
+    """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
+    time at which it is accepted, in the order of acceptance."""
 
 
 class Taken(JsonBody):
@@ -77,8 +69,7 @@ async def post(
     request: Request,
     here: Here,
     who: Who,
-    id: Id = None,
-    time: Time = None,
+    given: Annotated[Given, Query()],
     x_document_id: Annotated[
         str | None, Header(max_length=500, description="Its id, if `id` is left out.")
     ] = None,
@@ -93,8 +84,8 @@ async def post(
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
     xml = await request.body()
-    given = (id or x_document_id, time or x_document_time)
-    return await run_in_threadpool(take, here, who, stream, xml, *given)
+    name, time = given.id or x_document_id, given.time or x_document_time
+    return await run_in_threadpool(take, here, who, stream, xml, name, time)
 
 
 def take(

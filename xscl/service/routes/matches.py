@@ -11,6 +11,7 @@ from xscl.documents.results import Subscription
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
+from xscl.service.paging import Limit
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.service.showing import MatchShown, match_shown
 from xscl.subscriptions.match import Match
@@ -26,7 +27,6 @@ Before = Annotated[
     int | None,
     Query(ge=0, le=POSITION, description="Only what comes before this position, newest first."),
 ]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 
 
 class ListedMatch(MatchShown):

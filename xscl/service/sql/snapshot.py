@@ -42,7 +42,6 @@ class Snapshot:
     descriptor: int
     as_of: AsOf
     pushed: object
-    size: int
     seconds: float
 
     def close(self) -> None:
@@ -69,12 +68,12 @@ def publish(
         last = pc.max(tables["result"]["position"]).as_py()
     descriptor = _anonymous(directory)
     try:
-        size = _write(descriptor, tables)
+        _write(descriptor, tables)
         readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(descriptor)
     as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, size, time.monotonic() - began)
+    return Snapshot(readable, as_of, pushed, time.monotonic() - began)
 
 
 # -- Contents ------------------------------------------------------------------------------
@@ -313,14 +312,13 @@ def _anonymous(directory: Path | None) -> int:
         return os.dup(file.fileno())
 
 
-def _write(descriptor: int, tables: Tables) -> int:
-    """Write tables, and return the file's size."""
+def _write(descriptor: int, tables: Tables) -> None:
+    """Write tables one after another."""
     with open(descriptor, "wb", closefd=False) as file:
         for name, table in tables.items():
             named = table.replace_schema_metadata({_NAME: name})
             with pa.ipc.new_stream(file, named.schema) as writer:
                 writer.write_table(named)
-        return file.tell()
 
 
 def read(memory: pa.Buffer) -> Tables:
