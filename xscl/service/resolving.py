@@ -26,7 +26,8 @@ from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import MINE, refuse_reserved
 
-_SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
+SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
+"""A name in a query that may have an owner prefix."""
 REMEMBERED = 20_000
 """Maximum size of the cache of query shapes."""
 
@@ -106,7 +107,7 @@ class Resolver:
     def resolve(self, account: Account, text: str) -> ResolvedQuery:
         """Resolve the names in a user's query; raises QueryError, ReservedName."""
         places = _places(text)
-        if account.is_operator and _SUSPECT.search(text) is None:
+        if account.is_operator and SUSPECT.search(text) is None:
             return ResolvedQuery(text, text)
         own, publishes = [], None
         for place in places:

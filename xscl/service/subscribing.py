@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -14,11 +13,9 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.errors import NameTaken, XsclError
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
-from xscl.service.names import MINE, ReservedName, refuse_unaddressable
+from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
-from xscl.service.resolving import ResolvedQuery
-
-_SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
+from xscl.service.resolving import SUSPECT, ResolvedQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +221,7 @@ def _resolved(here: Installation, who: Account, wanted: SubscriptionRequest) -> 
             f"queries in {wanted.language} can be registered by the operator only",
             hint="write it in XSCL",
         )
-    if _SUSPECT.search(wanted.query):
+    if SUSPECT.search(wanted.query):
         raise ReservedName("the query names a stream as the service's own are named")
     return ResolvedQuery(wanted.query, wanted.query)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ import httpx
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, Resolve, check, resolve
-from feeds.http.body import ReadAborted
+from feeds.http.body import ReadAborted, read_body
 from feeds.http.connection import ask
 from feeds.http.fetch import CONTACT, retry_after, user_agent
 from xscl.delivery.channels.signature import headers
@@ -99,22 +100,11 @@ class WebhookSender:
         encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent.items()]
         answer = await ask(target, "POST", encoded, content=body, seconds=self.posting.seconds)
         try:
-            await _drain(answer)
+            with suppress(ReadAborted):  # the status decides the outcome, and it has arrived
+                await read_body(answer, LARGEST)
         finally:
             await answer.aclose()
         return outcome_of(answer, now)
-
-
-async def _drain(answer: httpx.Response) -> None:
-    """Read the body up to a limit; an error after the headers is ignored."""
-    size = 0
-    try:
-        async for piece in answer.aiter_raw():
-            size += len(piece)
-            if size >= LARGEST:
-                return
-    except (httpx.HTTPError, OSError):
-        return  # the status decides the outcome, and it has arrived
 
 
 def outcome_of(answer: httpx.Response, now: int) -> Outcome:
