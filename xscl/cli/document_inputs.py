@@ -10,7 +10,7 @@ from pathlib import Path
 from feeds.documents import Document
 from feeds.files import files
 from feeds.files.files import RejectedFile
-from xscl.cli.output import UsageError, progress, warn
+from xscl.cli.output import UsageError, progress, warn_not_read
 from xscl.time_format import ticks_of_time
 
 
@@ -81,7 +81,7 @@ def load(
     for each in progress(_read(found, at, native, qualified or len(found) > 1), "reading"):
         if isinstance(each, RejectedFile):
             refused.append(each)
-            warn(_report(each))
+            warn_not_read(each.id, each.reason, each.line, each.column)
         else:
             documents.append(each)
     documents.sort(key=lambda document: (document.timestamp, document.id))
@@ -114,11 +114,6 @@ def _qualified(read: Document | RejectedFile, path: Path) -> Document | Rejected
     if place is None:
         return read
     return replace(read, id=f"{folder / read.origin}{read.id[place.end() :]}")
-
-
-def _report(rejected: RejectedFile) -> str:
-    place = f" (line {rejected.line}, column {rejected.column})" if rejected.line else ""
-    return f"not read: {rejected.id}: {rejected.reason}{place}"
 
 
 def instant(text: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
 
@@ -29,6 +29,11 @@ _MICROSECONDS_SINCE_1970 = 10**14
 TIMES = ("time", "timestamp", "t1")
 BEGIN = "t0"
 _WORDS = {"true": True, "false": False}
+_PARSERS: Mapping[type, Callable[[str], Value]] = {
+    int: int,
+    float: float,
+    bool: lambda text: _WORDS.get(text.lower()),
+}
 
 # -- types ---------------------------------------------------------------------------------
 
@@ -70,18 +75,10 @@ def _parsed(text: str, kind: type) -> Value:
     if kind in (int, float) and "_" in text:
         return None
     try:
-        match kind.__name__:
-            case "int":
-                return int(text)
-            case "float":
-                number = float(text)
-                return number if isfinite(number) else None
-            case "bool":
-                return _WORDS.get(text.lower())
-            case _:
-                return text
+        value: Value = _PARSERS.get(kind, str)(text)
     except ValueError:
         return None
+    return value if not isinstance(value, float) or isfinite(value) else None
 
 
 def typed(record: EventRecord, schema: Schema) -> tuple[Value, ...] | Unreadable:

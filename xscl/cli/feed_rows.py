@@ -52,7 +52,7 @@ def find(rows: Sequence[Row], name: str) -> Row:
 def cells(one: Row) -> tuple[object, ...]:
     """Return a feed as a line of a table, below `HEADINGS`."""
     named = (one[name] for name in ("state", "items", "quality"))
-    polled, error = _second(one["next_poll"]), one["error"] or one["note"]
+    polled, error = to_second(one["next_poll"]), one["error"] or one["note"]
     return one["stream"], ", ".join(one["tags"]), *named, polled, one["url"], error
 
 
@@ -60,15 +60,15 @@ def described(one: Row) -> Iterator[str]:
     """Yield all fields of a feed, a line each."""
     for name, value in one.items():
         if name in TIMES:
-            value = _second(value)
+            value = to_second(value)
         elif isinstance(value, list):
             value = ", ".join(value)
         text = "" if value is None else one_line(str(value))
         yield f"{name.replace('_', ' '):14} {text}".rstrip()
 
 
-def _second(time: str | None) -> str:
-    """Return a time to the second."""
+def to_second(time: str | None) -> str:
+    """Return a written time to the second, "" for None."""
     return "" if time is None else moment(ticks_of_time(time) or 0)
 
 

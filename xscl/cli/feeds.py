@@ -26,7 +26,15 @@ from xscl.cli.feed_rows import (
     streams,
 )
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import AllowAddress, Contact, Json, NotifyHistory, Place, option
+from xscl.cli.options import (
+    AllowAddress,
+    Contact,
+    Json,
+    NotifyHistory,
+    Place,
+    command_group,
+    option,
+)
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
@@ -35,9 +43,7 @@ from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
 
-app = typer.Typer(
-    help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
-)
+app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 
 app.command("import")(feed_lists.import_)
 app.command()(feed_lists.export)

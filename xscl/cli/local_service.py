@@ -258,9 +258,8 @@ class LocalService:
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
             changed, fixed = edit(self.engine, feeds, found, change, ticks())
-            return _rows([changed], feeds.counts([changed.key]))[0], [
-                late_items(name) for name in fixed
-            ]
+            (row,) = _rows([changed], feeds.counts([changed.key]))
+        return row, [late_items(name) for name in fixed]
 
     def remove_feed(self, feed: Row) -> None:
         """Stop following a feed."""

@@ -49,6 +49,11 @@ NotifyHistory: TypeAlias = Annotated[
 ]
 
 
+def command_group(help: str) -> typer.Typer:
+    """Return a command whose functions are its subcommands."""
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
 def home(data: Path) -> DataDirectory:
     """Return the data directory of `--data`."""
     return DataDirectory(data.expanduser().absolute())

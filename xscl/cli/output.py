@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import typer
+
 from xscl.errors import XsclError
 from xscl.time_format import moment
 
@@ -41,11 +43,9 @@ def clean(text: str) -> str:
 def one_line(text: str, width: int | None = None) -> str:
     """Return text as one clean line, cut to a width."""
     line = " ".join(clean(text).split())
-    return (
-        line
-        if width is None or len(line) <= width
-        else line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    )
+    if width is None or len(line) <= width:
+        return line
+    return line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def echo(text: str = "") -> None:
@@ -74,6 +74,23 @@ def warn(message: str, hint: str | None = None) -> None:
     sys.stderr.write(f"xscl: {clean(message)}\n")
     if hint:
         sys.stderr.write(f"hint: {clean(hint)}\n")
+
+
+def warn_not_read(name: str, reason: str, line: int | None, column: int | None) -> None:
+    """Report an unreadable input, with the place of the error in its text if that is known."""
+    place = f" (line {line}, column {column})" if line else ""
+    warn(f"not read: {name}: {reason}{place}")
+
+
+def judge(what: str, read: int, not_read: int, *, strict: bool) -> None:
+    """Report how many documents or events could be read, unless all could.
+
+    Exits with code 1 if none was read, or with `strict` if some were unreadable.
+    """
+    if not_read or not read:
+        warn(f"{what} read: {read}, not read: {not_read}")
+    if not read or (not_read and strict):
+        raise typer.Exit(1)
 
 
 def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import At, Json, Native, Place, option
-from xscl.cli.output import UsageError, echo, echo_json, warn
+from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.documents.retention import DAY
@@ -101,8 +101,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
                     reason_code="future",
                 )
         except (MalformedDocument, DocumentError) as error:
-            place = f" (line {error.line}, column {error.column})" if error.line else ""
-            warn(f"not read: {document.id}: {error.message}{place}")
+            warn_not_read(document.id, error.message, error.line, error.column)
             wrong.append((document, error))
         else:
             fine.append(document)

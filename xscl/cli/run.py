@@ -14,7 +14,17 @@ from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.options import At, Native, option
-from xscl.cli.output import UsageError, clean, echo_json, echo_lines, match_text, progress, warn
+from xscl.cli.output import (
+    UsageError,
+    clean,
+    echo_json,
+    echo_lines,
+    judge,
+    match_text,
+    progress,
+    warn,
+    warn_not_read,
+)
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
@@ -105,15 +115,15 @@ def run(
         found = sources(inputs or [], stream or [], _streams(engine))
         loaded = load(found, None if at is None else instant(at), native=native)
         write = WRITERS[MatchFormat.JSONL if as_json else form]
-        matched = 0
+        matched = False
         for match in _matches(engine, loaded.documents):
             write(match)
-            matched += 1
+            matched = True
         refused = _report_refused(engine)
     if not matched:
         warn(f"no match among {len(loaded.documents)} documents")
-    not_read = len(loaded.refused) + refused
-    _judge(len(loaded.documents) - refused, not_read, strict=strict)
+    read, not_read = len(loaded.documents) - refused, len(loaded.refused) + refused
+    judge("documents", read, not_read, strict=strict)
 
 
 def _refuse(what: str, options: Mapping[str, object]) -> None:
@@ -161,14 +171,5 @@ def _report_refused(engine: Engine) -> int:
     """Print the documents that the engine rejected, and return their number."""
     rows = engine.sql('SELECT id, message, line, "column" FROM rejected').to_pylist()
     for row in rows:
-        place = f" (line {row['line']}, column {row['column']})" if row["line"] else ""
-        warn(f"not read: {row['id']}: {row['message']}{place}")
+        warn_not_read(row["id"], row["message"], row["line"], row["column"])
     return len(rows)
-
-
-def _judge(documents: int, refused: int, *, strict: bool) -> None:
-    """Exit with code 1 without any document, or with `strict` if some were unreadable."""
-    if refused or not documents:
-        warn(f"documents read: {documents}, not read: {refused}")
-    if not documents or (refused and strict):
-        raise typer.Exit(1)

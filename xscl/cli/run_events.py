@@ -34,7 +34,7 @@ from xscl.cli.event_types import (
     typed,
     unit_warning,
 )
-from xscl.cli.output import UsageError, echo, echo_json, one_line, warn
+from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.query_options import refuse_unknown_language
 from xscl.time_format import moment
 
@@ -80,10 +80,7 @@ def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
         warn(f"not read: {rejected.event.stream}: {rejected.reason}")
     if not matches:
         warn(f"no match among {len(found.events)} events")
-    if unread or not found.events:
-        warn(f"events read: {len(found.events)}, not read: {unread}")
-    if not found.events or (unread and strict):
-        raise typer.Exit(1)
+    judge("events", len(found.events), unread, strict=strict)
 
 
 def _defined(path: Path | None) -> dict[str, Definition]:

@@ -8,14 +8,10 @@ from typing import Annotated
 import typer
 
 from feeds.spool import Spool
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.options import DATA, Data, Json, command_group, home
 from xscl.cli.output import UsageError, answer
 
-app = typer.Typer(
-    help="The queue of documents that were taken and not consumed yet.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = command_group("The queue of documents that were taken and not consumed yet.")
 
 
 @app.callback()

@@ -6,14 +6,12 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import Json, Place, option
+from xscl.cli.feed_rows import to_second
+from xscl.cli.options import Json, Place, command_group, option
 from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
-from xscl.time_format import moment, ticks_of_time
 
-app = typer.Typer(
-    help="Tokens of the service's users.", no_args_is_help=True, rich_markup_mode=None
-)
+app = command_group("Tokens of the service's users.")
 
 
 @app.command()
@@ -49,12 +47,8 @@ def list_(place: Place, as_json: Json = False) -> None:
     """
     with opened("token list", place) as service:
         found = service.tokens()
-    cells = ((one["id"], one["user"], _second(one["created"]), one["label"]) for one in found)
+    cells = ((one["id"], one["user"], to_second(one["created"]), one["label"]) for one in found)
     list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=as_json)
-
-
-def _second(time: str) -> str:
-    return moment(ticks_of_time(time) or 0)
 
 
 @app.command()
