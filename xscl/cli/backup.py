@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, Place, home, option
+from xscl.cli.options import DATA, Call, Data, Json, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
@@ -17,9 +17,8 @@ from xscl.store.data_directory import DataDirectory
 
 
 def backup(
-    place: Place,
+    call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
-    as_json: Json = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.
 
@@ -31,10 +30,10 @@ def backup(
       xscl backup monday.xscl
       xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
     """
-    with opened("backup", place) as service:
+    with opened("backup", call) as service:
         made = service.backup(file)
     value = {"file": str(file), **made.as_dict()}
-    answer(value, [f"wrote {file}: {_described(made)}"], as_json=as_json)
+    answer(value, [f"wrote {file}: {_described(made)}"], as_json=call.as_json)
 
 
 def restore(

@@ -16,7 +16,7 @@ from feeds.errors import FeedError
 from feeds.formats.opml import FeedOutline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
-from xscl.cli.options import Json, Place, option
+from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
 from xscl.polling.feed import FeedsError, check_name
@@ -26,12 +26,11 @@ TITLE = "Feeds followed by xscl"
 
 
 def import_(
-    place: Place,
+    call: Call,
     file: Annotated[
         Path, typer.Argument(help="OPML, or a text with one address a line; - is standard input.")
     ],
     tag: Annotated[list[str] | None, option("--tag", "A tag for all of them; repeatable.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Follow the feeds of a list; its folders become tags. A second time nothing changes.
 
@@ -43,9 +42,9 @@ def import_(
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
-    with opened("feeds import", place, missing="create") as service:
+    with opened("feeds import", call, missing="create") as service:
         lines = service.import_feeds(body, outlines, tag or ())
-    answer([asdict(line) for line in lines], _report(lines), as_json=as_json)
+    answer([asdict(line) for line in lines], _report(lines), as_json=call.as_json)
 
 
 def export(

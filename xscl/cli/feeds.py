@@ -26,15 +26,7 @@ from xscl.cli.feed_rows import (
     streams,
 )
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import (
-    AllowAddress,
-    Contact,
-    Json,
-    NotifyHistory,
-    Place,
-    command_group,
-    option,
-)
+from xscl.cli.options import AllowAddress, Call, Contact, NotifyHistory, command_group, option
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
@@ -68,7 +60,7 @@ Name: TypeAlias = Annotated[
 
 @app.command()
 def add(
-    place: Place,
+    call: Call,
     address: Annotated[str, typer.Argument(metavar="URL", help="The address of the feed.")],
     stream: Annotated[
         str | None, option("--stream", "Its stream; the host's name if left out.")
@@ -78,7 +70,6 @@ def add(
     ] = None,
     every: Every = None,
     header: Header = None,
-    as_json: Json = False,
 ) -> None:
     """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
 
@@ -96,45 +87,45 @@ def add(
             check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
-    with opened("feeds add", place, missing="create") as service:
+    with opened("feeds add", call, missing="create") as service:
         added, warnings = service.follow(address, stream, tag or (), seconds, headers)
         is_served = service.is_served
     for warning in warnings:
         warn(warning)
-    answer(added, [followed(added)], as_json=as_json)
-    if not as_json:
+    answer(added, [followed(added)], as_json=call.as_json)
+    if not call.as_json:
         warn(first_poll(added, is_served=is_served))
 
 
 @app.command("list")
-def list_(place: Place, as_json: Json = False) -> None:
+def list_(call: Call) -> None:
     """List the feeds: state, items seen, how they were read, next poll, last error.
 
     \b
     Example:
       xscl feeds list
     """
-    with opened("feeds list", place) as service:
+    with opened("feeds list", call) as service:
         found = service.feeds()
-    list_rows("feeds", found, HEADINGS, map(cells, found), as_json=as_json)
+    list_rows("feeds", found, HEADINGS, map(cells, found), as_json=call.as_json)
 
 
 @app.command()
-def show(place: Place, feed: Name, as_json: Json = False) -> None:
+def show(call: Call, feed: Name) -> None:
     """Show all that is known of a feed.
 
     \b
     Example:
       xscl feeds show news
     """
-    with opened("feeds show", place) as service:
+    with opened("feeds show", call) as service:
         found = find(service.feeds(), feed)
-    answer(found, described(found), as_json=as_json)
+    answer(found, described(found), as_json=call.as_json)
 
 
 @app.command()
 def edit(
-    place: Place,
+    call: Call,
     feed: Name,
     tag: Annotated[list[str] | None, option("--tag", "A tag to add; repeatable.")] = None,
     untag: Annotated[list[str] | None, option("--untag", "A tag to take away; repeatable.")] = None,
@@ -146,7 +137,6 @@ def edit(
     revive: Annotated[
         bool, option("--revive", "Ask again, now, for a feed that was gone.")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Change a feed: its tags, the time between polls, its headers. Items stay as they are.
 
@@ -159,7 +149,7 @@ def edit(
             check_name(name)
     given = _headers(header)
     seconds = None if every is None else _seconds(every)
-    with opened("feeds edit", place) as service:
+    with opened("feeds edit", call) as service:
         found = find(service.feeds(), feed)
         _refuse_lost_headers(found, given, no_headers=no_headers)
         kept = dict.fromkeys((*found["tags"], *(tag or ())))
@@ -169,7 +159,7 @@ def edit(
     for warning in warnings:
         warn(warning)
     line = f"{changed['url']} is on {', '.join(streams(changed))}, every {changed['every']} s"
-    answer(changed, [line], as_json=as_json)
+    answer(changed, [line], as_json=call.as_json)
 
 
 def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None:
@@ -184,22 +174,22 @@ def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None
 
 
 @app.command()
-def remove(place: Place, feed: Name, as_json: Json = False) -> None:
+def remove(call: Call, feed: Name) -> None:
     """Stop following a feed; its documents and their matches stay.
 
     \b
     Example:
       xscl feeds remove https://example.org/news.atom
     """
-    with opened("feeds remove", place) as service:
+    with opened("feeds remove", call) as service:
         found = find(service.feeds(), feed)
         service.remove_feed(found)
-    answer({"removed": found["url"]}, [f"no longer following {found['url']}"], as_json=as_json)
+    answer({"removed": found["url"]}, [f"no longer following {found['url']}"], as_json=call.as_json)
 
 
 @app.command()
 def poll(
-    place: Place,
+    call: Call,
     feed: Annotated[
         list[str] | None, typer.Argument(metavar="[URL|STREAM]...", help="These feeds, due or not.")
     ] = None,
@@ -207,7 +197,6 @@ def poll(
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
-    as_json: Json = False,
 ) -> None:
     """Poll the feeds that are due, once, take in what is new, and print the matches.
 
@@ -215,9 +204,9 @@ def poll(
     Example:
       xscl feeds poll --all
     """
-    report = MatchReport(as_json, notify_history)
+    report = MatchReport(call.as_json, notify_history)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
-    with opened("feeds poll", place) as service:
+    with opened("feeds poll", call) as service:
         chosen = _chosen(service.feeds(), feed or (), everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)

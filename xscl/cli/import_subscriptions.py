@@ -11,7 +11,7 @@ import typer
 
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.http_client import Refused
-from xscl.cli.options import Json, Place
+from xscl.cli.options import Call
 from xscl.cli.output import UsageError, answer, progress
 from xscl.cli.service import Service, opened
 from xscl.errors import NameTaken, QueryError, XsclError
@@ -23,11 +23,10 @@ PART = 2_000
 
 
 def import_(
-    place: Place,
+    call: Call,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV or JSON lines; - is standard input.")
     ],
-    as_json: Json = False,
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
 
@@ -41,13 +40,13 @@ def import_(
     """
     rows = _read(file)
     _refuse_names(rows)
-    with opened("import", place, missing="create") as service:
+    with opened("import", call, missing="create") as service:
         new = _register(service, rows)
     unchanged = len(rows) - new
     answer(
         {"new": new, "unchanged": unchanged},
         [f"{new} new subscriptions, {unchanged} were there already"],
-        as_json=as_json,
+        as_json=call.as_json,
     )
 
 

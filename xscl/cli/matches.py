@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.options import Json, Place, option
+from xscl.cli.options import Call, option
 from xscl.cli.output import echo, echo_json, echo_lines, match_text, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
@@ -16,12 +16,11 @@ from xscl.errors import XsclError
 
 
 def matches(
-    place: Place,
+    call: Call,
     name: Annotated[
         str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
     ],
     after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
-    as_json: Json = False,
 ) -> None:
     """List the matches of a subscription that are kept, in the order in which they were found.
 
@@ -32,18 +31,18 @@ def matches(
     Example:
       xscl matches echo --json
     """
-    with opened("matches", place) as service:
+    with opened("matches", call) as service:
         existing(service, name)
         found: Iterator[MatchFields] = iter(service.matches(name))
         _skip_past(found, after)
         match = None
         for match in found:
-            if as_json:
+            if call.as_json:
                 echo_json(row_of(match))
             else:
                 echo(f"match {match.id}")
                 echo_lines(match_text(match))
-    if match is None and not as_json:
+    if match is None and not call.as_json:
         warn("no matches")
 
 

@@ -1,6 +1,6 @@
 """Options that belong together, declared once as the fields of a dataclass.
 
-A command with a parameter of such a type, for example `place: Place`, has its fields as options and
+A command with a parameter of such a type, for example `call: Call`, has its fields as options and
 is called with the dataclass.
 """
 

@@ -92,6 +92,13 @@ class Place:
     token: Token = None
 
 
+@dataclass(frozen=True, slots=True)
+class Call(Place):
+    """The options of nearly all commands: what they work on, and how they answer."""
+
+    as_json: Json = False
+
+
 def _host_and_port(address: str) -> str:
     """Refuse an address that is not a host and a port."""
     if re.fullmatch(r"([^:\[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address) is None:

@@ -14,7 +14,7 @@ from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import At, Json, Native, Place, option
+from xscl.cli.options import At, Call, Native, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, expect_valid
@@ -24,7 +24,7 @@ from xscl.polling.feed_repository import ticks
 
 
 def push(
-    place: Place,
+    call: Call,
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(metavar="INPUT...", help="Files, directories, archives, JSON lines, feeds."),
@@ -34,7 +34,6 @@ def push(
     ] = None,
     at: At = None,
     native: Native = False,
-    as_json: Json = False,
 ) -> None:
     """Take documents into the data directory, durably, and print the matches.
 
@@ -58,9 +57,9 @@ def push(
     documents, wrong = _validated(loaded.documents)
     not_read = len(loaded.refused) + len(wrong)
     wrong += [_refused(each) for each in loaded.refused if each.body is not None]
-    report = MatchReport(as_json)
+    report = MatchReport(call.as_json)
     with (
-        opened("push", place, missing="create") as service,
+        opened("push", call, missing="create") as service,
         service.push(documents, wrong, report) as counts,
     ):
         _echo({**counts, "not_read": not_read}, report)

@@ -14,7 +14,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import Json, Place, option
+from xscl.cli.options import Call, Place, option
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.run import WRITERS, MatchFormat
@@ -77,12 +77,11 @@ def try_query(
 
 
 def why(
-    place: Place,
+    call: Call,
     query: Subject,
     documents: Annotated[
         list[str], typer.Argument(metavar="DOC...", help="A document for each block; - for none.")
     ],
-    as_json: Json = False,
 ) -> None:
     """Show why a query matches some documents, or why not: all that it asks of them.
 
@@ -95,19 +94,18 @@ def why(
       xscl why echo d1 d2
     """
     text = query_text(query)
-    with opened("why", place) as service:
+    with opened("why", call) as service:
         found = service.why(text, documents, named=_resolved(service, text).named)
-    answer(found.as_dict(), found.lines(), as_json=as_json)
+    answer(found.as_dict(), found.lines(), as_json=call.as_json)
 
 
 def explain(
-    place: Place,
+    call: Call,
     query: Subject,
     show_sql: Annotated[bool, option("--sql", "Show the template's SQL.")] = False,
     svg: Annotated[
         Path | None, option("--svg", "Draw the join graph to this file.", "FILE")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
 
@@ -116,13 +114,13 @@ def explain(
       xscl explain echo --sql
     """
     text = query_text(query)
-    with opened("explain", place, missing="memory") as service:
+    with opened("explain", call, missing="memory") as service:
         resolved = _resolved(service, text)
         explanation = service.explain(text, named=resolved.named, sql=show_sql)
     if svg is not None:
         _draw(resolved, svg)
     value = {"query": text, "sql" if show_sql else "explanation": explanation}
-    answer(value, [explanation], as_json=as_json)
+    answer(value, [explanation], as_json=call.as_json)
 
 
 def _draw(resolved: Resolved, file: Path) -> None:
@@ -151,9 +149,8 @@ def _resolved(service: Service, text: str) -> Resolved:
 
 
 def witness(
-    place: Place,
+    call: Call,
     document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
-    as_json: Json = False,
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 
@@ -161,6 +158,6 @@ def witness(
     Example:
       xscl witness d1
     """
-    with opened("witness", place) as service:
+    with opened("witness", call) as service:
         found = service.witness(document)
-    answer(found.as_dict(), found.lines(), as_json=as_json)
+    answer(found.as_dict(), found.lines(), as_json=call.as_json)

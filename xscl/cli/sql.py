@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import typer
 
 from xscl.cli.argument_files import query_text
-from xscl.cli.options import Json, Place, option
+from xscl.cli.options import Call, option
 from xscl.cli.output import UsageError, clean, table
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
@@ -37,13 +37,12 @@ class SqlFormat(StrEnum):
 
 
 def sql(
-    place: Place,
+    call: Call,
     query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
     form: Annotated[SqlFormat, option("--format", "How to write the answer.")] = SqlFormat.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
@@ -53,9 +52,9 @@ def sql(
     Example:
       xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
     """
-    chosen = SqlFormat.JSON if as_json else form
+    chosen = SqlFormat.JSON if call.as_json else form
     text = query_text(query)
-    with opened("sql", place) as service:
+    with opened("sql", call) as service:
         try:
             answer = service.sql(text)
         except SqlError as error:

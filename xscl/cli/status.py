@@ -7,7 +7,7 @@ from typing import Any
 
 from xscl.cli.http_client import client_at
 from xscl.cli.local_service import LocalService
-from xscl.cli.options import Json, Place, home
+from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
@@ -16,24 +16,24 @@ from xscl.store.data_directory import SERVICE, DataDirectoryError
 from xscl.time_format import ticks_of_time
 
 
-def status(place: Place, as_json: Json = False) -> None:
+def status(call: Call) -> None:
     """Show what is registered, how much came in, and what waits; also of a running service.
 
     \b
     Example:
       xscl status --json
     """
-    figures, note = _of_running(place), None
+    figures, note = _of_running(call), None
     if figures is not None:
         found, note = _of_service(figures)
     else:
-        at = home(place.data)
+        at = home(call.data)
         at.expect()
         with at.hold("status"), Engine(at.database) as engine:
             found = LocalService(at, engine).status()
     process = {"service": (figures or {}).get("pid"), "address": (figures or {}).get("address")}
     lines = (*([] if note is None else [note]), *found.lines())
-    answer({**found.as_dict(), **process}, lines, as_json=as_json)
+    answer({**found.as_dict(), **process}, lines, as_json=call.as_json)
 
 
 def _of_running(place: Place) -> dict[str, Any] | None:

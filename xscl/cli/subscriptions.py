@@ -12,7 +12,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import Json, Place, option
+from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
     answer,
@@ -36,7 +36,7 @@ _FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stoppe
 
 
 def subscribe(
-    place: Place,
+    call: Call,
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
     language: Annotated[
@@ -49,7 +49,6 @@ def subscribe(
     webhook: Annotated[
         str | None, option("--webhook", "Have its matches posted there.", "URL")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Register a query under a name; it sees what arrives from now on.
 
@@ -70,7 +69,7 @@ def subscribe(
         refuse_bare_windows(text)
     refuse_bare_duration(since)
     _check_webhook(webhook)
-    with opened("subscribe", place, missing="create") as service:
+    with opened("subscribe", call, missing="create") as service:
         reads = service.subscribe(name, text, updates=updates, language=language, since=since)
         explanation = service.explain(name, named=True).splitlines()
         warnings = [line for line in explanation if line.startswith("warning: ")]
@@ -78,7 +77,7 @@ def subscribe(
         made = None if webhook is None else _add_webhook(service, name, webhook)
     for warning in warnings:
         warn(warning)
-    if as_json:
+    if call.as_json:
         echo_json({"subscribed": name, "webhook": made})
         return
     echo(f"subscribed {name!r}")
@@ -88,14 +87,13 @@ def subscribe(
 
 
 def unsubscribe(
-    place: Place,
+    call: Call,
     name: Annotated[
         str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
     ],
     cascade: Annotated[
         bool, option("--cascade", "Those that read what it publishes, too.")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Remove a subscription and everything that only it needed.
 
@@ -103,29 +101,29 @@ def unsubscribe(
     Example:
       xscl unsubscribe echo
     """
-    with opened("unsubscribe", place) as service:
+    with opened("unsubscribe", call) as service:
         existing(service, name)
         removed = service.unsubscribe(name, cascade=cascade)
     value = {"unsubscribed": name, "removed": list(removed)}
-    answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=as_json)
+    answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=call.as_json)
 
 
-def subscriptions(place: Place, as_json: Json = False) -> None:
+def subscriptions(call: Call) -> None:
     """List the subscriptions in the order of their names.
 
     \b
     Example:
       xscl subscriptions --json
     """
-    with opened("subscriptions", place) as service:
+    with opened("subscriptions", call) as service:
         found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]
     cells = (
         (one["name"], one["template"], ", ".join(one["reads"]), one_line(one["query"], 100))
         for one in found
     )
     headings = ("NAME", "TEMPLATE", "READS", "QUERY")
-    list_rows("subscriptions", found, headings, cells, as_json=as_json)
-    if not as_json:
+    list_rows("subscriptions", found, headings, cells, as_json=call.as_json)
+    if not call.as_json:
         echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.feed_rows import to_second
-from xscl.cli.options import Json, Place, command_group, option
+from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
 
@@ -16,12 +16,11 @@ app = command_group("Tokens of the service's users.")
 
 @app.command()
 def create(
-    place: Place,
+    call: Call,
     user: Annotated[
         str | None, option("--user", "Whose it is; he is made with his first.", "NAME")
     ] = None,
     label: Annotated[str, option("--label", "What it is for.")] = "",
-    as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once. Without --user it is the operator's, who may do all.
 
@@ -29,33 +28,32 @@ def create(
     Example:
       xscl token create --user alice --label laptop
     """
-    with opened("token create", place, missing="create") as service:
+    with opened("token create", call, missing="create") as service:
         made = service.create_token(user, label)
     value = {name: made[name] for name in ("id", "user", "label", "token")}
-    answer(value, [made["token"]], as_json=as_json)
-    if not as_json:
+    answer(value, [made["token"]], as_json=call.as_json)
+    if not call.as_json:
         warn(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
 
 
 @app.command("list")
-def list_(place: Place, as_json: Json = False) -> None:
+def list_(call: Call) -> None:
     """List the tokens, without what proves them.
 
     \b
     Example:
       xscl token list
     """
-    with opened("token list", place) as service:
+    with opened("token list", call) as service:
         found = service.tokens()
     cells = ((one["id"], one["user"], to_second(one["created"]), one["label"]) for one in found)
-    list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=as_json)
+    list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=call.as_json)
 
 
 @app.command()
 def revoke(
-    place: Place,
+    call: Call,
     which: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
-    as_json: Json = False,
 ) -> None:
     """Make a token worth nothing.
 
@@ -63,6 +61,6 @@ def revoke(
     Example:
       xscl token revoke 3f9a01c2
     """
-    with opened("token revoke", place) as service:
+    with opened("token revoke", call) as service:
         service.revoke_token(which)
-    answer({"revoked": which}, [f"revoked {which}"], as_json=as_json)
+    answer({"revoked": which}, [f"revoked {which}"], as_json=call.as_json)
