@@ -225,34 +225,32 @@ def type_of(
             return types[side][index]
         case Constant(value):
             return None if value is None else type(value)
-        case Parameter(_, kind):
+        case Parameter(_, kind) | Item(_, kind):
             return kind
         case Duration() | Time():
             return int
         case Missing():
             return None
-        case Item(_, kind):
-            return kind
         case Items(items):
             for item in items:
                 type_of(item, types, functions)
             return tuple
         case Latest(operand, kind):
-            _tuple(operand, types, functions)
+            _require(operand, type_of(operand, types, functions), (tuple,))
             return kind
         case Every(_, over, condition):
             for one in over:
-                _tuple(one, types, functions)
+                _require(one, type_of(one, types, functions), (tuple,))
             require_condition(condition, types, functions)
             return bool
         case Negative(operand):
-            return _number(operand, types, functions)
+            return _require(operand, type_of(operand, types, functions), _NUMBERS)
         case Arithmetic():
             return _arithmetic(node, types, functions)
-        case Call(name, arguments):
-            return _call(node, name, arguments, types, functions)
-        case Compare(operator, left, right):
-            _comparable(node, operator, left, right, types, functions)
+        case Call():
+            return _call(node, types, functions)
+        case Compare():
+            _require_comparable(node, types, functions)
             return bool
         case And(items) | Or(items):
             for item in items:
@@ -267,9 +265,7 @@ def require_condition(
     node: Expression, types: Types, functions: Mapping[str, Function] = FUNCTIONS
 ) -> None:
     """Raise AlgebraError unless the expression is true or false."""
-    kind = type_of(node, types, functions)
-    if kind not in (bool, None):
-        raise _mistyped(node, f"a condition is expected here, not a value of type {_word(kind)}")
+    _require(node, type_of(node, types, functions), (bool,))
 
 
 def require_compilable(node: Expression) -> None:
@@ -354,6 +350,12 @@ def _malformed(node: Expression) -> str | None:
             return None
 
 
+_NUMBERS = (int, float)
+_EXPECTED: Mapping[tuple[type, ...], str] = {
+    _NUMBERS: "a number",
+    (tuple,): "a tuple",
+    (bool,): "a condition",
+}
 _order_of = attrgetter("__lt__")
 _WITHOUT_ORDER = (_order_of(object), _order_of(complex))
 
@@ -363,19 +365,11 @@ def is_ordered(kind: type | None) -> bool:
     return kind is None or _order_of(kind) not in _WITHOUT_ORDER
 
 
-def _tuple(node: Expression, types: Types, functions: Mapping[str, Function]) -> None:
-    kind = type_of(node, types, functions)
-    if kind not in (tuple, None):
-        raise _mistyped(node, f"a tuple is expected here, not a value of type {_word(kind)}")
-
-
-def _number(node: Expression, types: Types, functions: Mapping[str, Function]) -> type | None:
-    return _numeric(node, type_of(node, types, functions))
-
-
-def _numeric(node: Expression, kind: type | None) -> type | None:
-    if kind not in (int, float, None):
-        raise _mistyped(node, f"a number is expected here, not a value of type {_word(kind)}")
+def _require(node: Expression, kind: type | None, wanted: tuple[type, ...]) -> type | None:
+    """Return the type of an operand; raise AlgebraError if it is none of those wanted."""
+    if kind not in (*wanted, None):
+        expected = f"{_EXPECTED[wanted]} is expected here"
+        raise _mistyped(node, f"{expected}, not a value of type {_word(kind)}")
     return kind
 
 
@@ -386,20 +380,15 @@ def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function
             if {left, right} - {None, kind}:
                 raise _mistyped(node, f"cannot add {_word(left)} and {_word(right)}")
             return kind
-    _numeric(node.left, left)
-    _numeric(node.right, right)
+    _require(node.left, left, _NUMBERS)
+    _require(node.right, right, _NUMBERS)
     if node.operator == "/" or float in (left, right):
         return float
     return None if None in (left, right) else int
 
 
-def _call(
-    node: Call,
-    name: str,
-    arguments: tuple[Expression, ...],
-    types: Types,
-    functions: Mapping[str, Function],
-) -> type:
+def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
+    name, arguments = node.function, node.arguments
     function = functions.get(name)
     if function is None:
         raise AlgebraError(
@@ -422,22 +411,15 @@ def _call(
     return function.result
 
 
-def _comparable(
-    node: Compare,
-    operator: str,
-    left: Expression,
-    right: Expression,
-    types: Types,
-    functions: Mapping[str, Function],
-) -> None:
-    kinds = type_of(left, types, functions), type_of(right, types, functions)
-    if operator not in ("=", "!="):
+def _require_comparable(node: Compare, types: Types, functions: Mapping[str, Function]) -> None:
+    kinds = [type_of(operand, types, functions) for operand in (node.left, node.right)]
+    if node.operator not in ("=", "!="):
         for kind in kinds:
             if not is_ordered(kind):
                 raise _mistyped(node, f"values of type {_word(kind)} have no order")
     if None in kinds or kinds[0] == kinds[1]:
         return
-    if not set(kinds) <= {int, float}:
+    if not set(kinds) <= set(_NUMBERS):
         raise _mistyped(node, f"cannot compare {_word(kinds[0])} with {_word(kinds[1])}")
 
 

@@ -29,7 +29,6 @@ from cep_core.algebra.expressions import (
     Constant,
     Duration,
     Expression,
-    is_ordered,
     walk,
 )
 from cep_core.algebra.nodes import (
@@ -42,8 +41,14 @@ from cep_core.algebra.nodes import (
     SequenceScan,
     Strategy,
 )
-from cep_core.algebra.schemas import Functions, require, require_window, schema_of
-from cep_core.errors import AlgebraError, SchemaFault, Span, TypeFault
+from cep_core.algebra.schemas import (
+    Functions,
+    require,
+    require_aggregable,
+    require_window,
+    schema_of,
+)
+from cep_core.errors import AlgebraError, Span, TypeFault
 
 MOST_COMPONENTS = 64
 """Components of a sequence: the search nests a loop for each of them."""
@@ -173,16 +178,7 @@ def part_type(
 
 def aggregate_type(role: str, kind: type, span: Span | None = None) -> type:
     """Return the type of an aggregate over a run, or of an attribute itself."""
-    if role in ("SUM", "AVG") and kind not in (int, float):
-        raise AlgebraError(
-            f"{role} takes numbers, not {kind.__name__}", span=span, kind=SchemaFault
-        )
-    if role in ("MIN", "MAX") and not is_ordered(kind):
-        raise AlgebraError(
-            f"{role} takes values that have an order, not {kind.__name__}",
-            span=span,
-            kind=SchemaFault,
-        )
+    require_aggregable(role, kind, span)
     return int if role == "COUNT" else float if role == "AVG" else kind
 
 

@@ -109,24 +109,25 @@ def _aggregate_type(
         return int
     kind = kinds[0]
     place = argument.span or span
-    if function not in ("SUM", "AVG"):
-        for one in kinds:
-            if one is not None and not is_ordered(one):
-                raise AlgebraError(
-                    f"{function} takes values that have an order, not {one.__name__}",
-                    span=place,
-                    kind=SchemaFault,
-                )
-    if function in ("SUM", "AVG") and kind not in (int, float, None):
-        raise AlgebraError(
-            f"{function} takes numbers, not {kind.__name__ if kind else 'null'}",
-            span=place,
-            kind=SchemaFault,
-        )
+    for one in kinds[:1] if function in ("SUM", "AVG") else kinds:
+        require_aggregable(function, one, place)
     if (by is not None) is not function.startswith("ARG"):
         number = "one argument" if by is not None else "two arguments"
         raise AlgebraError(f"{function} takes {number}", span=place)
     return float if function == "AVG" else (kind or float)
+
+
+def require_aggregable(function: str, kind: type | None, span: Span | None) -> None:
+    """Raise AlgebraError unless a function aggregates values of a type; None: only null."""
+    wanted = ""
+    if function in ("SUM", "AVG") and kind not in (int, float, None):
+        wanted = "numbers"
+    elif function in ("MIN", "MAX", "ARGMIN", "ARGMAX") and not is_ordered(kind):
+        wanted = "values that have an order"
+    if wanted and kind is not None:
+        raise AlgebraError(
+            f"{function} takes {wanted}, not {kind.__name__}", span=span, kind=SchemaFault
+        )
 
 
 def require(predicate: Expression, types: Types, functions: Functions) -> None:

@@ -11,12 +11,11 @@ b_rate(E2), which is a rate; the mean size of its bursts is that divided by its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias
 
-from cep_core.rewrite.pattern import After, Either, Except, Next, Pattern, Plus, Source
+from cep_core.rewrite.pattern import After, Either, Except, Next, Pattern, Plus, Source, parts_of
 
 Rates: TypeAlias = Mapping[str, float]  # events in a second, by stream
-Combination: TypeAlias = "Callable[[Estimate, Estimate], Estimate]"
 
 
 class Estimate(NamedTuple):
@@ -81,28 +80,22 @@ def delayed(one: Estimate, seconds: float) -> Estimate:
 
 def estimate(pattern: Pattern, rates: Rates) -> Estimate | None:
     """Return the estimate of a pattern; None if it has no bound, or a rate is not known."""
-    match pattern:
-        case Source(stream, _, filters):
-            rate = rates.get(stream)
-            if not rate:
-                return None
-            found = of_source(rate)
-            return filtered(found) if filters else found
-        case Next(left, right):
-            return _both(left, right, rates, followed)
-        case Either(left, right):
-            return _both(left, right, rates, united)
-        case Except(inner, other):
-            return _both(inner, other, rates, excepted)
-        case After(inner):
-            below = estimate(inner, rates)
-            return None if below is None else delayed(below, 0.0)  # the time is a query's literal
-        case Plus():
+    if isinstance(pattern, Source):
+        rate = rates.get(pattern.stream)
+        if not rate:
             return None
-        case _:
-            assert_never(pattern)
+        found = of_source(rate)
+        return filtered(found) if pattern.filters else found
+    parts = [estimate(part, rates) for part in parts_of(pattern)]
+    known = [part for part in parts if part is not None]
+    if isinstance(pattern, Plus) or len(known) < len(parts):
+        return None
+    return _COMBINED[type(pattern)](*known)
 
 
-def _both(one: Pattern, other: Pattern, rates: Rates, combined: Combination) -> Estimate | None:
-    first, second = estimate(one, rates), estimate(other, rates)
-    return None if first is None or second is None else combined(first, second)
+_COMBINED: Mapping[type[Pattern], Callable[..., Estimate]] = {
+    Next: followed,
+    Either: united,
+    Except: excepted,
+    After: lambda one: delayed(one, 0.0),  # the time is a query's literal
+}

@@ -9,9 +9,9 @@ the pattern becomes algebra, because rewriting changes where a value stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, assert_never
+from typing import Literal, NamedTuple, TypeAlias
 
 from cep_core.algebra.expressions import Column, Expression, Spanned, walk
 from cep_core.algebra.operands import operands
@@ -148,20 +148,17 @@ def iterated(pattern: Pattern) -> frozenset[str]:
     return frozenset().union(*(iterated(part) for part in parts_of(pattern)))
 
 
+_FORMS: Mapping[type[Pattern], str] = {
+    Next: "({};{})",
+    Either: "({}|{})",
+    Plus: "{}+",
+    Except: "({}\\{})",
+    After: "{}@",
+}
+
+
 def in_words(pattern: Pattern) -> str:
     """Return a pattern as text, its aliases without their streams."""
-    match pattern:
-        case Source(_, alias):
-            return alias
-        case Next(left, right):
-            return f"({in_words(left)};{in_words(right)})"
-        case Either(left, right):
-            return f"({in_words(left)}|{in_words(right)})"
-        case Plus(inner):
-            return f"{in_words(inner)}+"
-        case Except(inner, other):
-            return f"({in_words(inner)}\\{in_words(other)})"
-        case After(inner):
-            return f"{in_words(inner)}@"
-        case _:
-            assert_never(pattern)
+    if isinstance(pattern, Source):
+        return pattern.alias
+    return _FORMS[type(pattern)].format(*map(in_words, parts_of(pattern)))
