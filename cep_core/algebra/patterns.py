@@ -19,11 +19,12 @@ row more or the next component may follow.  The last three strategies and runs a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from cep_core.algebra.expressions import (
     FUNCTIONS,
+    TRUE,
     And,
     Column,
     Constant,
@@ -146,6 +147,14 @@ def conjuncts_of(predicate: Expression) -> list[Expression]:
     if isinstance(predicate, Constant) and predicate.value is True:
         return []
     return [predicate]
+
+
+def conjunction(conditions: Iterable[Expression]) -> Expression:
+    """Return the conjunction of conditions, at the place of the first; TRUE of none."""
+    found = [one for one in conditions if one != TRUE]
+    if not found:
+        return TRUE
+    return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
 
 
 def parts_in(node: Expression, parts: Sequence[Part]) -> list[Part]:

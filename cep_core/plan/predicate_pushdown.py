@@ -7,12 +7,12 @@ looks at the events between, whatever they are: there nothing is pushed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cep_core.algebra import Component, Negation, Node, Project, Select, SequenceScan
-from cep_core.algebra.expressions import TRUE, And, Column, Expression, moved, walk
-from cep_core.algebra.patterns import conjuncts_of, parts_in
+from cep_core.algebra.expressions import TRUE, Column, Expression, moved, walk
+from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
 
 
 def push_down(node: Node) -> Node:
@@ -63,7 +63,7 @@ def _scan(node: SequenceScan) -> SequenceScan:
         node,
         inputs=tuple(inputs),
         components=tuple(components_made),
-        predicate=_all(rest),
+        predicate=conjunction(rest),
         partition=(None,) * len(inputs),
     )
 
@@ -76,7 +76,7 @@ def _negation(node: Negation) -> Negation:
         simple = [part for part in conjuncts if _sides(part) == {2}]
         rest = [part for part in conjuncts if _sides(part) != {2}]
         inputs.append(_selected(below, simple, {}))
-        negatives.append(replace(one, predicate=_all(rest)))
+        negatives.append(replace(one, predicate=conjunction(rest)))
     if source is node.source and tuple(inputs) == node.inputs:
         return node
     return replace(node, source=source, inputs=tuple(inputs), negatives=tuple(negatives))
@@ -89,11 +89,5 @@ def _sides(node: Expression) -> set[int]:
 def _selected(
     source: Node, conjuncts: Iterable[Expression], places: Mapping[tuple[int, int], Expression]
 ) -> Node:
-    predicate = _all([moved(one, places) for one in conjuncts])
+    predicate = conjunction(moved(one, places) for one in conjuncts)
     return source if predicate == TRUE else Select(source, predicate, source.schema)
-
-
-def _all(conjuncts: Sequence[Expression]) -> Expression:
-    if not conjuncts:
-        return TRUE
-    return conjuncts[0] if len(conjuncts) == 1 else And(tuple(conjuncts), span=conjuncts[0].span)

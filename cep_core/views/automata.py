@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
 
 from cep_core import algebra
@@ -193,9 +194,7 @@ class _Reading:
         if not edges:
             raise AlgebraError(f"no edge leads to the state {target}")
         self._made[target] = None
-        node = self._carried(edges[0])
-        for edge in edges[1:]:
-            node = algebra.union(node, self._carried(edge))
+        node: Node = reduce(algebra.union, map(self._carried, edges))
         self._made[target] = node
         return node
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 from typing import TypeAlias
 
@@ -39,6 +40,7 @@ from cep_core.algebra.expressions import (
     Or,
     Time,
 )
+from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
 from cep_core.languages.eql.parts import (
@@ -49,7 +51,6 @@ from cep_core.languages.eql.parts import (
     across,
     all_stored,
     bound,
-    conjunction,
     joined,
     now,
     older,
@@ -156,10 +157,12 @@ class PatternLowering:
 
     def _tested(self, part: LoweredPart, conditions: Sequence[Condition]) -> LoweredPart:
         """Return the rows of a part that satisfy conditions over its own events."""
-        found = conjunction(bound(tuple(conditions), now(part)))
-        if found == TRUE:
-            return part
-        return replace(part, node=algebra.select(part.node, found, self._functions))
+        return replace(part, node=self._where(part.node, bound(conditions, now(part))))
+
+    def _where(self, node: Node, conditions: Iterable[Expression]) -> Node:
+        """Return the rows of a node that satisfy conditions."""
+        found = conjunction(conditions)
+        return node if found == TRUE else algebra.select(node, found, self._functions)
 
     def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> LoweredPart:
         """Return the moment so long after a pattern; a guard keeps it from coming."""
@@ -202,7 +205,7 @@ class PatternLowering:
             return guards[0] if guards else None
         kinds = [kind for guard in guards for kind in guard.source.schema.types]
         labels = [self._label() for _ in range(len(kinds) + 1)]
-        united: Node | None = None
+        nodes: list[Node] = []
         holding: list[Expression] = []
         offset = 0
         for number, guard in enumerate(guards):
@@ -210,13 +213,12 @@ class PatternLowering:
             values: list[Expression] = [Constant(None)] * len(kinds)
             values[offset : offset + width] = [Column(2, place) for place in range(width)]
             columns = list(zip(labels, [*values, Constant(number)], strict=True))
-            node = algebra.project(guard.source, columns, self._functions, nulls=[*kinds, int])
-            united = node if united is None else algebra.union(united, node)
+            nulls = [*kinds, int]
+            nodes.append(algebra.project(guard.source, columns, self._functions, nulls=nulls))
             is_own = Compare("=", Column(2, len(kinds)), Constant(number))
             holding.append(conjunction((is_own, shifted(guard.predicate, offset))))
             offset += width
-        assert united is not None
-        return Guard(united, Or(tuple(holding)))
+        return Guard(reduce(algebra.union, nodes), Or(tuple(holding)))
 
     # -- union -----------------------------------------------------------------------------
 
@@ -298,10 +300,7 @@ class PatternLowering:
             span=pattern.span,
             names=made.labels,
         )
-        found = conjunction(bound(tests, within(left, right, made)))
-        if found != TRUE:
-            node = algebra.select(node, found, self._functions)
-        return replace(made, node=node)
+        return replace(made, node=self._where(node, bound(tests, within(left, right, made))))
 
     def _paired(
         self, left: LoweredPart, right: LoweredPart, above: Above
@@ -361,8 +360,7 @@ class PatternLowering:
         part = self.part(inner, Above(asked | items, above.history or composite, nested))
         layout = [ref for ref in layout_of_run(asked, part) if own_time(ref, part) is None]
         run = run_of(part, layout, above.history)
-        first = conjunction(bound(conditions, at_first(part)))
-        events = part.node if first == TRUE else algebra.select(part.node, first, self._functions)
+        events = self._where(part.node, bound(conditions, at_first(part)))
         begun: Node = algebra.project(
             events,
             list(zip(run.labels, beginning(part, layout, above.history), strict=True)),

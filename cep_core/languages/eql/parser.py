@@ -42,6 +42,7 @@ from cep_core.rewrite.pattern import (
     Ref,
     Source,
     aliases_of,
+    iterated,
     parts_of,
     sources_of,
 )
@@ -174,7 +175,7 @@ class Parser:
                 zero = "leave @ out for the moment itself"
                 time = parameter(reader.duration("5 min", bare=False, zero=zero))
                 pattern = After(pattern, time, span=sign.span)
-            elif _has_plus(pattern):
+            elif iterated(pattern):
                 raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)
             else:
                 pattern = Plus(pattern, span=sign.span)
@@ -372,10 +373,6 @@ class Parser:
 
 def _alias_hint(reader: TokenReader) -> str | None:
     return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
-
-
-def _has_plus(pattern: Pattern) -> bool:
-    return isinstance(pattern, Plus) or any(map(_has_plus, parts_of(pattern)))
 
 
 def _is_before(pattern: Pattern, first: str, second: str) -> bool:

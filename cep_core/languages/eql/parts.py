@@ -9,7 +9,7 @@ simultaneous successors is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -37,7 +37,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow.clock import END
 from cep_core.errors import AlgebraError, Span
-from cep_core.rewrite.pattern import Condition, Conditions, Kind, Ref
+from cep_core.rewrite.pattern import Condition, Kind, Ref
 
 OWN_BEGIN, OWN_END = Time(2, "begin"), Time(2, "end")
 Place: TypeAlias = Callable[[Ref], "Resolved | None"]
@@ -206,17 +206,9 @@ def within(left: LoweredPart, right: LoweredPart, made: LoweredPart) -> Place:
     return place
 
 
-def bound(conditions: Conditions, place: Place) -> tuple[Expression, ...]:
+def bound(conditions: Sequence[Condition], place: Place) -> tuple[Expression, ...]:
     """Return conditions with their references resolved."""
     return tuple(_Binding(one, place).bound(one.expression) for one in conditions)
-
-
-def conjunction(conditions: tuple[Expression, ...]) -> Expression:
-    """Return the conjunction of conditions."""
-    found = [one for one in conditions if one != TRUE]
-    if not found:
-        return TRUE
-    return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
 
 
 class _Binding:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from cep_core import algebra
 from cep_core.algebra import Component, NegativeComponent, Node, Part, Strategy, patterns
-from cep_core.algebra.expressions import TRUE, And, Column, Expression, Function, moved, walk
+from cep_core.algebra.expressions import Column, Expression, Function, moved, walk
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import repeated
 from cep_core.languages.sase.scope import Reference, Variable, Variables
@@ -62,7 +62,7 @@ class SequenceLowering:
         }
         node = variable.node
         if conjuncts:
-            predicate = _all([_over(one, places) for one in conjuncts])
+            predicate = patterns.conjunction(_over(one, places) for one in conjuncts)
             node = algebra.select(node, predicate, self.functions)
         made = [(name, _over(expression, places)) for name, expression, _ in columns]
         return algebra.project(node, made, self.functions, _repeated(columns))
@@ -173,7 +173,7 @@ class SequenceLowering:
             components,
             [Part(order[one.variable], one.role, one.place, one.before) for one in parts],
             names,
-            _all([_over(one, places) for one in conjuncts]),
+            patterns.conjunction(_over(one, places) for one in conjuncts),
             self.window,
             self.strategy,
             [self._partition_of(node) for node in nodes],
@@ -206,7 +206,7 @@ class SequenceLowering:
             for one in self.variables.references:
                 if one.variable is variable:
                     places[self._index(one)] = Column(2, one.place or 0)
-            predicate = _all([_over(one, places) for one in conjuncts])
+            predicate = patterns.conjunction(_over(one, places) for one in conjuncts)
             after, before = self._around(variable)
             if (after is None or before is None) and self.window is None:
                 raise AlgebraError(
@@ -233,12 +233,6 @@ def _are_columns(nodes: list[Expression]) -> bool:
 def _over(node: Expression, places: Mapping[int, Column]) -> Expression:
     """Return an expression over references with the columns that they are."""
     return moved(node, {(2, index): column for index, column in places.items()})
-
-
-def _all(conjuncts: list[Expression]) -> Expression:
-    if not conjuncts:
-        return TRUE
-    return conjuncts[0] if len(conjuncts) == 1 else And(tuple(conjuncts), span=conjuncts[0].span)
 
 
 def _repeated(columns: list[Item]) -> Span | None:

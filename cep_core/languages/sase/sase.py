@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 from cep_core import algebra
 from cep_core.algebra import Node, Strategy, patterns
@@ -203,32 +204,20 @@ class _Parser:
                         span=span,
                         kind=SchemaFault,
                     )
-        lacking = {
-            name: tuple(n for n, one in enumerate(streams) if name not in one.schema.names)
-            for name in types
-        }
-        lacking = {name: numbers for name, numbers in lacking.items() if numbers}
-        found: list[Node] = []
-        for number, one in enumerate(streams):
-            if all(other.schema == one.schema for other in streams):
-                found.append(one)
-                continue
-            columns: list[tuple[str, Expression]] = [
-                (
-                    name,
-                    Column(2, one.schema.names.index(name))
-                    if name in one.schema.names
-                    else Constant(None),
-                )
-                for name in types
-            ]
-            columns.append((TAG, Constant(number)))
-            nulls = [*types.values(), int]
-            found.append(algebra.project(one, columns, self.functions, span, nulls))
-        node = found[0]
-        for other in found[1:]:
-            node = algebra.union(node, other, span)
-        return node, lacking
+        nodes: list[Node] = [*streams]
+        lacking: dict[str, tuple[int, ...]] = {}
+        if any(one.schema != streams[0].schema for one in streams):
+            nodes = []
+            for number, one in enumerate(streams):
+                columns: dict[str, Expression] = dict.fromkeys(types, Constant(None))
+                columns |= {name: Column(2, at) for at, name in enumerate(one.schema.names)}
+                columns[TAG] = Constant(number)
+                nulls = [*types.values(), int]
+                nodes.append(algebra.project(one, [*columns.items()], self.functions, span, nulls))
+                for name in types:
+                    if name not in one.schema.names:
+                        lacking[name] = (*lacking.get(name, ()), number)
+        return reduce(lambda left, right: algebra.union(left, right, span), nodes), lacking
 
     # -- WHERE -----------------------------------------------------------------------------
 
