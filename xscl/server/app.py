@@ -13,7 +13,6 @@ from xscl.service.guard import Guard
 from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
-    backup,
     deliveries,
     describing,
     documents,
@@ -21,7 +20,6 @@ from xscl.service.routes import (
     feeds,
     inspection,
     matches,
-    metrics,
     sql,
     state,
     streams,
@@ -43,9 +41,7 @@ ROUTERS = (
     streams.router,
     inspection.router,
     sql.router,
-    metrics.router,
     state.router,
-    backup.router,
     tokens.router,
 )
 

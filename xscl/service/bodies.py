@@ -1,4 +1,4 @@
-"""Bodies of requests and responses, as the OpenAPI document describes them.
+"""Bodies of requests and responses, and their types, as the OpenAPI document describes them.
 
 The docstring after a field of a JSON body is its description (`use_attribute_docstrings` of
 pydantic); `Field` only has the examples and the limits.
@@ -7,9 +7,22 @@ pydantic); `Field` only has the examples and the limits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+
+from xscl.delivery.message import moment
+from xscl.time_format import written
+
+Moment: TypeAlias = Annotated[
+    int,
+    PlainSerializer(written, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A time in ticks, in JSON as ISO 8601 in UTC: `2026-03-01T12:00:00Z`, or with a fraction."""
+
+DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(moment)]
+"""A time as deliveries write it (RFC 3339), validated from ticks."""
 
 
 class JsonBody(BaseModel):

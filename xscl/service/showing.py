@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody
-from xscl.service.moments import Moment
+from xscl.service.bodies import JsonBody, Moment
 from xscl.service.names import OPERATOR, owner
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match

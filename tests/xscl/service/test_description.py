@@ -42,7 +42,7 @@ from xscl.service.intake import IntakeFull
 from xscl.service.names import BadName
 from xscl.service.problem_codes import CODES
 from xscl.service.routes import describing, inspection, syndication
-from xscl.service.rows import _rows
+from xscl.service.routes.subscriptions import read_rows
 from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
 from xscl.service.tokens import UnknownToken
@@ -234,8 +234,8 @@ def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any
         asked = kind.model_validate(example)
         assert (asked.query is None) != (asked.subscription is None)
         assert escape(json.dumps(example)) in page
-    (wanted,) = _rows(_example(api, "subscriptions", "application/x-ndjson"), "")
-    assert list(_rows(_example(api, "subscriptions", "text/csv"), "text/csv")) == [wanted]
+    (wanted,) = read_rows(_example(api, "subscriptions", "application/x-ndjson"), "")
+    assert list(read_rows(_example(api, "subscriptions", "text/csv"), "text/csv")) == [wanted]
     (outline,) = read_list(_example(api, "feeds", "text/plain"))
     assert [one.url for one in read_list(_example(api, "feeds", "text/x-opml"))] == [outline.url]
 

@@ -24,8 +24,8 @@ from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl.engine.facade import Engine
 from xscl.service.accounts import Accounts
+from xscl.service.routes.sql import EXAMPLES
 from xscl.service.sql import UserSql
-from xscl.service.sql.examples import EXAMPLES
 from xscl.service.sql.limits import Limits
 from xscl.service.tokens import Tokens
 from xscl.store.data_directory import DataDirectory

@@ -19,11 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from feeds.faultpoints import reached
 from feeds.formats.times import SECOND
-from xscl.delivery.channels.sender import Sender
 from xscl.delivery.endpoint import (
     SCHEDULE,
     Delivered,
@@ -49,6 +48,25 @@ SAVING = 0.25
 """Seconds between two saves of the cursors."""
 LETTERS = 1_000
 """Letters that an endpoint may have; beyond that a refused message blocks its queue."""
+
+
+class Sender(Protocol):
+    """Sends messages to one endpoint; the delivery loop makes one call at a time."""
+
+    @property
+    def most(self) -> int:
+        """Maximum number of messages in one call of `send`."""
+
+    @property
+    def every(self) -> float:
+        """Digest interval in seconds, counted from the first message; 0 for none."""
+
+    @property
+    def host(self) -> str:
+        """The destination by which concurrent sends are limited."""
+
+    async def send(self, messages: Sequence[Message]) -> Outcome:
+        """Send messages in order and return the outcome."""
 
 
 @dataclass(frozen=True, slots=True)

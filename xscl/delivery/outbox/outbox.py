@@ -18,13 +18,12 @@ from pathlib import Path
 from xscl.delivery.channels.file import FileSender
 from xscl.delivery.channels.mail import MailSender, MailServer
 from xscl.delivery.channels.mail_confirmation import mail_code
-from xscl.delivery.channels.sender import Sender
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Channel, Delivered, Endpoint, File, Mail, State, Webhook
 from xscl.delivery.listeners import ListenerReader
 from xscl.delivery.message import owner_of
 from xscl.delivery.notifier import Notifier
-from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy
+from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.delivery.syndication.syndicated_feed import ModificationTimes

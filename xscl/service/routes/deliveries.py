@@ -19,10 +19,9 @@ from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
 from xscl.delivery.message import moment, owner_of
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
-from xscl.service.bodies import JsonBody, RequestBody
+from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.moments import DeliveryTime
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing

@@ -18,10 +18,9 @@ from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, raw_request
+from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.moments import Moment
 from xscl.service.problems import Problem
 from xscl.time_format import ticks_of_time
 

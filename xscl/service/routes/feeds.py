@@ -19,10 +19,9 @@ from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, RequestBody, raw_request
+from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.moments import Moment
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 

@@ -10,11 +10,9 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, RequestBody
+from xscl.service.bodies import JsonBody, Moment, RequestBody
 from xscl.service.dependencies import Here, Who
-from xscl.service.moments import Moment
 from xscl.service.sql import Form, Limits, QueryResult, Viewer
-from xscl.service.sql.examples import EXAMPLES
 from xscl.service.sql.limits import AsOf
 from xscl.time_format import written
 
@@ -96,6 +94,52 @@ class ExampleShown(JsonBody):
     """The query."""
 
 
+EXAMPLES = (
+    ExampleShown(title="What can be asked for", query="SELECT * FROM relations"),
+    ExampleShown(
+        title="The latest matches", query="SELECT * FROM matches ORDER BY position DESC LIMIT 20"
+    ),
+    ExampleShown(
+        title="Matches by subscription",
+        query="SELECT subscription, count(*) AS matches FROM matches GROUP BY ALL"
+        " ORDER BY 2 DESC, 1",
+    ),
+    ExampleShown(
+        title="Matches by hour",
+        query="SELECT time_bucket(INTERVAL 1 hour, make_timestamp(timestamp)) AS hour,"
+        " count(*) AS matches\nFROM matches GROUP BY hour ORDER BY hour",
+    ),
+    ExampleShown(
+        title="Documents by stream",
+        query="SELECT stream, count(*) AS documents\n"
+        "FROM (SELECT unnest(streams) AS stream FROM documents) GROUP BY stream ORDER BY 2 DESC",
+    ),
+    ExampleShown(
+        title="Values that many documents share",
+        query="SELECT strVal, count(DISTINCT docid) AS documents FROM R_doc\n"
+        "WHERE strVal IS NOT NULL GROUP BY strVal ORDER BY documents DESC LIMIT 20",
+    ),
+    ExampleShown(
+        title="The witnesses that wait for partners",
+        query="SELECT var2 AS variable, count(*) AS witnesses FROM R_bin GROUP BY ALL"
+        " ORDER BY 2 DESC",
+    ),
+    ExampleShown(
+        title="How late documents came",
+        query="SELECT stream, lateness, documents, late, rejected FROM watermarks",
+    ),
+    ExampleShown(
+        title="What was not taken, and why",
+        query="SELECT reason, count(*) AS documents, any_value(message) AS example FROM rejected\n"
+        "GROUP BY reason ORDER BY 2 DESC",
+    ),
+    ExampleShown(
+        title="Subscriptions with a template in common",
+        query="SELECT * FROM R_sub ORDER BY template",
+    ),
+)
+
+
 @router.post(
     "",
     summary="Ask with one SELECT",
@@ -123,7 +167,7 @@ def ask(question: Question, here: Here, who: Who) -> Response:
 @router.get("/examples", summary="Questions to begin with")
 def examples(who: Who) -> list[ExampleShown]:
     """Shows questions that can be asked as they are."""
-    return [ExampleShown(title=one.title, query=one.query) for one in EXAMPLES]
+    return list(EXAMPLES)
 
 
 @router.get("/relations", summary="What can be asked for", response_model=Rows)

@@ -1,24 +1,29 @@
-"""How the service is doing: health, status, what was late, what was rejected."""
+"""How the service is doing: figures, health, status, what was late or rejected; a backup."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import IO, Any, Literal
 
 import pyarrow.compute as pc
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import Field
+from starlette.responses import StreamingResponse
 
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody
-from xscl.service.dependencies import Here, Who
-from xscl.service.moments import Moment
+from xscl.service.bodies import JsonBody, Moment, raw_response
+from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])
+
+BACKUP_TYPE = "application/x-tar"
+_PIECE = 1 << 18
 
 
 class Health(JsonBody):
@@ -98,6 +103,13 @@ class Status(JsonBody):
     """All figures, for the operator."""
 
 
+@router.get("/metrics", summary="Show figures for Prometheus", response_class=Response)
+def metrics(here: Here, who: TheOperator) -> Response:
+    """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
+    with here.reading() as store:
+        return Response(here.metrics.text(store), media_type=CONTENT_TYPE)
+
+
 @router.get("/health", summary="Say whether the service answers")
 async def health(here: Here) -> Health:
     """Answers at once and asks for no token."""
@@ -169,6 +181,31 @@ def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
         )
         for row in rows
     ]
+
+
+@router.post(
+    "/backup",
+    summary="Back up everything that is kept",
+    response_class=Response,
+    responses=raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
+)
+def backup(here: Here, _: TheOperator) -> Response:
+    """Answers with the store between two batches and what waits in the spool, without secrets.
+
+    Everything else goes on meanwhile.  One is made at a time.
+    """
+    file, size = here.backups.make()
+    headers = {
+        "Content-Length": str(size),
+        "Content-Disposition": 'attachment; filename="backup.xscl"',
+    }
+    return StreamingResponse(_pieces(file), headers=headers, media_type=BACKUP_TYPE)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _own_name(column: str, who: Account) -> str:

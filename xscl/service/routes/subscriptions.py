@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
@@ -17,18 +19,20 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import OPERATOR
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import empty_list, not_found
-from xscl.service.rows import read_rows
+from xscl.service.problems import Problem, empty_list, not_found
 from xscl.service.subscribing import (
     SubscriptionRequest,
     registered,
     subscribe_all,
     unsubscribe,
 )
+from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])
 
 LONGEST_NAME = 500
+MOST = 200_000
+"""Maximum number of rows of a list."""
 Name = Annotated[
     str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the subscription.")
 ]
@@ -149,16 +153,34 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
     already, with the same query, change nothing.
     """
     with here.imports.hold(who.number):
-        return await read_rows(request, lambda rows: _import(here, who, rows))
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return await run_in_threadpool(_import, here, who, await request.body(), kind)
 
 
-def _import(here: Installation, who: Account, rows: list[SubscriptionRequest]) -> Imported:
+def _import(here: Installation, who: Account, body: bytes, kind: str) -> Imported:
+    rows = list(read_rows(body, kind))
     if not rows:
         raise empty_list(
             'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
         )
     new, unchanged = subscribe_all(here, who, rows)
     return Imported(new=new, unchanged=unchanged)
+
+
+def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
+    """Yield the rows of a list of a media type; raises Problem, RowError."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Problem(
+            "encoding", f"the list is not UTF-8 text: byte {error.start + 1} is wrong"
+        ) from None
+    for number, row in enumerate(read_import_rows(text, is_csv=kind == "text/csv"), 1):
+        if number > MOST:
+            raise Problem(
+                "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
+            )
+        yield SubscriptionRequest(*row)
 
 
 @router.put(

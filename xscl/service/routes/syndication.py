@@ -27,10 +27,9 @@ from xscl.delivery.syndication.syndicated_feed import (
     http_date,
     is_unchanged,
 )
-from xscl.service.bodies import JsonBody, RequestBody, raw_response
+from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody, raw_response
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.moments import DeliveryTime
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION

@@ -10,10 +10,9 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from xscl.service.accounts import Account, Quota, QuotaExceeded
-from xscl.service.bodies import JsonBody, RequestBody
+from xscl.service.bodies import JsonBody, Moment, RequestBody
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
-from xscl.service.moments import Moment
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
 
