@@ -94,15 +94,9 @@ def box(
     x: float, y: float, width: float, height: float, kind: str, radius: float = 6
 ) -> etree._Element:
     """Return a rectangle with round corners."""
-    return element(
-        "rect",
-        x=float(x),
-        y=float(y),
-        width=float(width),
-        height=float(height),
-        rx=radius,
-        class_=f"d-{kind}",
-    )
+    sides = {"x": x, "y": y, "width": width, "height": height}
+    place: dict[str, Any] = {name: float(value) for name, value in sides.items()}
+    return element("rect", **place, rx=radius, class_=f"d-{kind}")
 
 
 def line(points: Sequence[tuple[float, float]], kind: str) -> etree._Element:

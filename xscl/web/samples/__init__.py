@@ -7,6 +7,7 @@ steps, in JSON the member `_publish`; what comes first is there from the start.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
@@ -40,23 +41,24 @@ STEPS = 3
 
 def feeds() -> tuple[Sample, ...]:
     """Return the sample feeds; their file names without the suffix are their streams."""
-    files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
     return tuple(
-        Sample(file.name, stem, MEDIA_TYPES[suffix], file.read_bytes())
-        for file in files
-        for stem, _, suffix in [file.name.partition(".")]
+        Sample(f"{stem}.{suffix}", stem, MEDIA_TYPES[suffix], body)
+        for stem, suffix, body in _files()
         if suffix in MEDIA_TYPES
     )
 
 
 def subscriptions() -> dict[str, str]:
     """Return the sample queries by name."""
-    files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
-    return {
-        file.name.removesuffix(".xscl"): file.read_text("utf-8")
-        for file in files
-        if file.name.endswith(".xscl")
-    }
+    return {stem: body.decode() for stem, suffix, body in _files() if suffix == "xscl"}
+
+
+def _files() -> Iterator[tuple[str, str, bytes]]:
+    """Yield the sample files in the order of their names: stem, suffix and content."""
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
+        stem, _, suffix = file.name.partition(".")
+        if file.is_file():
+            yield stem, suffix, file.read_bytes()
 
 
 def _xml_at(body: bytes, step: int) -> bytes:
