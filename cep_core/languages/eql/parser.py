@@ -52,6 +52,7 @@ KEYWORDS = (
     *("CONTAINS", "AND", "OR", "NOT", "TRUE", "FALSE", "NULL"),
 )
 LEXIS = lexis(".|\\@")
+_BINARY = (("|", Either), ("\\", Except), (";", Next))  # the loosest first
 _ENDS = "the end of the query, ; | \\ + @ WHERE or PUBLISH"
 
 
@@ -90,7 +91,7 @@ class Parser:
         reader.expect_word("SELECT")
         items = reader.parts("FROM")
         reader.expect_word("FROM")
-        pattern = self._either()
+        pattern = self._pattern()
         found: list[Qualification] = []
         for source in sources_of(pattern):
             self.streams[source.alias] = source.stream
@@ -145,25 +146,15 @@ class Parser:
 
     # -- FROM ------------------------------------------------------------------------------
 
-    def _either(self) -> Pattern:
-        pattern = self._except()
-        while self.reader.is_sign("|"):
-            sign = self._operator()
-            pattern = Either(pattern, self._except(), span=sign.span)
-        return pattern
-
-    def _except(self) -> Pattern:
-        pattern = self._next()
-        while self.reader.is_sign("\\"):
-            sign = self._operator()
-            pattern = Except(pattern, self._next(), span=sign.span)
-        return pattern
-
-    def _next(self) -> Pattern:
-        pattern = self._postfix()
-        while self.reader.is_sign(";"):
-            sign = self._operator()
-            pattern = Next(pattern, self._postfix(), span=sign.span)
+    def _pattern(self, level: int = 0) -> Pattern:
+        """Read operators that bind at least as tightly as those of a level."""
+        if level == len(_BINARY):
+            return self._postfix()
+        sign, operator = _BINARY[level]
+        pattern = self._pattern(level + 1)
+        while self.reader.is_sign(sign):
+            span = self._operator().span
+            pattern = operator(pattern, self._pattern(level + 1), span=span)
         return pattern
 
     def _postfix(self) -> Pattern:
@@ -185,7 +176,7 @@ class Parser:
         reader = self.reader
         if reader.take_sign("("):
             reader.deeper()
-            pattern = self._either()
+            pattern = self._pattern()
             if not reader.is_sign(")"):
                 raise reader.expected("')' or ; | \\ + @", _alias_hint(reader))
             reader.next()

@@ -8,9 +8,9 @@ components that have to occur, belongs to the sequence, P- to the negated compon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cep_core import algebra
 from cep_core.algebra import Component, NegativeComponent, Node, Part, Strategy, patterns
@@ -40,7 +40,8 @@ class SequenceLowering:
         if not negative and len(self.variables.all) == 1 and not self.variables.all[0].repeated:
             return self._single(positive, columns)
         shown = [expression for _, expression, _ in columns]
-        if not negative and len(set(shown)) == len(shown) and _are_columns(shown):
+        plain = all(isinstance(one, Column) for one in shown) and len(set(shown)) == len(shown)
+        if plain and not negative:
             names = [name for name, _, _ in columns]
             return self._scan(self._references(shown), positive, names, _repeated(columns))
         shown += [one for found in negative.values() for one in found]
@@ -50,22 +51,33 @@ class SequenceLowering:
         outputs = list(dict.fromkeys(read))
         scan = self._scan(outputs, positive, [one.text for one in outputs])
         node: Node = scan if not negative else self._without(scan, negative, outputs)
-        places = {self._index(one): Column(2, place) for place, one in enumerate(outputs)}
-        made = [(name, _over(expression, places)) for name, expression, _ in columns]
+        return self._projected(node, columns, self._places(outputs))
+
+    def _projected(
+        self, node: Node, columns: list[Item], places: Mapping[tuple[int, int], Column]
+    ) -> Node:
+        """Return the items of RETURN over the columns of a node."""
+        made = [(name, moved(expression, places)) for name, expression, _ in columns]
         return algebra.project(node, made, self.functions, _repeated(columns))
+
+    def _places(
+        self, references: Iterable[Reference], side: Literal[1, 2] = 2
+    ) -> dict[tuple[int, int], Column]:
+        """Return the columns of references that stand one after the other on a side."""
+        columns = [(2, self.variables.column(one).index) for one in references]
+        return {column: Column(side, place) for place, column in enumerate(columns)}
 
     def _single(self, conjuncts: list[Expression], columns: list[Item]) -> Node:
         """Return a query of one event as selection and projection."""
         (variable,) = self.variables.all
-        places: dict[int, Column] = {
-            at: Column(2, one.place or 0) for at, one in enumerate(self.variables.references)
+        places = {
+            (2, at): Column(2, one.place or 0) for at, one in enumerate(self.variables.references)
         }
         node = variable.node
         if conjuncts:
-            predicate = patterns.conjunction(_over(one, places) for one in conjuncts)
+            predicate = patterns.conjunction(moved(one, places) for one in conjuncts)
             node = algebra.select(node, predicate, self.functions)
-        made = [(name, _over(expression, places)) for name, expression, _ in columns]
-        return algebra.project(node, made, self.functions, _repeated(columns))
+        return self._projected(node, columns, places)
 
     def _all(self) -> list[Item]:
         """Return the attributes of all components that have to occur."""
@@ -128,9 +140,6 @@ class SequenceLowering:
         ]
         return [self.variables.references[index] for index in dict.fromkeys(indexes)]
 
-    def _index(self, reference: Reference) -> int:
-        return self.variables.column(reference).index
-
     def _times(self, negative: Mapping[Variable, object]) -> list[Reference]:
         """Return the times between which nothing negated may happen."""
         found: list[Reference] = []
@@ -161,19 +170,16 @@ class SequenceLowering:
         positive = self.variables.positive()
         read = self._references(conjuncts)
         parts = list(dict.fromkeys([*outputs, *read]))
-        nodes: list[Node] = []
-        for variable in self._inputs():
-            if variable.node not in nodes:
-                nodes.append(variable.node)
+        nodes = list(dict.fromkeys(one.node for one in self._inputs()))
         components = [Component(nodes.index(one.node), one.repeated) for one in positive]
         order = {one: place for place, one in enumerate(positive)}
-        places = {self._index(one): Column(2, place) for place, one in enumerate(parts)}
+        places = self._places(parts)
         return patterns.sequence_scan(
             nodes,
             components,
             [Part(order[one.variable], one.role, one.place, one.before) for one in parts],
             names,
-            patterns.conjunction(_over(one, places) for one in conjuncts),
+            patterns.conjunction(moved(one, places) for one in conjuncts),
             self.window,
             self.strategy,
             [self._partition_of(node) for node in nodes],
@@ -199,14 +205,14 @@ class SequenceLowering:
         negative: Mapping[Variable, list[Expression]],
         outputs: list[Reference],
     ) -> Node:
-        position = {one: place for place, one in enumerate(outputs)}
+        position: dict[Reference | None, int] = {one: at for at, one in enumerate(outputs)}
         components: list[NegativeComponent] = []
         for variable, conjuncts in negative.items():
-            places = {self._index(one): Column(1, place) for place, one in enumerate(outputs)}
-            for one in self.variables.references:
+            places = self._places(outputs, 1)
+            for at, one in enumerate(self.variables.references):
                 if one.variable is variable:
-                    places[self._index(one)] = Column(2, one.place or 0)
-            predicate = patterns.conjunction(_over(one, places) for one in conjuncts)
+                    places[2, at] = Column(2, one.place or 0)
+            predicate = patterns.conjunction(moved(one, places) for one in conjuncts)
             after, before = self._around(variable)
             if (after is None or before is None) and self.window is None:
                 raise AlgebraError(
@@ -214,25 +220,11 @@ class SequenceLowering:
                     hint="add WITHIN and a duration",
                     span=variable.span,
                 )
-            components.append(
-                NegativeComponent(
-                    predicate,
-                    None if after is None else position[after],
-                    None if before is None else position[before],
-                )
-            )
+            times = position.get(after), position.get(before)
+            components.append(NegativeComponent(predicate, *times))
         first = position[Reference(self.variables.positive()[0], "first_end", None)]
         inputs = [one.node for one in negative]
         return patterns.negation(scan, inputs, components, first, self.functions, self.span)
-
-
-def _are_columns(nodes: list[Expression]) -> bool:
-    return all(isinstance(node, Column) for node in nodes)
-
-
-def _over(node: Expression, places: Mapping[int, Column]) -> Expression:
-    """Return an expression over references with the columns that they are."""
-    return moved(node, {(2, index): column for index, column in places.items()})
 
 
 def _repeated(columns: list[Item]) -> Span | None:
