@@ -51,7 +51,7 @@ class PredicateIndex(Generic[Target]):
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        self._few: dict[EntryLayout, list[tuple[Any, ...]]] | None = {}
+        self._few = True  # nothing is looked up: all entries are in `_rest`
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
         self._rest: dict[EntryLayout, list[tuple[Any, ...]]] = {}
@@ -65,10 +65,9 @@ class PredicateIndex(Generic[Target]):
 
         If it fails the index is as it was.
         """
-        if self._few is not None and len(self.definitions) >= _FEW:
+        if self._few and len(self.definitions) >= _FEW:
             self._spread()
-        places = self._places(definition, target, self._few is not None)
-        self._enter(places)
+        self._enter(list(_places(definition, target, self._few)))
         self.definitions[target] = definition
         self._several += len(definition.shape.disjuncts) > 1
 
@@ -76,16 +75,13 @@ class PredicateIndex(Generic[Target]):
         """Remove a target."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        for place in self._places(definition, target, self._few is not None):
+        for place in _places(definition, target, self._few):
             self._drop(place)
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
         """Return the targets whose predicate holds for (a, b), in no particular order."""
         found: list[Target] = []
-        if self._few is not None:
-            for part, entries in self._few.items():
-                found += part.scan(entries, a, b)
-        else:
+        if not self._few:
             for value_of, table in self._tables.values():
                 bucket = table.get(value_of(b))
                 if bucket is not None:
@@ -95,8 +91,8 @@ class PredicateIndex(Generic[Target]):
                 value = b[column + VALUES]
                 if value is not None and value == value:
                     found += part.scan(_satisfied(held, operator, value), a, b)
-            for part, entries in self._rest.items():
-                found += part.scan(entries, a, b)
+        for part, entries in self._rest.items():
+            found += part.scan(entries, a, b)
         return list(dict.fromkeys(found)) if self._several else found
 
     def _spread(self) -> None:
@@ -104,9 +100,10 @@ class PredicateIndex(Generic[Target]):
         places = [
             place
             for target, definition in self.definitions.items()
-            for place in self._places(definition, target, False)
+            for place in _places(definition, target, False)
         ]
-        self._few = None
+        self._few = False
+        self._rest.clear()
         self._enter(places)
 
     def _enter(self, places: Iterable[_Place]) -> None:
@@ -134,8 +131,6 @@ class PredicateIndex(Generic[Target]):
 
     def _entries(self, place: _Place) -> list[tuple[Any, ...]]:
         """Return the list that holds a place's entry, made if there is none."""
-        if self._few is not None:
-            return self._few.setdefault(place.part, [])
         if not place.columns:
             return self._rest.setdefault(place.part, [])
         if place.columns not in self._tables:
@@ -149,27 +144,23 @@ class PredicateIndex(Generic[Target]):
 
     def _tidy(self, place: _Place) -> None:
         """Drop containers that have become empty."""
-        for held in (self._few, self._rest):
-            if held is not None and not held.get(place.part, True):
-                del held[place.part]
-        if self._few is None and place.columns:
-            table = self._tables[place.columns][1]
-            table[place.key] = [pair for pair in table[place.key] if pair[1]]
-            if not table[place.key]:
-                del table[place.key]
-            if not table:
-                del self._tables[place.columns]
-
-    def _places(self, definition: BoundPredicate, target: Target, few: bool) -> list[_Place]:
-        """Return where each disjunct belongs; nothing for one that can never hold.
-
-        Whatever has to be compiled is compiled here: what follows only changes tables.
-        """
-        return list(_placed(definition, target, few))
+        if not place.columns:
+            if not self._rest[place.part]:
+                del self._rest[place.part]
+            return
+        table = self._tables[place.columns][1]
+        table[place.key] = [pair for pair in table[place.key] if pair[1]]
+        if not table[place.key]:
+            del table[place.key]
+        if not table:
+            del self._tables[place.columns]
 
 
-def _placed(definition: BoundPredicate, target: object, few: bool) -> Iterator[_Place]:
-    """Yield where each disjunct belongs."""
+def _places(definition: BoundPredicate, target: object, few: bool) -> Iterator[_Place]:
+    """Yield where each disjunct belongs; nothing for one that can never hold.
+
+    Whatever has to be compiled is compiled here: entering and dropping only change tables.
+    """
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
         chosen = disjunct.ranges[0] if disjunct.ranges else None

@@ -151,9 +151,6 @@ class JoinState:
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
         """Return all pairs of a place in `keys` and a row with the value there."""
-        return self._slices(keys)
-
-    def _slices(self, keys: Column) -> tuple[Column, Column]:
         which, links = self._by_value.rows(keys, keys)
         place, rows = _within(self._links["end"], links)
         return which[place], rows
@@ -161,7 +158,7 @@ class JoinState:
     def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
         """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
         every = distinct(keys)
-        which, rows = self._slices(every)
+        which, rows = JoinState.of_values(self, every)
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
         which, rows = which[usable], rows[usable]
         there = Index(pack(which, self._rows["pair"][rows].astype(np.int64)))

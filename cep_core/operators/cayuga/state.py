@@ -266,9 +266,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
-        self._bounds: list[tuple[int, int]] = []  # (place in an instance, how long after it)
-        self._last_of = _last_of(self._bounds)
         self.joined: tuple[int, ...] | None = None  # columns of the AI-index
+        # (place in an instance, how long after it)
         self._bounds = _bounds_of(shape.disjuncts, self._constants)
         self._last_of = _last_of(self._bounds)
         joins = _joins_of(shape.disjuncts) if index.instance_index else []
@@ -284,9 +283,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
         if index.instance_index:
             answered |= {literal for _, _, literal in disjunct.joins}
-            reads = enumerate(disjunct.reads)
+            reads = list(enumerate(disjunct.reads))
             newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
-            older = frozenset(n for n, read in enumerate(disjunct.reads) if read == {1})
+            older = frozenset(n for n, read in reads if read == {1})
             self._guard = shape.some(newer)
             self._worthy = shape.some(older)
             answered |= newer | older
