@@ -52,6 +52,13 @@ def owner(known: str) -> tuple[int, str]:
     return (OPERATOR, known) if found is None else (int(found[0][1:-1]), known[found.end() :])
 
 
+def own_condition(column: str, number: int) -> str:
+    """Return the SQL condition that an engine name in a column is that of an owner's object."""
+    if number == OPERATOR:
+        return f"NOT regexp_matches({column}, '^_[0-9]+\\.')"
+    return f"starts_with({column}, '_{number}.')"
+
+
 def refuse_reserved(name: str) -> None:
     """Raise ReservedName for a name with an owner prefix such as `_7.`."""
     if _RESERVED.match(name):

@@ -246,8 +246,7 @@ def get(key: Key, here: Here, who: Who) -> Shown:
     """Shows how a feed is doing."""
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        counts = here.feeds.counts([feed.key])
-    return _shown(who, feed, counts)
+        return _shown(who, feed, here.feeds.counts([feed.key]))
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")
@@ -262,8 +261,7 @@ def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
         wanted = FeedChange(change.tags, every, headers, change.revive)
         changed, fixed = edit(here.engine, here.feeds, feed, wanted, here.clock.now())
         _claim(here, who, changed)
-        counts = here.feeds.counts([feed.key])
-    return _shown(who, changed, counts, fixed)
+        return _shown(who, changed, here.feeds.counts([feed.key]), fixed)
 
 
 @router.delete("/feeds/{key}", summary="Stop following a feed", status_code=HTTPStatus.NO_CONTENT)
@@ -283,8 +281,7 @@ def poll(key: Key, here: Here, who: Who) -> Shown:
         soon = max(here.clock.now(), 0 if who.is_operator else earliest)
         feed = replace(feed, next_poll=min(feed.next_poll, soon))
         here.feeds.edit(feed)
-        counts = here.feeds.counts([feed.key])
-    return _shown(who, feed, counts)
+        return _shown(who, feed, here.feeds.counts([feed.key]))
 
 
 def existing(feeds: FeedRepository, who: Account, key: str) -> Feed:

@@ -16,7 +16,7 @@ from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_response
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.metrics import CONTENT_TYPE
-from xscl.service.names import qualified
+from xscl.service.names import own_condition, qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.subscriptions.lateness import latest_missed
 
@@ -139,10 +139,12 @@ def status(here: Here, who: Who) -> Status:
 @router.get("/rejected", summary="List rejected documents")
 def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> Page[Rejected]:
     """Lists documents on your streams that could not be taken in, the newest first."""
-    before = "" if after is None else f" AND rowid < {after}"
+    wanted = own_condition("stream", who.number)
+    if after is not None:
+        wanted += f" AND rowid < {after}"
     with here.reading() as store:
         rows = store.arrow(
-            f"SELECT rowid, * FROM state.rejected WHERE {_own_name('stream', who)}{before}"
+            f"SELECT rowid, * FROM state.rejected WHERE {wanted}"
             f" ORDER BY rowid DESC LIMIT {limit + 1}"
         ).to_pylist()
     items = [_rejected(who, row) for row in rows[:limit]]
@@ -206,10 +208,3 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     with file:
         while piece := file.read(_PIECE):
             yield piece
-
-
-def _own_name(column: str, who: Account) -> str:
-    """Return the condition that a name in a column is a user's own."""
-    if who.is_operator:
-        return f"NOT regexp_matches({column}, '^_[0-9]+\\.')"
-    return f"starts_with({column}, '{qualified(who.number, '')}')"

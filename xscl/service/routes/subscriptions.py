@@ -17,7 +17,7 @@ from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.names import OPERATOR
+from xscl.service.names import own_condition
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found
 from xscl.service.subscribing import (
@@ -113,27 +113,17 @@ def list_(
     ] = None,
 ) -> Page[Shown]:
     """Lists your subscriptions in the order of their names."""
-    start = who.qualify(prefix or "") if prefix or not who.is_operator else ""
-    conditions, parameters = ["name > ?"], ["" if after is None else who.qualify(after)]
-    if start:
-        conditions.append("starts_with(name, ?)")
-        parameters.append(start)
-    if who.number == OPERATOR:
-        conditions.append(PUBLIC)
+    beyond = "" if after is None else who.qualify(after)
     with here.reading() as store:
         rows = store.fetch(
-            f"SELECT name FROM state.subscription WHERE {' AND '.join(conditions)}"
-            f" ORDER BY name LIMIT {limit + 1}",
-            parameters,
+            f"SELECT name FROM state.subscription WHERE {own_condition('name', who.number)}"
+            f" AND name > ? AND starts_with(name, ?) ORDER BY name LIMIT {limit + 1}",
+            [beyond, who.qualify(prefix or "")],
         )
     found = [here.engine.subscription(name) for (name,) in rows[:limit]]
     items = [shown(here, who, one) for one in found if one is not None]
     more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
     return Page(items=items, next=more)
-
-
-PUBLIC = "NOT regexp_matches(name, '^_[0-9]+\\.')"
-"""Of names of the engine, those of the operator."""
 
 
 @router.post(

@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse
 
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
-from xscl.service.routes.subscriptions import PUBLIC, existing
+from xscl.service.names import own_condition
+from xscl.service.routes.subscriptions import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.web.cards import MatchView, shown
@@ -118,7 +119,7 @@ def _end(here: Installation) -> Place:
 
 def _has_any(asked: PageRequest) -> bool:
     """Return True if the reader has a subscription."""
-    own = PUBLIC if asked.who.is_operator else f"starts_with(name, '_{asked.who.number}.')"
+    own = own_condition("name", asked.who.number)
     with asked.here.reading() as store:
         return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))
 

@@ -17,6 +17,7 @@ from xscl.documents.results import XSCL
 from xscl.drawing import Picture, draw_query
 from xscl.planning.compile import compile_query
 from xscl.service.dependencies import Here, Who
+from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
 from xscl.time_format import duration
@@ -94,7 +95,7 @@ def listed(
 def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[SubscriptionRow]]:
     """Return the number of the reader's subscriptions, and the rows of a page with one more."""
     here, who = asked.here, asked.who
-    own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
+    own = own_condition("name", who.number)
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
         rows = store.fetch(
