@@ -8,7 +8,6 @@ of commands and their completion need names and summaries only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -19,95 +18,84 @@ from typer.main import get_group
 
 from xscl.cli.option_groups import with_options_of_groups
 
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """Location of a command, and the first sentence of its help.
-
-    `place` is a module of this package, a dot, and in it a function or a `typer.Typer`.
-    """
-
-    place: str
-    summary: str
-
-
-COMMANDS: Mapping[str, Command] = {
-    "run": Command("run.run", "Run queries over files and print their matches."),
-    "serve": Command(
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run.run", "Run queries over files and print their matches."),
+    "serve": (
         "serve.serve",
         "Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.",
     ),
-    "subscribe": Command(
+    "subscribe": (
         "subscriptions.subscribe",
         "Register a query under a name; it sees what arrives from now on.",
     ),
-    "unsubscribe": Command(
-        "subscriptions.unsubscribe", "Remove a subscription and everything that only it needed."
+    "unsubscribe": (
+        "subscriptions.unsubscribe",
+        "Remove a subscription and everything that only it needed.",
     ),
-    "subscriptions": Command(
-        "subscriptions.subscriptions", "List the subscriptions in the order of their names."
+    "subscriptions": (
+        "subscriptions.subscriptions",
+        "List the subscriptions in the order of their names.",
     ),
-    "import": Command(
+    "import": (
         "import_subscriptions.import_",
         "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
     ),
-    "push": Command(
-        "push.push", "Take documents into the data directory, durably, and print the matches."
+    "push": (
+        "push.push",
+        "Take documents into the data directory, durably, and print the matches.",
     ),
-    "matches": Command(
+    "matches": (
         "matches.matches",
         "List the matches of a subscription that are kept, in the order in which they were found.",
     ),
-    "sql": Command(
-        "sql.sql", "Run one SELECT over the witness relations and all other public tables."
-    ),
-    "explain": Command(
+    "sql": ("sql.sql", "Run one SELECT over the witness relations and all other public tables."),
+    "explain": (
         "questions.explain",
         "Show how a query is evaluated: join graph, template, sharing, windows, state kept.",
     ),
-    "witness": Command(
+    "witness": (
         "questions.witness",
         "Show a document as a tree with its node ids and which variables bind where.",
     ),
-    "try": Command(
+    "try": (
         "questions.try_query",
         "Print what a query would have matched on the kept documents, without registering it.",
     ),
-    "why": Command(
+    "why": (
         "questions.why",
         "Show why a query matches some documents, or why not: all that it asks of them.",
     ),
-    "status": Command(
+    "status": (
         "status.status",
         "Show what is registered, how much came in, and what waits; also of a running service.",
     ),
-    "doctor": Command(
+    "doctor": (
         "doctor.doctor",
         "Look at this machine and the data directory; say what is wrong, and how to mend it.",
     ),
-    "backup": Command(
+    "backup": (
         "backup.backup",
         "Write everything that is kept to one file: the store, and what waits in the spool.",
     ),
-    "restore": Command(
-        "backup.restore", "Put a backup back, or accept a store that has gone backwards."
-    ),
-    "demo": Command(
-        "serve.demo", "Show everything at work on three small feeds with five subscriptions."
-    ),
-    "feeds": Command("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
-    "token": Command("tokens.app", "Tokens of the service's users."),
-    "spool": Command("spool.app", "The queue of documents that were taken and not consumed yet."),
+    "restore": ("backup.restore", "Put a backup back, or accept a store that has gone backwards."),
+    "demo": ("serve.demo", "Show everything at work on three small feeds with five subscriptions."),
+    "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
+    "token": ("tokens.app", "Tokens of the service's users."),
+    "spool": ("spool.app", "The queue of documents that were taken and not consumed yet."),
 }
+"""The location of each command, and the first sentence of its help.
+
+A location is a module of this package, a dot, and in it a function or a `typer.Typer`.
+"""
 
 
 class LazyCommand(TyperCommand):
     """Placeholder of a command in the list; it imports the command when it is called."""
 
-    def __init__(self, name: str, command: Command) -> None:
-        super().__init__(name, help=command.summary)
+    def __init__(self, name: str, place: str, summary: str) -> None:
+        super().__init__(name, help=summary)
         self._label = name
-        self._place = command.place
+        self._place = place
 
     @cached_property
     def loaded(self) -> Any:
@@ -133,4 +121,4 @@ class LazyCommand(TyperCommand):
 
 def lazy_commands() -> dict[str, Any]:
     """Return all commands by name, none of them imported."""
-    return {name: LazyCommand(name, command) for name, command in COMMANDS.items()}
+    return {name: LazyCommand(name, *command) for name, command in COMMANDS.items()}

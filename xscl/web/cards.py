@@ -71,7 +71,7 @@ class MatchView:
     place: tuple[int, int]
     t1: int
     history: bool
-    cards: tuple[Card, ...]
+    cards: tuple[Card, ...] = ()
     values: tuple[Value, ...] = ()
     output: str = ""
     gone: bool = False
@@ -90,9 +90,10 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
     `called` maps document ids to the reader's.
     """
     place = (match.position, match.number)
+    view = MatchView(match.id, name, place, match.t1, match.history)
     if isinstance(match, EventMatch):
         values = (Value(key, shortened(value or "")) for key, value in match.values.items())
-        return MatchView(match.id, name, place, match.t1, match.history, (), tuple(values))
+        return replace(view, values=tuple(values))
     try:
         parts = list(match.read())
         joined = _joined(match, {part.document: part.tree for part in parts})
@@ -102,8 +103,8 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
         )
         output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
     except StoreError:
-        return MatchView(match.id, name, place, match.t1, match.history, (), gone=True)
-    return MatchView(match.id, name, place, match.t1, match.history, cards, output=output)
+        return replace(view, gone=True)
+    return replace(view, cards=cards, output=output)
 
 
 def _joined(match: Match, trees: Mapping[str, DocumentTree]) -> dict[str, dict[int, int]]:
