@@ -43,6 +43,7 @@ from cep_core.algebra.expressions import (
 from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
+from cep_core.languages.eql import runs, unions
 from cep_core.languages.eql.parts import (
     OWN_BEGIN,
     OWN_END,
@@ -57,28 +58,6 @@ from cep_core.languages.eql.parts import (
     rank_of,
     shifted,
     within,
-)
-from cep_core.languages.eql.runs import (
-    at_first,
-    at_step,
-    beginning,
-    following,
-    is_collected,
-    layout_of_run,
-    own_time,
-    run_of,
-)
-from cep_core.languages.eql.unions import (
-    are_alike,
-    collected,
-    history_label,
-    items_of,
-    kind_of,
-    label_of,
-    layout_of,
-    optional_of,
-    partly_iterated,
-    value_of,
 )
 from cep_core.rewrite.limits import Limit, Limits, limits_of
 from cep_core.rewrite.pattern import (
@@ -228,24 +207,26 @@ class PatternLowering:
         single = is_single(pattern)
         reads = above.reads | _reads_of_either(pattern)
         present = {Ref("begin", ref.alias) for ref in reads if ref.kind in ("prev", "all")}
-        partly = partly_iterated((aliases_of(leaf), iterated(leaf)) for leaf in leaves)
+        partly = unions.partly_iterated((aliases_of(leaf), iterated(leaf)) for leaf in leaves)
         asked = above.also(reads | present, above.history and not single)
-        below = asked.also(collected(reads, partly))
+        below = asked.also(unions.collected(reads, partly))
         parts = [self.part(leaf, below) for leaf in leaves]
         history = asked.history
-        if not history and are_alike(parts, asked.reads):
+        if not history and unions.are_alike(parts, asked.reads):
             by_alike = dict(zip(map(id, leaves), [part.node for part in parts], strict=True))
             return self._united(pattern, by_alike, parts[0])
-        layout = layout_of(asked.reads, parts)
+        layout = unions.layout_of(asked.reads, parts)
         aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
-        labels = [*map(label_of, layout), *([history_label(aliases)] if history else [])]
+        labels = list(map(unions.label_of, layout))
+        if history:
+            labels.append(unions.history_label(aliases))
         nodes = [self._aligned(part, layout, labels, history) for part in parts]
         pieces = (Piece(OWN_END), Piece(OWN_BEGIN))
         values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
         made = LoweredPart(
             *(nodes[0], values, pieces, tuple(labels), aliases),
             iterated=frozenset().union(*(one.iterated for one in parts)),
-            optional=optional_of(parts),
+            optional=unions.optional_of(parts),
             mixed=partly.union(*(one.mixed for one in parts)),
         )
         if history:
@@ -268,8 +249,8 @@ class PatternLowering:
         self, part: LoweredPart, layout: list[Ref], labels: list[str], history: bool
     ) -> Node:
         """Return an alternative under the schema of all."""
-        values = [value_of(ref, part) for ref in layout]
-        kinds: list[type] = [kind_of(ref) for ref in layout]
+        values = [unions.value_of(ref, part) for ref in layout]
+        kinds: list[type] = [unions.kind_of(ref) for ref in layout]
         if history:
             values.append(joined(part.history))
             kinds.append(tuple)
@@ -356,27 +337,27 @@ class PatternLowering:
         asked = above.reads | reads | begins
         composite = not is_single(inner)
         nested = tuple(limit for limit in above.limits if limit.alias is None)
-        items = {items_of(ref) for ref in asked if ref.kind != "items"}
+        items = {unions.items_of(ref) for ref in asked if ref.kind != "items"}
         part = self.part(inner, Above(asked | items, above.history or composite, nested))
-        layout = [ref for ref in layout_of_run(asked, part) if own_time(ref, part) is None]
-        run = run_of(part, layout, above.history)
-        events = self._where(part.node, bound(conditions, at_first(part)))
+        layout = runs.layout_of_run(asked, part)
+        run = runs.run_of(part, layout, above.history)
+        events = self._where(part.node, bound(conditions, runs.at_first(part)))
         begun: Node = algebra.project(
             events,
-            list(zip(run.labels, beginning(part, layout, above.history), strict=True)),
+            list(zip(run.labels, runs.beginning(part, layout, above.history), strict=True)),
             self._functions,
             nulls=[
-                *(tuple if is_collected(ref, part) else ref.of for ref in layout),
+                *(tuple if runs.is_collected(ref, part) else ref.of for ref in layout),
                 *([tuple] if above.history else []),
             ],
         )
         limits = [_lasting(run, one) for one in above.limits if _is_known(one, part)]
-        filters = (*bound(pattern.filters, at_step(run, part)), *limits)
+        filters = (*bound(pattern.filters, runs.at_step(run, part)), *limits)
         run = replace(run, node=begun)
         going: Node = algebra.repeat(
             *(self._unless(run, others).node, part.node, conjunction(filters)),
-            conjunction(bound(pattern.tests, at_step(run, part))),
-            following(part, layout, above.history),
+            conjunction(bound(pattern.tests, runs.at_step(run, part))),
+            runs.following(part, layout, above.history),
             rank_of(part.history),
             [self._guard(run, other) for other in others],
             self._functions,

@@ -28,10 +28,10 @@ from cep_core.rewrite.pattern import Ref
 
 
 def layout_of_run(reads: Iterable[Ref], part: LoweredPart) -> list[Ref]:
-    """Return the references that a run has to hold."""
+    """Return the references that a run has to hold in columns, in canonical order."""
     run = replace(part, iterated=part.aliases, mixed=part.optional)
-    found = {ref for ref in all_stored(reads, run) if ref.kind != "items"}
-    return sorted(found, key=lambda ref: ref[:3])
+    held = [ref for ref in all_stored(reads, run) if ref.kind != "items"]
+    return sorted([ref for ref in held if own_time(ref, part) is None], key=lambda ref: ref[:3])
 
 
 def own_time(ref: Ref, part: LoweredPart) -> Expression | None:

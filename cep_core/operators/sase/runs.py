@@ -15,7 +15,8 @@ The strategies differ in the runs that are deleted:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, cast
 
 from cep_core.algebra.text import counted
@@ -99,9 +100,8 @@ class Runs(SoleMOp, OrderedMOp):
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         start, end, first, first_end, *values = row
-        cells: list[Any] = []
-        for component in range(side + 1):
-            cells.append(self._cell(component, values))
+        held = iter(values)
+        cells = [self._cell(component, held) for component in range(side + 1)]
         run = Run(tuple(cells), start, end, first, first_end, side)
         last = cells[side][1] if self._repeated[side] else cells[side]
         self._install(self._group_key(side, last), run)
@@ -272,22 +272,15 @@ class Runs(SoleMOp, OrderedMOp):
                 values += value if one.role == "AVG" else [value]
         return (run.start, run.end, run.first, run.first_end, *values)
 
-    def _cell(self, component: int, values: list[Any]) -> Any:
-        """Return the cell of a component, and take it from the values of a run's row."""
+    def _cell(self, component: int, values: Iterator[Any]) -> Any:
+        """Return the cell of a component from the next values of a run's row."""
         size = VALUES + self._widths[component]
+        first = tuple(islice(values, size))
         if not self._repeated[component]:
-            return tuple(_taken(values, size))
-        first, last = tuple(_taken(values, size)), tuple(_taken(values, size))
-        (count,) = _taken(values, 1)
+            return first
+        last, count = tuple(islice(values, size)), next(values)
         held = [
-            tuple(_taken(values, 2)) if one.role == "AVG" else _taken(values, 1)[0]
+            tuple(islice(values, 2)) if one.role == "AVG" else next(values)
             for one in self._transitions.accumulators[component]
         ]
         return (first, last, count, *held)
-
-
-def _taken(values: list[Any], number: int) -> Sequence[Any]:
-    """Return the first values, which are taken away."""
-    found = values[:number]
-    del values[:number]
-    return found
