@@ -350,37 +350,28 @@ class Engine:
         """
         found = Codec(types).unpacked(data)
         try:
-            return cls._restored(found, rules, functions, types, builders)
+            missing = sorted(set(found["functions"]) - set(functions or {}))
+            by_name = {rule.name: rule for rule in rules}
+            missing += [name for name in found["rules"] if name not in by_name]
+            if missing:
+                raise SnapshotError(
+                    f"the snapshot needs {', '.join(missing)}", hint="pass them, too"
+                )
+            engine = cls(
+                found["ticks_per_second"],
+                rules=[by_name[name] for name in found["rules"]],
+                options=Options(**found["options"]),
+                functions=functions,
+                types=types,
+                builders=builders,
+                exact=found["exact"],
+            )
+            engine._load(found)
         except SnapshotError:
             raise
         except Exception as error:  # the bytes are a snapshot's, but not as this release writes it
             reason = f"{type(error).__name__}: {error}"
             raise SnapshotError(f"the snapshot cannot be read: {reason}") from error
-
-    @classmethod
-    def _restored(
-        cls,
-        found: Mapping[str, Any],
-        rules: Sequence[Rule],
-        functions: Mapping[str, Function] | None,
-        types: Sequence[AttributeType],
-        builders: Mapping[str, Builder] | None,
-    ) -> Engine:
-        missing = sorted(set(found["functions"]) - set(functions or {}))
-        by_name = {rule.name: rule for rule in rules}
-        missing += [name for name in found["rules"] if name not in by_name]
-        if missing:
-            raise SnapshotError(f"the snapshot needs {', '.join(missing)}", hint="pass them, too")
-        engine = cls(
-            found["ticks_per_second"],
-            rules=[by_name[name] for name in found["rules"]],
-            options=Options(**found["options"]),
-            functions=functions,
-            types=types,
-            builders=builders,
-            exact=found["exact"],
-        )
-        engine._load(found)
         return engine
 
     def _load(self, found: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from cep_core import algebra
 from cep_core.algebra import expressions as ex
-from cep_core.algebra.nodes import Node, streams_of
+from cep_core.algebra.nodes import Node, sources_of, streams_of
 from cep_core.events import written
 
 Names = Sequence[str]
@@ -120,46 +120,41 @@ class Words:
 
 def operator_in_words(node: Node, said: Said) -> str:
     """Return an operator of the algebra on one line, without its inputs."""
+    say = _words_over(sources_of(node)[:2], said)
     match node:
         case algebra.Stream(name):
             return name
-        case algebra.Select(source, predicate):
-            return f"FILTER{{{_unary(source, said)(predicate)}}}"
-        case algebra.Project(source, columns, schema):
-            say = _unary(source, said)
+        case algebra.Select(_, predicate):
+            return f"FILTER{{{say(predicate)}}}"
+        case algebra.Project(_, columns, schema):
             pairs = zip(schema.names, map(say, columns), strict=True)
             return "SELECT " + ", ".join(
                 name if name == text else f"{text} AS {name}" for name, text in pairs
             )
         case algebra.Union():
             return "UNION"
-        case algebra.Sequence(left, right, predicate):
-            return f"NEXT{{{_binary(left, right, said)(predicate)}}}"
+        case algebra.Sequence(_, _, predicate):
+            return f"NEXT{{{say(predicate)}}}"
         case algebra.Iterate():
             return _iterate(node, said)
-        case algebra.InstanceAggregate(source, group_by, aggregates, schema):
-            return f"{_aggregates(source, group_by, aggregates, said)} AT INSTANT"
-        case algebra.WindowAggregate(source, group_by, aggregates, window, schema):
-            duration = _unary(source, said).duration(window)
-            return f"{_aggregates(source, group_by, aggregates, said)} WINDOW {duration}"
-        case algebra.WindowJoin(left, right, predicate, window):
-            say = _binary(left, right, said)
+        case algebra.InstanceAggregate():
+            return f"{_aggregates(node, say)} AT INSTANT"
+        case algebra.WindowAggregate():
+            return f"{_aggregates(node, say)} WINDOW {say.duration(node.window)}"
+        case algebra.WindowJoin(_, _, predicate, window):
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
-        case algebra.Absence(left, right, predicate, window, otherwise):
-            say = _binary(left, right, said)
+        case algebra.Absence(_, _, predicate, window, otherwise):
             if node.moment:
                 ends = "" if predicate == ex.FALSE else " " + _braced("\\", say(predicate))
                 return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
-        case algebra.Successor(left, right, predicate, guards=guards):
-            condition = _binary(left, right, said)(predicate)
-            return f"{_braced(';', condition)}{_guards(left, guards, said)}"
-        case algebra.Repeat(left, right, filter, rebind, guards=guards):
-            say = _binary(left, right, said)
+        case algebra.Successor(left, _, predicate, guards=guards):
+            return f"{_braced(';', say(predicate))}{_guards(left, guards, said)}"
+        case algebra.Repeat(left, _, filter, rebind, guards=guards):
             return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
-        case algebra.Unless(left, right, predicate):
-            return _braced("\\", _binary(left, right, said)(predicate))
+        case algebra.Unless(_, _, predicate):
+            return _braced("\\", say(predicate))
         case algebra.SequenceScan():
             return _scan(node, said)
         case algebra.Negation(source, inputs, negatives):
@@ -175,7 +170,7 @@ def _braced(operator: str, condition: str) -> str:
 
 def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
     """Return the text of the guards, which follows that of the operator."""
-    texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
+    texts = [_words_over((left, one.source), said)(one.predicate) for one in guards]
     return "".join([" " + _braced("\\", text) for text in texts])
 
 
@@ -187,24 +182,19 @@ _STRATEGIES = {
 }
 
 
+_ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "last": "[last]"}
+
+
 def part_in_words(part: algebra.Part, node: algebra.SequenceScan) -> str:
     """Return a part of a sequence, whose components are numbered from 1."""
     name, number = "", part.component + 1
     if part.index is not None:
         name = node.inputs[node.components[part.component].input].schema.names[part.index]
     match part.role:
-        case "value":
-            return f"{number}.{name}"
-        case "current":
-            return f"{number}[i].{name}"
-        case "previous":
-            return f"{number}[i-1].{name}"
-        case "first":
-            return f"{number}[1].{name}"
-        case "last":
-            return f"{number}[last].{name}"
         case "start" | "first_end" | "end":
             return f"{number}.{part.role}"
+        case "value" | "current" | "previous" | "first" | "last":
+            return f"{number}{_ROWS[part.role]}.{name}"
         case role:
             run = f"{number}[{'..i-1' if part.before else ''}]"
             return f"{role}({run}{'.' if name else ''}{name})"
@@ -232,7 +222,7 @@ def _negative(source: Node, input: Node, one: algebra.NegativeComponent, said: S
     names = source.schema.names
     where = [] if one.after is None else [f"after {names[one.after]}"]
     where += [] if one.before is None else [f"before {names[one.before]}"]
-    condition = _binary(source, input, said)(one.predicate)
+    condition = _words_over((source, input), said)(one.predicate)
     return f"{read_in_words(input)}{{{condition}}} {' and '.join(where)}"
 
 
@@ -246,24 +236,19 @@ def _iterate(node: algebra.Iterate, said: Said) -> str:
     return f"FOLD{{{', '.join(parts)}}}"
 
 
-def _aggregates(
-    source: Node, group_by: Sequence[int], aggregates: Sequence[algebra.Aggregate], said: Said
-) -> str:
-    say = _unary(source, said)
+def _aggregates(node: algebra.InstanceAggregate | algebra.WindowAggregate, say: Words) -> str:
     texts = []
-    for one in aggregates:
+    for one in node.aggregates:
         arguments = [say(part) for part in (one.argument, one.by) if part is not None]
         texts.append(f"{one.function}({', '.join(arguments) or '*'})")
-    groups = [source.schema.names[column] for column in group_by]
+    groups = [node.source.schema.names[column] for column in node.group_by]
     return ", ".join(texts) + (f" GROUP BY {', '.join(groups)}" if groups else "")
 
 
-def _unary(source: Node, said: Said) -> Words:
-    return Words(said, (), source.schema.names, False)
-
-
-def _binary(left: Node, right: Node, said: Said) -> Words:
-    return Words(said, left.schema.names, right.schema.names, True)
+def _words_over(sources: Sequence[Node], said: Said) -> Words:
+    """Return the words for expressions over the rows of one source, or over pairs of two."""
+    *older, newer = [source.schema.names for source in sources] or [()]
+    return Words(said, older[0] if older else (), newer, paired=bool(older))
 
 
 def _value(value: Any) -> str:

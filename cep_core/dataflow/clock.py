@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
@@ -158,7 +159,7 @@ class Lane:
         self._barriers: list[tuple[int, int, Barrier]] = []
         self._evictions: list[tuple[int, int, Stateful]] = []
         self._timers: list[tuple[int, int, Timed]] = []
-        self._serial = 0  # breaks ties in the heaps by order of entry
+        self._serial = count()  # breaks ties in the heaps by order of entry
 
     # -- what m-ops ask for ----------------------------------------------------------------
 
@@ -174,20 +175,17 @@ class Lane:
 
     def flush_later(self, mop: Barrier) -> None:
         """Schedule an m-op to flush in this epoch."""
-        self._serial += 1
-        heappush(self._barriers, (mop.depth, self._serial, mop))
+        heappush(self._barriers, (mop.depth, next(self._serial), mop))
 
     def evict_at(self, time: int, mop: Stateful) -> None:
         """Evict an m-op's dead instances once all epochs up to a time are closed."""
-        self._serial += 1
-        heappush(self._evictions, (time, self._serial, mop))
+        heappush(self._evictions, (time, next(self._serial), mop))
         if time < self.due:
             self.due = time
 
     def fire_at(self, deadline: int, mop: Timed) -> None:
         """Set a timer: fire an m-op at a deadline, even if no more rows arrive."""
-        self._serial += 1
-        heappush(self._timers, (deadline, self._serial, mop))
+        heappush(self._timers, (deadline, next(self._serial), mop))
         if deadline < self.due:
             self.due = deadline
 

@@ -211,24 +211,6 @@ def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return SelectMOp(wanted, number, plan.shares_channels, plan.over_pairs)
 
 
-def _sequence(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    left, right = wanted.inputs
-    index = plan.active(right, cast(Lane, wanted.lane))
-    return SequenceMOp(wanted, number, left.wanted.width, index)
-
-
-def _iterate(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return IterateMOp(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
-
-
-def _absence(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return AbsenceMOp(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
-
-
-def _successor(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return SuccessorMOp(wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted))
-
-
 def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
     """Return the AN-indexes of all inputs but the left."""
     lane = cast(Lane, wanted.lane)
@@ -237,10 +219,6 @@ def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
 
 def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return scan_for(wanted, number, plan.options, plan.sources.values())
-
-
-def _negation(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return NegationMOp(wanted, number, indexed=plan.options.negation_index)
 
 
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -252,15 +230,19 @@ BUILDERS: Mapping[str, Builder] = {
     "select": _select,
     "project": lambda plan, wanted, number: ProjectMOp(wanted, number),
     "union": lambda plan, wanted, number: UnionMOp(wanted, number),
-    "sequence": _sequence,
-    "iterate": _iterate,
+    "sequence": lambda plan, wanted, number: SequenceMOp(wanted, number, *_rights(plan, wanted)),
+    "iterate": lambda plan, wanted, number: IterateMOp(wanted, number, *_rights(plan, wanted)),
     "instance_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_join": _join,
-    "absence": _absence,
-    "successor": _successor,
+    "absence": lambda plan, wanted, number: AbsenceMOp(wanted, number, *_rights(plan, wanted)),
+    "successor": lambda plan, wanted, number: SuccessorMOp(
+        wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted)
+    ),
     "repeat": lambda plan, wanted, number: RepeatMOp(wanted, number, _rights(plan, wanted)),
     "unless": lambda plan, wanted, number: UnlessMOp(wanted, number, *_rights(plan, wanted)),
     "sequence_scan": _scan,
-    "negation": _negation,
+    "negation": lambda plan, wanted, number: NegationMOp(
+        wanted, number, indexed=plan.options.negation_index
+    ),
 }

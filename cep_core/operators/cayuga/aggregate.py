@@ -260,22 +260,19 @@ class AggregateMOp(OrderedMOp):
             yield share.channel
 
     def instances(self) -> int:
-        return sum(
-            len(fragment.rows)
-            for share in self._shares.values()
-            for group in share.groups.values()
-            for fragment in group.fragments.values()
-        )
+        return sum(len(fragment.rows) for fragment in self._fragments())
 
     def entries(self) -> int:
         return sum(len(share.groups) for share in self._shares.values())
 
-    def dump(self, number: Number) -> Saved:
-        kept: Saved = []
+    def _fragments(self) -> Iterator[Fragment]:
+        """Yield the fragments of all definitions and groups."""
         for share in self._shares.values():
             for group in share.groups.values():
-                for fragment in group.fragments.values():
-                    kept += [fragment.saved(one, number) for one in fragment.rows]
+                yield from group.fragments.values()
+
+    def dump(self, number: Number) -> Saved:
+        kept = [one.saved(row, number) for one in self._fragments() for row in one.rows]
         return sorted(kept, key=lambda one: one[0][1])
 
     def waiting_ports(self) -> tuple[Port, ...]:

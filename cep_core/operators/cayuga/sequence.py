@@ -23,7 +23,8 @@ class SequenceMOp(StateMOp):
 
     kind = "sequence"
 
-    def __init__(self, first: Wanted, number: int, width: int, index: ActiveIndex) -> None:
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        width = first.inputs[0].wanted.width
         super().__init__(first, number, cast(BoundPredicate, first.definition), width, index)
 
     def match(self, row: Row) -> None:
