@@ -150,6 +150,8 @@ class MOp(ABC):
 class OrderedMOp(MOp):
     """An m-op whose rows come epoch by epoch, in a lane."""
 
+    _wires: list[Wire]
+
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
         assert first.lane is not None
@@ -157,6 +159,9 @@ class OrderedMOp(MOp):
         self._since = BEGINNING if first.since is None else first.since
         self._touched = False  # whether it finishes when the epoch ends
         self._armed = False  # whether it will look for rows that are too old
+
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return tuple([wire.port for wire in self._wires])
 
     def finish(self, now: int) -> None:
         """Delete and install instances at the end of an epoch."""

@@ -13,8 +13,6 @@ from cep_core.algebra.expressions import Column, Expression
 from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
 from cep_core.events import Schema
 
-_FOLD_ONLY = "$. names the last iteration of a FOLD"
-
 
 def repeated(named: Iterable[tuple[str, Span]]) -> Span | None:
     """Return the place of the first name that is there for the second time."""
@@ -36,11 +34,11 @@ class OneStream:
     def resolve(self, decorator: str | None, name: str, span: Span) -> Column:
         """Return the column of a name."""
         if decorator is not None and not self.decorated:
-            raise _fault(
-                "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN", span
-            )
+            message = "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN"
+            raise AlgebraError(message, span=span)
         if decorator not in (None, "1"):
-            raise _fault(f"there is one stream here, so ${decorator}. names nothing", span)
+            message = f"there is one stream here, so ${decorator}. names nothing"
+            raise AlgebraError(message, span=span)
         place = _place(self.schema, name)
         if place is None:
             raise unknown(name, self.schema.names, span)
@@ -57,7 +55,8 @@ class TwoStreams:
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
         """Return the column of a name."""
         if decorator == "":
-            raise _fault(f"{_FOLD_ONLY}; here there are $1. and $2.", span)
+            message = "$. names the last iteration of a FOLD; here there are $1. and $2."
+            raise AlgebraError(message, span=span)
         first, second = _places(self.first, self.second, decorator, name)
         if decorator is None and first is not None and second is not None:
             raise ambiguous(name, (f"$1.{name}", f"$2.{name}"), span)
@@ -137,13 +136,14 @@ def ambiguous(name: str, ways: tuple[str, ...], span: Span) -> AlgebraError:
     )
 
 
-def _place(schema: Schema, name: str) -> int | None:
+def _place(schema: Schema, name: str, exact: bool = False) -> int | None:
     """Return the position of a name.
 
     Where renaming has added "_1" because another name collides, the plain name still finds its
     attribute if there is no other: Example 9 of Cayuga selects MaxPrice, which is MaxPrice_1.
+    ``exact`` excludes that.
     """
-    for candidate in (name, f"{name}_1"):
+    for candidate in (name,) if exact else (name, f"{name}_1"):
         if candidate in schema.names:
             return schema.names.index(candidate)
     return None
@@ -156,14 +156,5 @@ def _places(
 
     Without a decorator, an attribute of exactly this name wins over one that renaming made.
     """
-    if decorator is None and name in (*first.names, *second.names):
-        one, two = (list(schema.names) for schema in (first, second))
-        return (
-            one.index(name) if name in one else None,
-            two.index(name) if name in two else None,
-        )
-    return _place(first, name), _place(second, name)
-
-
-def _fault(message: str, span: Span) -> AlgebraError:
-    return AlgebraError(message, span=span)
+    exact = decorator is None and name in (*first.names, *second.names)
+    return _place(first, name, exact), _place(second, name, exact)

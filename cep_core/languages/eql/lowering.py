@@ -266,7 +266,7 @@ class PatternLowering:
         begins = {Ref("begin", limit.alias) for limit in limits if limit.alias}
         below = above.also(reads | begins)
         left = self.part(pattern.left, replace(below, limits=limits))
-        inside = [one for one in limits if one.alias is None or one.alias in left.aliases]
+        inside = [one for one in limits if _is_known(one, left)]
         composite = not is_single(pattern.right)
         asked = replace(below, history=below.history or composite)
         within_it = tuple(Limit(None, limit.times) for limit in inside)

@@ -147,18 +147,25 @@ class _Parser:
         if reader.is_name():
             token = reader.next()
             name, start = token.text, token.span
-            if reader.token.kind == "verbatim" and index_of(reader.token.text) == "":
-                brackets = reader.next()
-                if not repeated:
-                    raise AlgebraError(
-                        f"{name}[] is a run, and its type is not repeated",
-                        hint="write + after the type",
-                        span=brackets.span,
-                    )
+            brackets = reader.token
+            if self._take_brackets() and not repeated:
+                raise AlgebraError(
+                    f"{name}[] is a run, and its type is not repeated",
+                    hint="write + after the type",
+                    span=brackets.span,
+                )
         if inside:
             reader.expect_sign(")")
         node, lacking = self._any(streams, start)
         return Variable(name, position, node, lacking, negated, repeated, start)
+
+    def _take_brackets(self) -> bool:
+        """Consume [] if it is next; return True if so."""
+        token = self.reader.token
+        found = token.kind == "verbatim" and index_of(token.text) == ""
+        if found:
+            self.reader.next()
+        return found
 
     def _types(self) -> tuple[list[algebra.Stream], str]:
         """Read a type, or ANY of several; return their streams and the name without a variable."""
@@ -242,8 +249,7 @@ class _Parser:
         given: list[str] = []
         while reader.token.kind == "name":
             given.append(reader.next().text)
-            if reader.token.kind == "verbatim" and index_of(reader.token.text) == "":
-                reader.next()
+            self._take_brackets()
             if not reader.take_sign(","):
                 break
         closed = reader.expect_sign(")", " or a comma")

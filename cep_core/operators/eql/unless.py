@@ -44,9 +44,6 @@ class UnlessMOp(SoleMOp, OrderedMOp):
         self.active.deactivate(self)
         self.active.leave(self)
 
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._wires[0].port,)
-
     def receive(self, row: Row, members: Members) -> None:
         """Consume a left row."""
         if row[2] >= self._since:

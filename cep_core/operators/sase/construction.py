@@ -25,6 +25,7 @@ from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
 RowSequence: TypeAlias = tuple[Row, ...]  # a row for each component
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., list[RowSequence]]
+Select: TypeAlias = Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]
 _NESTED = 16  # loops of one function: Python nests 20 blocks at most
 
 
@@ -40,7 +41,7 @@ class Construction(NamedTuple):
     search: Search
     rows: Callable[..., list[Row]]
     every: Search
-    select: Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]
+    select: Select
     make: Callable[[list[RowSequence]], list[Row]]
     holds: Callable[[RowSequence, Sequence[Any]], bool]
 
@@ -179,18 +180,14 @@ def _row(pattern: Pattern, last: int) -> str:
     return f"(e0[0], end, {arrival}, {values})"
 
 
-def _select(
-    pattern: Pattern, late: Sequence[Conjunct], size: int
-) -> Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]:
+def _select(pattern: Pattern, late: Sequence[Conjunct], size: int) -> Select:
     text, names = pattern.written(late, _source)
     test = f" and {text}" if text else ""
     body = (
         "def made(found, k, oldest):\n"
         f"    return [m for m in found for {_names(size)} in (m,) if e0[1] > oldest{test}]"
     )
-    select: Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]] = function_of(
-        body, names
-    )
+    select: Select = function_of(body, names)
     return select
 
 

@@ -155,7 +155,7 @@ class NegationMOp(SlotWiseMOp, OrderedMOp):
             self._lane.drop(self)
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._wire.port, *[wire.port for wire in self._wires])
+        return (self._wire.port, *super().waiting_ports())
 
     def instances(self) -> int:
         kept = sum(1 for one in self._cancelling for _ in one.rows())

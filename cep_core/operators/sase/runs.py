@@ -80,9 +80,6 @@ class Runs(SoleMOp, OrderedMOp):
         super().remove(operator)
         self._lane.drop(self)
 
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return tuple([wire.port for wire in self._wires])
-
     def instances(self) -> int:
         return sum(1 for _ in self.kept())
 

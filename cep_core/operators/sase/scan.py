@@ -118,9 +118,6 @@ class SequenceScanMOp(OrderedMOp):
         elif differed:
             self._forget()
 
-    def waiting_ports(self) -> tuple[Port, ...]:
-        return tuple([wire.port for wire in self._wires])
-
     def instances(self) -> int:
         return sum(1 for _ in self.kept())
 
