@@ -13,12 +13,18 @@ from __future__ import annotations
 
 
 class FeedError(Exception):
-    """The root of this package's errors; `reason_code` is stable, the message is for people."""
+    """The root of this package's errors; `reason_code` is stable, the message is for people.
+
+    `args` stay the arguments of the constructor, which `BaseException` calls again to unpickle an
+    error: worker processes read segments and parse documents, too.  So arguments are positional.
+    """
 
     def __init__(self, reason_code: str, message: str) -> None:
-        super().__init__(message)
         self.reason_code = reason_code
         self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class MalformedDocument(FeedError):
@@ -34,10 +40,6 @@ class MalformedDocument(FeedError):
         self.line = line
         self.column = column
 
-    def __reduce__(self) -> tuple[type[MalformedDocument], tuple[str, str, int, int]]:
-        """Support pickling: worker processes parse documents, too."""
-        return MalformedDocument, (self.reason_code, self.message, self.line, self.column)
-
     def __str__(self) -> str:
         place = f"line {self.line}, column {self.column}: " if self.line else ""
         return place + self.message
@@ -49,15 +51,9 @@ class NotAFeed(FeedError):
     def __init__(self, message: str) -> None:
         super().__init__("not_a_feed", message)
 
-    def __reduce__(self) -> tuple[type[NotAFeed], tuple[str]]:
-        return NotAFeed, (self.message,)
-
 
 class NotAList(FeedError):
     """The bytes can be read, but they are no list of feeds."""
 
     def __init__(self, message: str) -> None:
         super().__init__("not_a_list", message)
-
-    def __reduce__(self) -> tuple[type[NotAList], tuple[str]]:
-        return NotAList, (self.message,)

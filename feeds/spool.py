@@ -35,7 +35,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -94,10 +93,6 @@ class SegmentGone(SpoolError):
         super().__init__(f"there is no segment {path}: it was deleted or never written")
         self.path = path
 
-    def __reduce__(self) -> tuple[type[SegmentGone], tuple[Path]]:
-        """Support pickling: worker processes read segments, too."""
-        return SegmentGone, (self.path,)
-
 
 class SegmentsMissing(SpoolError):
     """Segments that were written, and not consumed, are not there any more."""
@@ -114,10 +109,6 @@ class SegmentsMissing(SpoolError):
         self.first = first
         self.last = last
 
-    def __reduce__(self) -> tuple[type[SegmentsMissing], tuple[Path, int, int]]:
-        """Support pickling: worker processes read segments, too."""
-        return SegmentsMissing, (self.path, self.first, self.last)
-
 
 class SegmentDamaged(SpoolError):
     """A segment does not hold what was written to it."""
@@ -131,10 +122,6 @@ class SegmentDamaged(SpoolError):
         )
         self.path = path
         self.detail = detail
-
-    def __reduce__(self) -> tuple[type[SegmentDamaged], tuple[Path, str]]:
-        """Support pickling: worker processes read segments, too."""
-        return SegmentDamaged, (self.path, self.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,23 +258,14 @@ class Spool:
                 f"consumed from it, but its latest is {latest}; put back the spool that belongs "
                 "to this store"
             )
-        if latest - after <= _PROBED:
-            found = [n for n in range(after + 1, latest + 1) if self._path(n).exists()]
-        else:
-            found = sorted(n for n in self._listed() if after < n <= latest)
-        return found[:limit]
+        return self._present(after, latest)[:limit]
 
     def consecutive(self, after: int, end: int, limit: int | None = None) -> list[int]:
         """The numbers above `after` and up to `end`, in order, as far as no segment is lost.
 
         At most `limit` of them.  Raises SegmentsMissing if the very next one is lost.
         """
-        found = [number for number in self.numbers(after, limit) if number <= end]
-        whole = limit is not None and len(found) == limit
-        reached = found[-1] if whole else max(after, end)
-        if len(found) == reached - after:
-            return found
-        lost = self._first_lost(after, found, reached)
+        found, lost = self._found_and_lost(after, end, limit)
         if lost is None:
             return found
         before = [number for number in found if number < lost[0]]
@@ -297,8 +275,7 @@ class Spool:
 
     def expect(self, after: int, end: int) -> list[int]:
         """The numbers above `after` and up to `end`, in order; raises SegmentsMissing for a gap."""
-        found = [number for number in self.numbers(after) if number <= end]
-        lost = self._first_lost(after, found, end) if len(found) < end - after else None
+        found, lost = self._found_and_lost(after, end)
         if lost is not None:
             raise SegmentsMissing(self._path(lost[0]), *lost)
         return found
@@ -316,7 +293,7 @@ class Spool:
                     f"the spool {self.directory} has never had segments {first} to {last}: "
                     f"its latest is {self.latest()}"
                 )
-            damaged = [number for number in range(first, last + 1) if self._path(number).exists()]
+            damaged = self._present(first - 1, last)
             for number in damaged:
                 if self._is_sound(number):
                     raise SpoolError(f"segment {self._path(number)} is sound: it will be consumed")
@@ -337,7 +314,17 @@ class Spool:
             return False
         return True
 
-    def _first_lost(self, after: int, found: Sequence[int], end: int) -> tuple[int, int] | None:
+    def _found_and_lost(
+        self, after: int, end: int, limit: int | None = None
+    ) -> tuple[list[int], _Range | None]:
+        """Return the numbers in (after, end], at most `limit`, and the first lost range there."""
+        found = [number for number in self.numbers(after, limit) if number <= end]
+        if limit is not None and len(found) == limit:
+            end = found[-1]
+        whole = len(found) >= end - after
+        return found, None if whole else self._first_lost(after, found, end)
+
+    def _first_lost(self, after: int, found: Sequence[int], end: int) -> _Range | None:
         """The first range of numbers in (after, end] that are neither found nor absent."""
         absent = self._absent()  # read after the directory: what is deleted is listed here before
         for first, last in _holes(after, found, end):
@@ -430,12 +417,7 @@ class Spool:
 
     def _load_sizes(self, end: int) -> None:
         """Cache the sizes of segments up to a number."""
-        new = range(self._looked_at + 1, end + 1)
-        if not self._looked_at or len(new) > _PROBED:
-            numbers = sorted(number for number in self._listed() if number in new)
-        else:
-            numbers = [number for number in new if self._path(number).exists()]
-        for number in numbers:
+        for number in self._present(self._looked_at, end):
             size = max(_LEAST, self._path(number).stat().st_size)
             self._consumed.append((number, size))
             self._consumed_bytes += size
@@ -451,12 +433,7 @@ class Spool:
     def __enter__(self) -> Spool:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _refuse_unless_writing(self, what: str) -> None:
@@ -479,6 +456,12 @@ class Spool:
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:012d}.arrow"
+
+    def _present(self, after: int, end: int) -> list[int]:
+        """Return the numbers in (after, end] that have a file, in order."""
+        if end - after > _PROBED:
+            return sorted(number for number in self._listed() if after < number <= end)
+        return [number for number in range(after + 1, end + 1) if self._path(number).exists()]
 
     def _listed(self) -> Iterator[int]:
         """The numbers of the segments in the directory, in no order."""
@@ -503,8 +486,7 @@ class Spool:
     def _adopt_gaps(self, end: int) -> int:
         """Record all numbers up to `end` without a segment as absent; return how many are new."""
         absent = self._absent()
-        holes = list(_holes(0, sorted(n for n in self._listed() if n <= end), end))
-        self._write_absent([*absent, *holes], durable=True)
+        self._write_absent([*absent, *_holes(0, self._present(0, end), end)], durable=True)
         return _size(self._absent()) - _size(absent)
 
     def _absent(self) -> list[_Range]:
@@ -521,16 +503,8 @@ class Spool:
         It need not be durable where segments are deleted that all consumers are past.
         """
         text = "".join(f"{first}-{last}\n" for first, last in _merged(ranges))
-        temporary = self.directory / f"{_ABSENT}.tmp"
         try:
-            with open(temporary, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
-            temporary.rename(self.directory / _ABSENT)
-            if durable:
-                _synchronise(self.directory)
+            self._replace(_ABSENT, text, durable=durable)
         except OSError as error:
             raise SpoolError(
                 f"{self.directory / _ABSENT} cannot be written ({error.strerror or error})"
@@ -560,14 +534,18 @@ class Spool:
         Not synchronised for each segment: what a power cut loses here is
         found again from the segments themselves.
         """
-        temporary = self.directory / "latest.tmp"
+        self._replace("latest", f"{number}\n", durable=durable)
+
+    def _replace(self, name: str, text: str, *, durable: bool) -> None:
+        """Replace a small file atomically; pass the fault point `<name>_written` before."""
+        temporary = self.directory / f"{name}.tmp"
         with open(temporary, "w", encoding="ascii") as file:
-            file.write(f"{number}\n")
+            file.write(text)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        reached("latest_written")
-        temporary.rename(self.directory / "latest")
+        reached(f"{name}_written")
+        temporary.rename(self.directory / name)
         if durable:
             _synchronise(self.directory)
 

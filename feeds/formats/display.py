@@ -9,6 +9,7 @@ around it.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from html import unescape
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -50,10 +51,8 @@ def safe_html(html: str, base: str = "", *, without: frozenset[str] = frozenset(
     """
     tags = _TAGS - without
     if base.lower().startswith(("http://", "https://")):
-        try:
+        with suppress(ValueError):  # no valid address
             return _clean(html, ("rewrite_with_base", base), tags)
-        except ValueError:  # no valid address
-            return _clean(html, "deny", tags)
     return _clean(html, "deny", tags)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from lxml import etree
 
@@ -43,20 +44,13 @@ def read_list(body: bytes) -> tuple[FeedOutline, ...]:
 
     Raises `MalformedDocument` or `NotAList`.  Damaged OPML is mended as feeds are.
     """
-    if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        return _bounded(_outlines(climb(body).root))
-    if b"\0" in body[:1000]:
-        return _bounded(_outlines(climb(body).root))  # UTF-16, or no text at all
-    return _bounded(_lines(body))
-
-
-def _bounded(found: Iterable[FeedOutline]) -> tuple[FeedOutline, ...]:
-    outlines: list[FeedOutline] = []
-    for outline in found:
-        if len(outlines) == MAX_OUTLINES:
-            raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")
-        outlines.append(outline)
-    return tuple(outlines)
+    is_markup = body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    is_wide = b"\0" in body[:1000]  # UTF-16, or no text at all
+    found = _outlines(climb(body).root) if is_markup or is_wide else _lines(body)
+    outlines = tuple(islice(found, MAX_OUTLINES + 1))
+    if len(outlines) > MAX_OUTLINES:
+        raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")
+    return outlines
 
 
 def _lines(body: bytes) -> Iterator[FeedOutline]:
@@ -124,7 +118,7 @@ def _local(element: etree._Element) -> str:
 def write_opml(outlines: Iterable[FeedOutline], title: str) -> bytes:
     """The feeds as an OPML 2.0 document; folders by name, feeds in their order."""
     root = etree.Element("opml", version="2.0")
-    _text(etree.SubElement(etree.SubElement(root, "head"), "title"), title)
+    etree.SubElement(etree.SubElement(root, "head"), "title").text = FORBIDDEN.sub("", title)
     body = etree.SubElement(root, "body")
     folders: dict[str, list[FeedOutline]] = {}
     for outline in outlines:
@@ -152,7 +146,3 @@ def _feed(parent: etree._Element, outline: FeedOutline) -> None:
 def _set(element: etree._Element, **values: str) -> None:
     for name, value in values.items():
         element.set(name, FORBIDDEN.sub("", value))
-
-
-def _text(element: etree._Element, text: str) -> None:
-    element.text = FORBIDDEN.sub("", text)

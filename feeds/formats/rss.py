@@ -28,12 +28,20 @@ def read(root: etree._Element, url: str) -> FeedChannel | None:
         element for element in channel.iter() if _local(element) == "item"
     ]
     around = frame(root, holder, str(items[0].tag)) if items else None
-    return _channel(
-        version,
-        channel,
-        url,
-        tuple(_entry(item, url, native=around is not None) for item in items),
-        around or (b"", b""),
+    found = entries.fields(channel)
+    core = entries.split(str(channel.tag))[0]
+    base = entries.base_of(channel, url)
+    site_url = entries.link(entries.first(found, (core, "link")), base)
+    return FeedChannel(
+        format=version,
+        title=entries.first(found, (core, "title"), (DC, "title")) or "",
+        self_url=_atom_link(found, "self", base) or "",
+        site_url=site_url or _atom_link(found, "alternate", base) or "",
+        ttl=_ttl(found, core),
+        skip_hours=_hours(found, core),
+        skip_days=frozenset(day[:3].lower() for day in _nested(found, core, "skipDays", "day")),
+        entries=tuple(_entry(item, url, native=around is not None) for item in items),
+        frame=around or (b"", b""),
     )
 
 
@@ -50,31 +58,6 @@ def _format(root: etree._Element) -> str | None:
 
 def _local(element: etree._Element) -> str:
     return entries.split(element.tag)[1] if isinstance(element.tag, str) else ""
-
-
-def _channel(
-    version: str,
-    element: etree._Element,
-    url: str,
-    items: tuple[FeedEntry, ...],
-    around: entries.Frame,
-) -> FeedChannel:
-    found = entries.fields(element)
-    core = entries.split(str(element.tag))[0]
-    base = entries.base_of(element, url)
-    return FeedChannel(
-        format=version,
-        title=entries.first(found, (core, "title"), (DC, "title")) or "",
-        self_url=_atom_link(found, "self", base) or "",
-        site_url=entries.link(entries.first(found, (core, "link")), base)
-        or _atom_link(found, "alternate", base)
-        or "",
-        ttl=_ttl(found, core),
-        skip_hours=_hours(found, core),
-        skip_days=frozenset(day[:3].lower() for day in _nested(found, core, "skipDays", "day")),
-        entries=items,
-        frame=around,
-    )
 
 
 def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
