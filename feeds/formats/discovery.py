@@ -10,12 +10,7 @@ from urllib.parse import urljoin
 _SEARCHED = 1 << 18
 _MOST = 20
 _TYPES = frozenset(
-    {
-        "application/rss+xml",
-        "application/atom+xml",
-        "application/rdf+xml",
-        "application/feed+json",
-    }
+    {"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"}
 )
 
 _HTML = re.compile(rb"<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)

@@ -55,11 +55,7 @@ class ParsedFeed:
 
 
 def parse_feed(
-    body: bytes,
-    *,
-    url: str = "",
-    content_type: str | None = None,
-    seen_at: int,
+    body: bytes, *, url: str = "", content_type: str | None = None, seen_at: int
 ) -> ParsedFeed:
     """The feed in the bytes; raises `MalformedDocument` or `NotAFeed` and nothing else.
 

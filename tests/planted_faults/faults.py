@@ -86,8 +86,8 @@ _SHREDDING = (
     Fault(
         "a condition on a value is not tested",
         "xscl/shredding/nodes/tree.py",
-        "            return left >= right",
-        "            return True",
+        '">=": ge}',
+        '">=": lambda left, right: True}',
         (_EDGES,),
     ),
 )

@@ -46,8 +46,7 @@ RECENT = 4096  # documents of small batches that matches are read of without ask
 EARLIEST = -FARTHEST  # the clock before the first document
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentOrigin:
+class DocumentOrigin(NamedTuple):
     """The place of a published document in the order of arrival; its parts' highest version."""
 
     clock: int
@@ -377,7 +376,7 @@ class _Batch:
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
         places = rows.tolist()
         if self.origins:
-            columns = zip(*(_place(self.origins[at]) for at in places), strict=True)
+            columns = zip(*(self.origins[at] for at in places), strict=True)
             clocks, ranks, firsts, least = np.array(list(columns), np.int64).reshape(4, -1)
             versions = np.maximum(versions, least)
         return Arrivals(
@@ -411,10 +410,6 @@ class _Batch:
             *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
             *(one.bases, one.firsts, hashes, history, origins),
         )
-
-
-def _place(origin: DocumentOrigin) -> tuple[int, int, int, int]:
-    return origin.clock, origin.rank, origin.first, origin.version
 
 
 def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:

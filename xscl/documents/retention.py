@@ -12,8 +12,8 @@ advance of the clock since its arrival.  So eviction depends on the input only.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
 
 from templates.model.relations import INFINITE
 from xscl.errors import XsclError
@@ -91,14 +91,9 @@ def changed_retention(
 
     `before` is None if there was none; an age is None where it stays.
     """
-    known = SERVICE if before is None else before
-    return Retention(
-        known.history if history is None else ticks_of(history),
-        known.text_bytes,
-        known.matches if matches is None else ticks_of(matches),
-        known.identities,
-        known.rows,
-    )
+    given = {"history": history, "matches": matches}
+    changes: dict[str, Any] = {n: ticks_of(age) for n, age in given.items() if age is not None}
+    return replace(SERVICE if before is None else before, **changes)
 
 
 # -- In the store --------------------------------------------------------------------------

@@ -215,11 +215,17 @@ class SparkCheckpoint:
 
 
 def read_checkpoint(directory: Path) -> SparkCheckpoint | None:
-    """Return the checkpoint in a directory, None if no query has started there yet."""
+    """Return the checkpoint in a directory, None if no query has started there yet.
+
+    Raises PipelineError if its file of metadata is no JSON object with an id.
+    """
     path = directory / "metadata"
     if not path.exists():
         return None
-    query_id = _entry(path, path.read_text("utf-8"), "id")
+    try:
+        query_id = str(json.loads(path.read_text("utf-8"))["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"the checkpoint file {path} is damaged", hint=_START_OVER) from error
     commits = (directory / "commits").glob("[0-9]*")
     committed = max((int(commit.name) for commit in commits if commit.name.isdigit()), default=None)
     return SparkCheckpoint(directory, query_id, committed)
@@ -240,20 +246,24 @@ def read_offset(directory: Path, batch_id: int) -> int:
         ) from error
 
 
-def check_store(sink: BatchSink, checkpoint: SparkCheckpoint) -> None:
-    """Raise if the sink lacks batches that the checkpoint has committed, but for the last one.
+def check_store(sink: BatchSink, checkpoint: SparkCheckpoint) -> bool:
+    """Return True if the sink lacks the last batch that the checkpoint has committed.
 
-    Spark would continue after them, and their documents would be lost: the store
-    was restored from an older copy, or is another one.
+    Raises PipelineError if it lacks more: Spark would continue after them, and their documents
+    would be lost.  The store was restored from an older copy, or is another one.
     """
+    if checkpoint.committed is None:
+        return False
     consumed = sink.consumed(checkpoint.query_id)
-    if _missing(consumed, checkpoint) > 1:
+    missing = checkpoint.committed - (-1 if consumed is None else consumed)
+    if missing > 1:
         state = "no batch" if consumed is None else f"batches up to {consumed}"
         raise PipelineError(
             f"the store has {state} of the checkpoint {checkpoint.directory}, which is at batch "
             f"{checkpoint.committed}",
             hint=f"put the newer store back, or {_START_OVER}",
         )
+    return missing == 1
 
 
 def reconcile(sink: BatchSink, directory: Path) -> None:
@@ -263,10 +273,7 @@ def reconcile(sink: BatchSink, directory: Path) -> None:
     it: Spark repeats only the newest batch that it has offsets of.  Raises if the sink lacks more.
     """
     checkpoint = read_checkpoint(directory)
-    if checkpoint is None:
-        return
-    check_store(sink, checkpoint)
-    if _missing(sink.consumed(checkpoint.query_id), checkpoint) == 1:
+    if checkpoint is not None and check_store(sink, checkpoint):
         assert checkpoint.committed is not None
         _remove(directory / "offsets", checkpoint.committed + 1)
         _remove(directory / "commits", checkpoint.committed)
@@ -276,18 +283,3 @@ def _remove(log: Path, batch_id: int) -> None:
     """Remove an entry of one of Spark's logs, if it is there, and its checksum."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (log / name).unlink(missing_ok=True)
-
-
-def _missing(consumed: int | None, checkpoint: SparkCheckpoint) -> int:
-    """Return the number of batches that a checkpoint has committed after the sink's last one."""
-    if checkpoint.committed is None:
-        return 0
-    return checkpoint.committed - (-1 if consumed is None else consumed)
-
-
-def _entry(path: Path, text: str, key: str) -> str:
-    """One entry of a JSON object in a file of a checkpoint, as text."""
-    try:
-        return str(json.loads(text)[key])
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"the checkpoint file {path} is damaged", hint=_START_OVER) from error

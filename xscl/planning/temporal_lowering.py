@@ -38,7 +38,7 @@ from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric
 from xscl.planning.operators.attributes import Kind
-from xscl.shredding.conditions.residual import arithmetic
+from xscl.shredding.conditions.residual import ARITHMETIC
 
 LEFT, RIGHT = "left", "right"
 """The names of the two inputs in the algebra that is made here."""
@@ -331,7 +331,7 @@ FUNCTIONS_OVER_TIME: dict[str, Function] = {
     },
     _name("text"): Function(text_of, (float,), str),
     _name("shared"): Function(_share, (object, object), bool),
-    _name("div"): Function(arithmetic("div"), (float, float), float),
-    _name("mod"): Function(arithmetic("mod"), (float, float), float),
+    _name("div"): Function(ARITHMETIC["div"], (float, float), float),
+    _name("mod"): Function(ARITHMETIC["mod"], (float, float), float),
 }
 """What the core's expressions may call for XSCL."""

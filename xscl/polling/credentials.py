@@ -15,7 +15,6 @@ which is harmless, but never a feed without its secret.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from xscl.polling.feed import Feed, FeedsError, shown
+from xscl.store.atomic_files import write_durably
 
 NAME = "secrets.json"
 
@@ -95,7 +95,7 @@ class Credentials:
     def _replace(self, kept: dict[str, Hidden]) -> None:
         kept = {key: one for key, one in kept.items() if one}
         if self._path is not None:
-            _write(self._path, kept)
+            write_durably(self._path, json.dumps(kept).encode())
         self._kept = kept
 
 
@@ -151,20 +151,3 @@ def _read(path: Path) -> dict[str, Hidden]:
             hint="put it back from a backup, or move it away and give the headers again",
         )
     return read
-
-
-def _write(path: Path, kept: Mapping[str, Hidden]) -> None:
-    """Replace the file atomically, also across a power failure."""
-    temporary = path.with_suffix(".tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(kept, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

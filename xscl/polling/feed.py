@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -120,15 +120,7 @@ class Feed:
     @property
     def request(self) -> FeedState:
         """The state that the next request needs."""
-        return FeedState(
-            self.url,
-            self.etag,
-            self.last_modified,
-            self.validated_by,
-            self.unchanged,
-            self.headers,
-            self.given_for,
-        )
+        return FeedState(**{field.name: getattr(self, field.name) for field in fields(FeedState)})
 
     @property
     def lateness(self) -> int:

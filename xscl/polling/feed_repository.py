@@ -16,7 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -166,11 +167,7 @@ class FeedRepository:
         if found:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
             self._store.lend("asked", asked)
-            rows = self._store.fetch(
-                "SELECT key, identity, hash, versions, coalesce(skipped, 0), missing_since,"
-                " coalesce(rule, ''), first_name, all_names, time_from, coalesce(clipped, false),"
-                " written FROM state.feed_item SEMI JOIN asked USING (key)"
-            )
+            rows = self._store.fetch("SELECT * FROM state.feed_item SEMI JOIN asked USING (key)")
             for key, identity, *row in rows:
                 found[key][identity] = ItemVersion(*row)
         return found
@@ -294,27 +291,13 @@ class FeedRepository:
                 )
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
-        flat = [
-            (
-                *(key, name, row.hash, row.versions, row.rule or None, row.skipped, row.left),
-                *(row.first_name, row.all_names, row.time_from, row.clipped, row.written),
+        flat = [(key, name, *_values_of(row)) for key, name, row in rows]
+        if flat:
+            columns = zip(*flat, strict=True)
+            self._store.lend("remembered", self._store.typed("state.feed_item", columns))
+            self._store.connection.execute(
+                "INSERT OR REPLACE INTO state.feed_item SELECT * FROM remembered"
             )
-            for key, name, row in rows
-        ]
-        if not flat:
-            return
-        self._store.lend(
-            "remembered", self._store.typed("state.feed_item", zip(*flat, strict=True))
-        )
-        self._store.connection.execute(
-            "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
-            " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
-            " versions = excluded.versions, rule = coalesce(excluded.rule, rule),"
-            " skipped = excluded.skipped, missing_since = excluded.missing_since,"
-            " first_name = excluded.first_name, all_names = excluded.all_names,"
-            " time_from = excluded.time_from, clipped = excluded.clipped,"
-            " written = excluded.written"
-        )
 
     def _evict(self, items: Sequence[tuple[str, str]]) -> None:
         if items:
@@ -354,10 +337,11 @@ class FeedRepository:
                 keys.update(key for key, *_ in rows)
                 segments += bool(rows)
             if announced is None or segments >= announced:
-                for key in sorted(keys):
-                    self._store.fetch(
-                        "UPDATE state.feed SET polls = greatest(polls, 1) WHERE key = ?", [key]
-                    )
+                self._store.fetch(
+                    "UPDATE state.feed SET polls = greatest(polls, 1)"
+                    " WHERE list_contains(?::VARCHAR[], key)",
+                    [sorted(keys)],
+                )
             self._save_segment(numbers[-1])
 
     def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, ItemVersion]]:
@@ -372,7 +356,9 @@ class FeedRepository:
             if key in seen:
                 before = seen[key].get(identity, ItemVersion())
                 if before.hash != digest:
-                    changed = replace(before, hash=digest, versions=before.versions + 1, left=None)
+                    changed = replace(
+                        before, hash=digest, versions=before.versions + 1, missing_since=None
+                    )
                     yield key, identity, changed
 
     def among(self, keys: Collection[str]) -> list[Feed]:
@@ -380,6 +366,9 @@ class FeedRepository:
         marks = ", ".join("?" * len(keys))
         return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
 
+
+_values_of = attrgetter(*(field.name for field in fields(ItemVersion)))
+"""The values of an item's memory in the order of its columns."""
 
 _WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
 """Of the tables of feeds of one engine one writes at a time: two would be in conflict."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from feeds.formats.parse import ParsedFeed
-from feeds.http.feed_state import FeedState
 from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
 from feeds.http.schedule import PollHints, PollPolicy, next_poll
 from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user
@@ -40,6 +39,12 @@ SECRET_LOST = Failed(
     "remove the feed and add it again",
 )
 
+_VALIDATORS = ("etag", "last_modified", "validated_by", "unchanged")
+"""The fields of a feed that a good answer's `FeedState` sets."""
+
+_HEADER = ("title", "site_url", "format", "quality", "ttl")
+"""The fields of a feed that are those of its `ParsedFeed`."""
+
 _TOO_MANY = 429
 _PAUSE = 300  # seconds, for a server that says "too many requests" but not how long
 
@@ -53,7 +58,8 @@ def answered(
 ) -> Feed:
     """Return a feed after a good answer; `parsed` is None if nothing has changed."""
     well = replace(
-        _validated(feed, outcome.state),
+        feed,
+        **{name: getattr(outcome.state, name) for name in _VALIDATORS},
         polled=now,
         polls=feed.polls + 1,
         failures=0,
@@ -153,27 +159,13 @@ def _announced(feed: Feed, failure: Failed) -> str | None:
 # -- What an answer says -------------------------------------------------------------------
 
 
-def _validated(feed: Feed, state: FeedState) -> Feed:
-    return replace(
-        feed,
-        etag=state.etag,
-        last_modified=state.last_modified,
-        validated_by=state.validated_by,
-        unchanged=state.unchanged,
-    )
-
-
 def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
     """Return the feed with the fields of its header, and its format."""
     left_out = f"the last {parsed.omitted:,} items were left out" if parsed.omitted else None
     return replace(
         feed,
-        title=parsed.title,
-        site_url=parsed.site_url,
-        format=parsed.format,
-        quality=parsed.quality,
+        **{name: getattr(parsed, name) for name in _HEADER},
         note=left_out,
-        ttl=parsed.ttl,
         skip_hours=" ".join(map(str, sorted(parsed.skip_hours))),
         skip_days=" ".join(sorted(parsed.skip_days)),
     )

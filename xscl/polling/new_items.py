@@ -42,19 +42,19 @@ _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
 class ItemVersion:
     """The memory of an item: the hash of its latest content, and the number of its changes.
 
-    `skipped` counts the changes that were not passed on; `left` is when the item was missing from
-    the feed's answer first, None while it is there.  `rule` is that of its identity, `first_name`
-    and `all_names` stand for what its latest entry is called (`feeds.formats.identity`), if known.
-     The
+    The fields are the columns of `state.feed_item` after its key, in their order.  `rule` is that
+    of its identity; `skipped` counts the changes that were not passed on; `missing_since` is when
+    the item was missing from the feed's answer first, None while it is there.  `first_name` and
+    `all_names` stand for what its latest entry is called (`feeds.formats.identity`), if known.  The
     last three tell of its latest time: whence it is, whether it lay ahead and was clipped, and what
     the publisher wrote of it, if that could not be taken as it is.
     """
 
     hash: bytes = b""
     versions: int = 0
+    rule: str | None = field(default=None, compare=False)
     skipped: int = 0
-    left: int | None = None
-    rule: str = field(default="", compare=False)
+    missing_since: int | None = None
     first_name: int | None = None
     all_names: int | None = None
     time_from: str | None = None
@@ -137,13 +137,15 @@ def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
 def _mark(known: dict[str, ItemVersion], shown: set[str], now: int) -> None:
     """Record the items that have left the answer, and those that returned."""
     for name, row in known.items():
-        if (row.left is None) != (name in shown):
-            known[name] = replace(row, left=None if name in shown else now)
+        if (row.missing_since is None) != (name in shown):
+            known[name] = replace(row, missing_since=None if name in shown else now)
 
 
 def _forgotten(known: Mapping[str, ItemVersion]) -> dict[str, None]:
     """Return the past items that may be dropped; none until a tenth exceeds the bound."""
-    gone = [(row.left, name) for name, row in known.items() if row.left is not None]
+    gone = [
+        (row.missing_since, name) for name, row in known.items() if row.missing_since is not None
+    ]
     if len(gone) <= KEPT + KEPT // 10:
         return {}
     gone.sort(reverse=True)

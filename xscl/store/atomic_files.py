@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 _PIECE = 1 << 20
 
@@ -18,32 +23,34 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a private file that replaces another one durably when the block succeeds.
+
+    After an error the file `<name>.tmp` is left, and the next call overwrites it.
+    """
+    temporary = path.with_name(f"{path.name}.tmp")
+    with open(temporary, "wb", opener=partial(os.open, mode=0o600)) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    synchronise(path.parent)
+
+
 def copy_durably(source: Path, target: Path) -> None:
     """Copy a file atomically and durably; only its owner can read the copy."""
-    temporary = target.with_name(f"{target.name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with source.open("rb") as read, open(os.open(temporary, flags, 0o600), "wb") as written:
-        while piece := read.read(_PIECE):
-            written.write(piece)
-        written.flush()
-        os.fsync(written.fileno())
-    temporary.replace(target)
-    synchronise(target.parent)
+    with source.open("rb") as read, replacing(target) as written:
+        shutil.copyfileobj(read, written, _PIECE)
+
+
+def write_durably(path: Path, image: bytes) -> None:
+    """Replace a small file atomically and durably."""
+    with replacing(path) as file:
+        file.write(image)
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_durably(path: Path, image: bytes) -> None:
-    """Replace a small file atomically and durably."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(temporary, flags, 0o600), "wb") as file:
-        file.write(image)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    synchronise(path.parent)

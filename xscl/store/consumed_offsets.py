@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from xscl.store.store import Store
 
 DIRECT = "direct"
@@ -54,8 +52,7 @@ class ConsumedOffsets:
             return False
         query_id, batch_id = batch.query_id, batch.batch_id
         last = self.last(query_id)
-        entry = {"query_id": [query_id], "batch_id": pa.array([batch_id], pa.int64())}
-        self._store.insert("state.ledger", pa.table(entry))
+        self._store.insert_rows("state.ledger", [(query_id, batch_id)])
         if last is not None and batch_id // KNOWN > last // KNOWN:
             self._store.fetch(
                 "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",
@@ -70,7 +67,8 @@ class ConsumedOffsets:
         last = self.last(batch.query_id)
         if last is None or batch.batch_id > last:
             return False
-        return self._has(batch.query_id, batch.batch_id, last)
+        known = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"
+        return batch.batch_id <= last - KNOWN or bool(self._store.fetch(known, batch[:2]))
 
     def last(self, query_id: str) -> int | None:
         """Return the last batch under a query id."""
@@ -80,7 +78,3 @@ class ConsumedOffsets:
             )
             self._last[query_id] = None if last is None else int(last)
         return self._last[query_id]
-
-    def _has(self, query_id: str, batch_id: int, last: int) -> bool:
-        known = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"
-        return batch_id <= last - KNOWN or bool(self._store.fetch(known, [query_id, batch_id]))

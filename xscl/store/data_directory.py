@@ -41,22 +41,7 @@ PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""
 
 _MODE = 0o700
-_PARTS = frozenset(
-    {
-        "state.duckdb",
-        "secrets.json",
-        "spool",
-        "checkpoint",
-        "patterns",
-        "spark",
-        "files",
-        "backups",
-        "attempt",
-        "status.json",
-        "xscl.toml",
-        "lock",
-    }
-)
+_FILES = frozenset({"secrets.json", "xscl.toml"})  # of the directory, read by name elsewhere
 
 
 class DataDirectoryError(XsclError):
@@ -87,51 +72,32 @@ class LockHolder:
     command: str
 
 
+class _Part:
+    """A file or directory of a data directory: the attribute of an object is its path."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, home: DataDirectory, owner: type) -> Path:
+        return home.path / self.name
+
+
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
     """A data directory; the constructor touches nothing on disk."""
 
     path: Path
 
-    @property
-    def database(self) -> Path:
-        return self.path / "state.duckdb"
-
-    @property
-    def spool(self) -> Path:
-        return self.path / "spool"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint"
-
-    @property
-    def patterns(self) -> Path:
-        return self.path / "patterns"
-
-    @property
-    def spark(self) -> Path:
-        return self.path / "spark"
-
-    @property
-    def files(self) -> Path:
-        return self.path / "files"
-
-    @property
-    def backups(self) -> Path:
-        return self.path / "backups"
-
-    @property
-    def attempt(self) -> Path:
-        return self.path / "attempt"
-
-    @property
-    def status(self) -> Path:
-        return self.path / "status.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
+    database = _Part("state.duckdb")
+    spool = _Part("spool")
+    checkpoint = _Part("checkpoint")
+    patterns = _Part("patterns")
+    spark = _Part("spark")
+    files = _Part("files")
+    backups = _Part("backups")
+    attempt = _Part("attempt")
+    status = _Part("status.json")
+    lock = _Part("lock")
 
     def exists(self) -> bool:
         """True if the directory has state; the mark shows it if the store is lost.
@@ -155,7 +121,7 @@ class DataDirectory:
         try:
             self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
             present = {entry.name for entry in os.scandir(self.path)}
-            if present and not present & _PARTS:
+            if present and not present & _NAMES:
                 raise DataDirectoryError(
                     f"{self.path} is no data directory: it holds other files, "
                     f"such as {min(present)!r}",
@@ -231,6 +197,9 @@ class DataDirectory:
             return None
         written = self.read_status() or {}
         return written.get("address") if written.get("pid") == holder.pid else None
+
+
+_NAMES = _FILES | {one.name for one in vars(DataDirectory).values() if isinstance(one, _Part)}
 
 
 def _try_lock(descriptor: int, kind: int) -> LockHolder | None:

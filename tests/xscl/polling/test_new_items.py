@@ -30,14 +30,14 @@ def taken(
 
 def test_an_item_that_has_left_is_marked_and_comes_back_as_known() -> None:
     _, seen = taken({}, ["one", "two"], 1)
-    assert [row.left for row in seen.values()] == [None, None]
+    assert [row.missing_since for row in seen.values()] == [None, None]
     found, seen = taken(seen, ["two"], 2)
-    assert (found.documents, seen["one"].left) == ((), 2)
+    assert (found.documents, seen["one"].missing_since) == ((), 2)
     found, seen = taken(seen, ["two"], 3)
-    assert (found.items, seen["one"].left) == ((), 2)
+    assert (found.items, seen["one"].missing_since) == ((), 2)
     found, seen = taken(seen, ["one"], 4)
     assert found.documents == ()
-    assert (seen["one"].left, seen["two"].left) == (None, 4)
+    assert (seen["one"].missing_since, seen["two"].missing_since) == (None, 4)
 
 
 @examples(25)

@@ -7,7 +7,7 @@ a node is found by an index of their conditions (`xscl.shredding.conditions.inde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -122,19 +122,22 @@ class PatternPlace:
         else:
             self.children = tuple(other for other in self.children if other is not child)
 
-    def deepen(self, by: int) -> None:
-        """Count a spot here, and so below all places above."""
+    def upward(self) -> Iterator[PatternPlace]:
+        """Yield this place and those above it, the place of the stream last."""
         place: PatternPlace | None = self
         while place is not None:
-            place.deeper += by
+            yield place
             place = place.parent
+
+    def deepen(self, by: int) -> None:
+        """Count a spot here, and so below all places above."""
+        for place in self.upward():
+            place.deeper += by
 
     def change(self) -> None:
         """Count a change of structural results, at the place of the stream."""
-        place = self
-        while place.parent is not None:
-            place = place.parent
-        place.changes += 1
+        *_, root = self.upward()
+        root.changes += 1
 
     def children_at(self, states: Mapping[AutomatonState, object]) -> Iterable[PatternPlace]:
         """Return the children, without most of those of other states."""
@@ -151,15 +154,12 @@ class PatternPlace:
 
     def distance(self, ancestor: PatternPlace) -> int | None:
         """Return the number of steps from an ancestor to here; None if one of them is `//`."""
-        steps = 0
-        place = self
-        while place is not ancestor:
+        for steps, place in enumerate(self.upward()):
+            if place is ancestor:
+                return steps
             if place.state.step.descendant:
                 return None
-            assert place.parent is not None, "the first variable of a pair is above the second"
-            place = place.parent
-            steps += 1
-        return steps
+        raise AssertionError("the first variable of a pair is above the second")
 
     def path_from(self, ancestor: PatternPlace) -> tuple[PatternPlace, ...]:
         """Return the places from this one up to, and without, an ancestor."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
@@ -125,11 +126,9 @@ class Automaton:
         self._entries[pair] = entry
         lower.entries += (entry,)
         self._changes += 1
-        current: PatternPlace | None = lower
-        while current is not None:
-            current.uses += 1
-            current.bundle = None
-            current = current.parent
+        for place in lower.upward():
+            place.uses += 1
+            place.bundle = None
         if lower.structural:
             lower.change()
 
@@ -143,13 +142,11 @@ class Automaton:
         self._changes += 1
         if lower.structural:
             lower.change()
-        current: PatternPlace | None = lower
-        while current is not None:
-            current.uses -= 1
-            current.bundle = None
-            if not current.uses and current.parent is not None:
-                self._leave(current, current.parent)
-            current = current.parent
+        for place in lower.upward():
+            place.uses -= 1
+            place.bundle = None
+            if not place.uses and place.parent is not None:
+                self._leave(place, place.parent)
 
     def _along(self, place: PatternPlace, steps: Iterable[Step]) -> PatternPlace:
         for step in steps:
@@ -220,16 +217,11 @@ class Automaton:
         used = {
             id(condition)
             for entry in self._entries.values()
-            for place in entry.second.path_from(self._roots_of(entry.second))
+            for place in entry.second.upward()
             for condition in place.conditions
         }
         self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
         self._kept_conditions = len(self._conditions)
-
-    def _roots_of(self, place: PatternPlace) -> PatternPlace:
-        while place.parent is not None:
-            place = place.parent
-        return place
 
     def _leave(self, place: PatternPlace, parent: PatternPlace) -> None:
         """Unlink an unused place, and its state with the last of its places."""
@@ -265,12 +257,9 @@ class Automaton:
             streams.append(stream)
 
         def number(place: PatternPlace) -> int:
-            above = [place]
-            while id(above[-1]) not in numbers:
-                assert above[-1].parent is not None, "the places of all streams are numbered"
-                above.append(above[-1].parent)
-            for one in reversed(above[:-1]):
-                assert one.parent is not None
+            new = [*takewhile(lambda one: id(one) not in numbers, place.upward())]
+            for one in reversed(new):
+                assert one.parent is not None, "the places of all streams are numbered"
                 step = replace(one.state.step, conditions=one.conditions)
                 places.append((numbers[id(one.parent)], step))
                 numbers[id(one)] = len(streams) + len(places) - 1
@@ -300,7 +289,7 @@ class Automaton:
         spots = {
             id(spot): spot
             for entry in self._entries.values()
-            for place in entry.second.path_from(self._roots_of(entry.second))
+            for place in entry.second.upward()
             for spot in (*place.spots, place.state.spot)
             if spot is not None
         }

@@ -121,7 +121,7 @@ def _binds(condition: Condition) -> bool:
 def canonical(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
     """Return the conditions in a form that equal ones share: nested, sorted, each once."""
     flat = (_canonical(condition) for condition in _conjuncts(conditions))
-    distinct = {_text(c): c for c in _conjuncts(tuple(flat)) if c != Exists(Path())}
+    distinct = {unparse(c): c for c in _conjuncts(tuple(flat)) if c != Exists(Path())}
     return tuple(distinct[text] for text in sorted(distinct))
 
 
@@ -137,7 +137,7 @@ def _canonical(condition: Condition) -> Condition:
         case And(parts):
             return _connected(And, canonical(parts))
         case Or(parts):
-            each = {_text(c): c for c in (_connected(And, canonical((p,))) for p in parts)}
+            each = {unparse(c): c for c in (_connected(And, canonical((p,))) for p in parts)}
             return _connected(Or, tuple(each[text] for text in sorted(each)))
         case Not(part):
             return Not(_connected(And, canonical((part,))))
@@ -170,10 +170,6 @@ def _canonical_path(path: Path) -> Path:
     return replace(path, steps=steps)
 
 
-def _text(condition: Condition) -> str:
-    return unparse(condition)
-
-
 class _Blocks(dict[str, Block]):
     """Blocks by their definitions, each parsed once."""
 
@@ -186,9 +182,8 @@ def install_pairs(automaton: Automaton, pairs: Sequence[Pair]) -> None:
     """Install variable pairs in the stage-1 automaton; a known pair is installed anew."""
     blocks = _Blocks()
     places: dict[str, PatternPlace] = {}
-    for (
-        pair
-    ) in pairs:  # before any place is looked up, as places leave with the last of their pairs
+    # Before any place is looked up, as places leave with the last of their pairs.
+    for pair in pairs:
         automaton.remove(pair.number)
     for pair in pairs:
         first, rest = blocks[pair.first], pair.second[len(pair.first) :]

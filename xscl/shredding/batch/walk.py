@@ -23,17 +23,7 @@ from xscl.shredding.nodes.tree import AttributeNode, Item, compares
 class DocumentWalk:
     """One document, by its place among others of its shape, and the places that match it."""
 
-    __slots__ = (
-        "_alike",
-        "_derived",
-        "_held",
-        "_made",
-        "doc",
-        "hits",
-        "place",
-        "shape",
-        "values",
-    )
+    __slots__ = ("_alike", "_derived", "_held", "_made", "doc", "hits", "place", "shape", "values")
 
     def __init__(self, alike: ShapeDocuments, place: int) -> None:
         self.shape: DocumentShape = alike.shape

@@ -24,6 +24,7 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
+from xscl.shredding.nodes.names import key_of, keys_of
 from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
 
 
@@ -62,8 +63,7 @@ def holds(condition: Condition, item: Item) -> bool:
 
 def matches_name(test: NameTest, name: str) -> bool:
     """Return True if a name in Clark notation passes a name test."""
-    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
-    return (test.local is None or test.local == local) and (test.uri is None or test.uri == uri)
+    return key_of(False, test) in keys_of(name)
 
 
 def _step(step: Step, item: Item) -> Iterator[Item]:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
-from operator import add, eq, ge, gt, le, lt, mul, ne, sub
+from operator import add, mul, sub
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never
 
@@ -42,7 +42,7 @@ from xscl.language.syntax import (
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import Item, string_value
+from xscl.shredding.nodes.tree import COMPARISONS, Item, string_value
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""
@@ -57,11 +57,14 @@ def compiled(predicate: Predicate) -> Test:
     """
     match predicate:
         case And(parts):
-            return _all([compiled(part) for part in parts])
+            every = [compiled(part) for part in parts]
+            return lambda row: all(test(row) for test in every)
         case Or(parts):
-            return _any([compiled(part) for part in parts])
+            some = [compiled(part) for part in parts]
+            return lambda row: any(test(row) for test in some)
         case Not(part):
-            return _not(compiled(part))
+            negated = compiled(part)
+            return lambda row: not negated(row)
         case Comparison(operator, left, right):
             return _comparison(operator, left, right)
         case Call("contains" | "starts-with" as function, (left, right)):
@@ -84,31 +87,12 @@ def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
     return texts
 
 
-# -- Formulas ------------------------------------------------------------------------------
-
-
-def _all(tests: list[Test]) -> Test:
-    return lambda row: all(test(row) for test in tests)
-
-
-def _any(tests: list[Test]) -> Test:
-    return lambda row: any(test(row) for test in tests)
-
-
-def _not(test: Test) -> Test:
-    return lambda row: not test(row)
-
-
 # -- Comparisons ---------------------------------------------------------------------------
-
-_COMPARE: Mapping[Operator, Callable[[Any, Any], bool]] = MappingProxyType(
-    {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-)
 
 
 def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
     """Return the test that some choice of values compares, as numbers if one side is one."""
-    holds = _COMPARE[operator]
+    holds = COMPARISONS[operator]
     if is_numeric(left) or is_numeric(right):
         return _some(holds, _numbers(left), _numbers(right))
     without = operator == "!="
@@ -210,14 +194,9 @@ def _arithmetic(
     sign: Literal["+", "-", "*", "div", "mod"], left: Operand, right: Operand
 ) -> Values:
     """Return the results of IEEE 754 arithmetic; nothing raises."""
-    apply = _ARITHMETIC[sign]
+    apply = ARITHMETIC[sign]
     ones, others = _numbers(left), _numbers(right)
     return lambda row: (apply(a, b) for a, b in product(ones(row), others(row)))
-
-
-def arithmetic(sign: str) -> Callable[[float, float], float]:
-    """Return the function of a sign of arithmetic."""
-    return _ARITHMETIC[sign]
 
 
 def _divided(dividend: float, divisor: float) -> float:
@@ -235,6 +214,7 @@ def _modulo(dividend: float, divisor: float) -> float:
     return math.fmod(dividend, divisor)
 
 
-_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
+ARITHMETIC: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
     {"+": add, "-": sub, "*": mul, "div": _divided, "mod": _modulo}
 )
+"""The function of each sign of arithmetic."""

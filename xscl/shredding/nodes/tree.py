@@ -11,9 +11,11 @@ or a text node (a plain string).  Items have values as XPath 1.0 defines them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from operator import eq, ge, gt, le, lt, ne
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from lxml import etree
 
@@ -107,30 +109,16 @@ def string_value(item: Item) -> str:
     return "".join(str(text) for text in item.itertext())
 
 
+COMPARISONS: Mapping[Operator, Callable[[Any, Any], bool]] = MappingProxyType(
+    {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+)
+"""The function of each comparison, of two strings or of two numbers."""
+
+
 def compares(text: str, comparison: Operator, constant: str | float) -> bool:
     """Compare a string value with a constant, as numbers if the constant is one.
 
     Strings are ordered by code point; XPath 1.0 would convert both to numbers.
     """
-    if isinstance(constant, str):
-        return _ordered(text, comparison, constant)
-    return _ordered(number(text), comparison, constant)
-
-
-T = TypeVar("T", str, float)
-
-
-def _ordered(left: T, comparison: Operator, right: T) -> bool:
-    match comparison:
-        case "=":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right
+    holds = COMPARISONS[comparison]
+    return holds(text if isinstance(constant, str) else number(text), constant)

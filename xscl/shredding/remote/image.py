@@ -83,10 +83,7 @@ class AutomatonImage:
         return [pair for pair in pairs if pair.number not in same]
 
     def keep(
-        self,
-        automaton: Automaton,
-        described: Callable[[int], Pair],
-        until: float = math.inf,
+        self, automaton: Automaton, described: Callable[[int], Pair], until: float = math.inf
     ) -> None:
         """Write the automaton, if it is large and has changed much since it was read or written.
 

@@ -149,8 +149,7 @@ def _united(bindings: pa.Table, texts: pa.ChunkedArray) -> tuple[pa.Table, pa.Ta
     renumbered[occurring] = np.arange(len(occurring), dtype=np.int32)
     by_row = pa.array(renumbered[rows], pa.int32())
     values = pa.table(
-        [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())],
-        schema=VALUES,
+        [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())], schema=VALUES
     )
     column = bindings.schema.get_field_index("value")
     numbered = by_row.take(bindings["value"].combine_chunks())
