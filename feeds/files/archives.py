@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -110,12 +111,8 @@ def _checked(name: str, body: bytes, limit: int) -> Member:
 
 def _zip(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
     with zipfile.ZipFile(stream) as archive:
-        files = sorted((info for info in archive.infolist() if not info.is_dir()), key=_name_of)
-        yield from _members(name, archive.open, [(info.filename, info) for info in files], limit)
-
-
-def _name_of(info: zipfile.ZipInfo) -> str:
-    return info.filename
+        files = [(info.filename, info) for info in archive.infolist() if not info.is_dir()]
+        yield from _members(name, archive.open, sorted(files, key=itemgetter(0)), limit)
 
 
 def _tar(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:

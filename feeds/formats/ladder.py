@@ -176,9 +176,7 @@ def number_entities(body: bytes, charset: str | None) -> bytes:
 def _number(found: re.Match[bytes]) -> bytes:
     if found["opaque"] or found["known"]:
         return found[0]
-    if not found["name"]:
-        return b"&amp;" + found[0][1:]
-    characters = html.entities.html5.get(found["name"].decode("latin-1") + ";")
+    characters = html.entities.html5.get((found["name"] or b"").decode("latin-1") + ";")
     if characters is None:
         return b"&amp;" + found[0][1:]
     return b"".join(b"&#%d;" % ord(character) for character in characters)

@@ -174,7 +174,8 @@ async def _follow(
         if isinstance(target, RefusedAddress):
             return Failed(target.code, target.message)
         async with _turn(domain_of(url), settings.turn, deadline):
-            answer = await _request(target, state, url, settings)
+            headers = _headers(target, state, url, settings.contact)
+            answer = await ask(target, "GET", headers, seconds=settings.seconds)
             try:
                 location = _location(answer, url)
                 if location is None:
@@ -217,14 +218,6 @@ def _location(answer: httpx.Response, url: str) -> str | None:
 
 
 # --- the request ---
-
-
-async def _request(
-    target: FetchTarget, state: FeedState, url: str, settings: FetchSettings
-) -> httpx.Response:
-    """The answer's head."""
-    headers = _headers(target, state, url, settings.contact)
-    return await ask(target, "GET", headers, seconds=settings.seconds)
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from tests.kills.log import Batch, Log, batches
 from tests.kills.workload import STREAM, SUBSCRIPTIONS, documents, sent_again, sent_twice
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import Consumer
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
@@ -157,7 +158,7 @@ def set_up(engine: Engine, url: str) -> None:
         engine.subscribe_many(SUBSCRIPTIONS)
     with closing(FeedRepository(engine)) as feeds:
         if not list(feeds):
-            follow(engine, feeds, url, stream="news", every=1)
+            follow(engine, feeds, FeedRequest(url, stream="news", every=1))
 
 
 def _fetching(setting: Setting) -> PollSettings:

@@ -34,6 +34,7 @@ from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed import EVERY, Feed, Headers
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import (
     FeedChange,
@@ -248,9 +249,8 @@ class LocalService:
     ) -> tuple[Row, Sequence[str]]:
         """Follow a feed; return it, and warnings."""
         with self._feeds() as feeds:
-            feed, fixed = follow(
-                *(self.engine, feeds, url), stream=stream, tags=tags, every=every, headers=headers
-            )
+            wanted = FeedRequest(url, stream, tags, every, headers)
+            feed, fixed = follow(self.engine, feeds, wanted)
             return _rows([feed], {})[0], [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:

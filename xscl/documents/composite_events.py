@@ -57,13 +57,7 @@ class Composite(NamedTuple):
 
 def composite_of(fields: Sequence[Any]) -> Composite:
     """Return a composite from its fields as plain data."""
-    made = Composite(*fields)
-    return made._replace(
-        docs=tuple(made.docs),
-        nodes=tuple(made.nodes),
-        values=tuple(made.values),
-        bases=tuple(made.bases),
-    )
+    return Composite._make(tuple(one) if isinstance(one, list) else one for one in fields)
 
 
 def of_document(document: StoredDocument) -> Composite:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xscl.language.names import EVERYTHING
@@ -30,7 +30,7 @@ class FeedRequest:
 
     url: str
     stream: str | None = None
-    tags: tuple[str, ...] = ()
+    tags: Sequence[str] = ()
     every: int = EVERY
     headers: Headers = ()
     title: str = ""

@@ -77,8 +77,11 @@ def import_outlines(
             key = feed_key(outline.url)
             wanted[key] = FeedRequest(
                 outline.url,
-                *(None, names, every, ()),
-                *(outline.title, outline.site_url, owner),
+                tags=names,
+                every=every,
+                title=outline.title,
+                site_url=outline.site_url,
+                owner=owner,
             )
             lines.append(key)
             continue

@@ -52,30 +52,21 @@ from xscl.polling import lifecycle
 from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.domain_limiter import DomainLimiter
 from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, public, shown
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.new_items import by_time, new_items, parts
 
 # -- Streams -------------------------------------------------------------------------------
 
 
-def follow(
-    engine: Engine,
-    feeds: FeedRepository,
-    url: str,
-    *,
-    stream: str | None = None,
-    tags: Sequence[str] = (),
-    every: int = EVERY,
-    headers: Headers = (),
-    owner: str = "",
-) -> tuple[Feed, list[str]]:
+def follow(engine: Engine, feeds: FeedRepository, wanted: FeedRequest) -> tuple[Feed, list[str]]:
     """Follow a feed; return it, and its streams whose lateness could not be raised.
 
     The lateness of items is the time of two polls, at least one hour.  It must be set
     before a subscription reads the stream; `prepare` repairs a kill between the two
-    steps.
+    steps.  Raises FeedsError if the feed is followed already or a name is invalid.
     """
-    feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers, owner=owner)
+    feed = feeds.add(wanted)
     return feed, allow_late(engine, [feed])
 
 

@@ -28,11 +28,9 @@ from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
-    EVERY,
     SECOND,
     Feed,
     FeedsError,
-    Headers,
     feed_key,
     shown,
     without_user,
@@ -194,19 +192,8 @@ class FeedRepository:
 
     # -- What people change ----------------------------------------------------------------
 
-    def add(
-        self,
-        url: str,
-        *,
-        stream: str | None = None,
-        tags: Sequence[str] = (),
-        every: int = EVERY,
-        headers: Headers = (),
-        now: int | None = None,
-        owner: str = "",
-    ) -> Feed:
-        """Follow a feed; it is due at once."""
-        wanted = FeedRequest(url, stream, tuple(tags), every, headers, owner=owner)
+    def add(self, wanted: FeedRequest, *, now: int | None = None) -> Feed:
+        """Follow a feed; it is due at once.  Raises FeedsError if it is refused."""
         (added,) = self.add_all([wanted], now=now)
         if isinstance(added, FeedsError):
             raise added

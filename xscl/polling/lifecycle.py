@@ -75,7 +75,7 @@ def answered(
 
 def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
     """Return a feed after a useless answer."""
-    found = _announced(feed, failure)
+    found = next((each for each in failure.discovered if each != feed.url), None)
     hint = f"; the page names {shown(found)}" if found else ""
     ill = replace(
         feed,
@@ -150,10 +150,6 @@ def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
         return ()
     urls = dict.fromkeys(without_user(url) for url in failure.discovered)
     return tuple(replace(feed, url=url) for url in urls if url != feed.url)[:SEARCHES]
-
-
-def _announced(feed: Feed, failure: Failed) -> str | None:
-    return next((each for each in failure.discovered if each != feed.url), None)
 
 
 # -- What an answer says -------------------------------------------------------------------

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from xscl.engine.facade import Engine
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
 from xscl.polling.feed_repository import FeedRepository
 from xscl.server.serve import ServeSettings, Service
@@ -167,5 +168,6 @@ def _register(home: DataDirectory, server: SamplePublisher) -> None:
     """Register the sample feeds and subscriptions."""
     with home.hold("demo"), Engine(home.database) as engine, FeedRepository(engine) as followed:
         for sample in server.samples.values():
-            follow(engine, followed, server.url(sample), stream=sample.stream, every=EVERY)
+            wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
+            follow(engine, followed, wanted)
         engine.subscribe_many(subscriptions().items())

@@ -19,6 +19,7 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import heard_until
 from xscl.server.serve import ServeSettings, Service
@@ -186,9 +187,9 @@ def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: P
     with Engine() as engine, FeedRepository(engine) as feeds:
         store = engine.host.connect()
         assert heard_until(store) is None
-        first = feeds.add("http://a.example/feed", every=3 * 3600)
+        first = feeds.add(FeedRequest("http://a.example/feed", every=3 * 3600))
         assert heard_until(store) == first.next_poll + 3 * 3600 * SECOND
-        second = feeds.add("http://b.example/feed", every=60)
+        second = feeds.add(FeedRequest("http://b.example/feed", every=60))
         assert heard_until(store) == second.next_poll + 1800 * SECOND
         store.close()
 

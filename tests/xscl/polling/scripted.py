@@ -16,6 +16,7 @@ from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollOutcome, PollSettings, follow, poll_now
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 
@@ -160,7 +161,7 @@ class Place:
     fetching: PollSettings
 
     def follow(self, url: str, **more: Any) -> Feed:
-        feed, _ = follow(self.engine, self.feeds, url, **more)
+        feed, _ = follow(self.engine, self.feeds, FeedRequest(url, **more))
         due = replace(feed, next_poll=self.clock.now)  # it was added by the real clock
         self.feeds.record([due])
         return due

@@ -14,6 +14,7 @@ from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import Credentials, secrets_in
 from xscl.polling.feed import Feed, FeedsError
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 
 URL = "https://ann:pw4711@a.example/f?token=t0ken4711&page=1"
@@ -28,7 +29,7 @@ def opened(directory: Path) -> list[Feed]:
 
 def added(directory: Path) -> Feed:
     with Engine(directory / "state.duckdb") as engine, FeedRepository(engine) as feeds:
-        return feeds.add(URL, stream="s", headers=(SECRET,))
+        return feeds.add(FeedRequest(URL, stream="s", headers=(SECRET,)))
 
 
 # -- The file ------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.chdir(tmp_path)
     with Engine() as engine:
         with FeedRepository(engine) as feeds:
-            feed = feeds.add(URL, headers=(SECRET,))
+            feed = feeds.add(FeedRequest(URL, headers=(SECRET,)))
         with FeedRepository(engine) as feeds:
             assert list(feeds) == [feed]
     assert list(tmp_path.iterdir()) == []
@@ -59,7 +60,7 @@ def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> N
         feeds.edit(replace(feed, headers=()))
         assert "s3cret" not in (tmp_path / "secrets.json").read_text()
         assert feeds[URL].url == feeds[ADDRESS].url == feeds[feed.shown_url].url == ADDRESS
-        other = feeds.add(ADDRESS.replace("t0ken", "other"), stream="o")
+        other = feeds.add(FeedRequest(ADDRESS.replace("t0ken", "other"), stream="o"))
         assert feeds.is_followed(ADDRESS, besides=other)
         assert not feeds.is_followed(other.url, besides=other)
         feeds.remove(feeds[feed.key])
@@ -73,8 +74,8 @@ def test_feeds_of_one_process_share_what_they_know(tmp_path: Path) -> None:
         FeedRepository(engine) as one,
         FeedRepository(engine) as other,
     ):
-        first = one.add("https://a.example/?key=1", headers=(SECRET,))
-        second = other.add("https://a.example/?key=2")
+        first = one.add(FeedRequest("https://a.example/?key=1", headers=(SECRET,)))
+        second = other.add(FeedRequest("https://a.example/?key=2"))
         assert [feed.url for feed in one] == [first.url, second.url]
         assert [feed.headers for feed in other] == [(SECRET,), ()]
 
@@ -112,7 +113,7 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
             with pytest.raises(Killed):
                 feeds.record([changed])
             with pytest.raises(Killed):
-                feeds.add("https://b.example/?key=orphan")
+                feeds.add(FeedRequest("https://b.example/?key=orphan"))
         assert [each.url for each in opened(tmp_path)] == [ADDRESS]
         with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
             feeds.record([feed])

@@ -16,6 +16,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import Feed, FeedsError, feed_key, public
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import (
     PollSettings,
     allow_late,
@@ -106,14 +107,14 @@ def place(tmp_path: Path, server: Server) -> Iterator[Place]:
 @pytest.fixture
 def feed(place: Place, server: Server) -> Feed:
     url = f"http://127.0.0.1:{server.server_port}/feed"
-    return follow(place.engine, place.feeds, url, stream="news", tags=("daily",))[0]
+    return follow(place.engine, place.feeds, FeedRequest(url, stream="news", tags=("daily",)))[0]
 
 
 # -- The table of feeds --------------------------------------------------------------------
 
 
 def test_a_feed_is_kept_as_it_was_added(place: Place) -> None:
-    added = place.feeds.add("http://www.a.example/x", tags=("t", "u"), every=60, now=5)
+    added = place.feeds.add(FeedRequest("http://www.a.example/x", tags=("t", "u"), every=60), now=5)
     assert list(place.feeds) == [added]
     assert added.stream == "a.example"
     assert added.streams == ("a.example", "t", "u", EVERYTHING)
@@ -122,21 +123,21 @@ def test_a_feed_is_kept_as_it_was_added(place: Place) -> None:
 
 
 def test_streams_named_after_hosts_do_not_collide(place: Place) -> None:
-    names = [place.feeds.add(f"http://1a.example/{n}").stream for n in range(3)]
+    names = [place.feeds.add(FeedRequest(f"http://1a.example/{n}")).stream for n in range(3)]
     assert names == ["_1a.example", "_1a.example_2", "_1a.example_3"]
 
 
 @pytest.mark.parametrize("name", ["a b", "", "1a", "a//b", "a>b"])
 def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> None:
     with pytest.raises(FeedsError, match="is no name of a stream"):
-        place.feeds.add("http://a.example/", tags=(name,))
+        place.feeds.add(FeedRequest("http://a.example/", tags=(name,)))
     assert list(place.feeds) == []
 
 
 def test_the_same_feed_twice_is_refused(place: Place) -> None:
-    place.feeds.add("http://a.example/")
+    place.feeds.add(FeedRequest("http://a.example/"))
     with pytest.raises(FeedsError, match=r"is followed already, on the stream 'a\.example'"):
-        place.feeds.add("http://a.example/")
+        place.feeds.add(FeedRequest("http://a.example/"))
 
 
 def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published(
@@ -144,11 +145,11 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
 ) -> None:
     place.engine.subscribe("p", "S//a PUBLISH made")
     with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
-        place.feeds.add("http://a.example/", stream="made")
+        place.feeds.add(FeedRequest("http://a.example/", stream="made"))
     with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
-        place.feeds.add("http://a.example/", tags=("made",))
-    assert place.feeds.add("http://made/").stream == "made_2"
-    feed = place.feeds.add("http://a.example/", stream="news", tags=("daily",))
+        place.feeds.add(FeedRequest("http://a.example/", tags=("made",)))
+    assert place.feeds.add(FeedRequest("http://made/")).stream == "made_2"
+    feed = place.feeds.add(FeedRequest("http://a.example/", stream="news", tags=("daily",)))
     with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
         place.feeds.edit(replace(feed, tags=("made",)))
     for name in ("news", "daily", EVERYTHING):
@@ -158,9 +159,9 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
 
 
 def test_found_by_address_key_or_stream(place: Place) -> None:
-    one = place.feeds.add("http://a.example/1", stream="s")
+    one = place.feeds.add(FeedRequest("http://a.example/1", stream="s"))
     assert place.feeds["http://a.example/1"] == place.feeds[one.key] == place.feeds["s"] == one
-    place.feeds.add("http://a.example/2", stream="s")
+    place.feeds.add(FeedRequest("http://a.example/2", stream="s"))
     with pytest.raises(FeedsError, match="2 feeds are on the stream 's'"):
         place.feeds["s"]
     with pytest.raises(FeedsError, match="there is no feed 'nix'"):
@@ -331,7 +332,7 @@ def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> No
     place.poll()
     place.feeds.remove(feed)
     assert list(place.feeds) == []
-    place.feeds.add(feed.url)
+    place.feeds.add(FeedRequest(feed.url))
     assert place.poll() == [0]
 
 
@@ -363,8 +364,8 @@ def lateness(engine: Engine) -> dict[str, int]:
 
 
 def test_items_may_come_two_polls_late(place: Place) -> None:
-    follow(place.engine, place.feeds, "http://a.example/", stream="a", every=3 * 3600)
-    follow(place.engine, place.feeds, "http://b.example/", stream="b", every=60)
+    follow(place.engine, place.feeds, FeedRequest("http://a.example/", stream="a", every=3 * 3600))
+    follow(place.engine, place.feeds, FeedRequest("http://b.example/", stream="b", every=60))
     assert lateness(place.engine) == {"a": 6 * HOUR, "b": HOUR, EVERYTHING: 6 * HOUR}
 
 
@@ -397,13 +398,15 @@ def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None
     prepare(place.engine)
     place.engine.subscribe("q", "feeds//item->a[./title->t]")
     place.engine.subscribe("r", "early//item->a[./title->t]")
-    added = follow(place.engine, place.feeds, "http://a.example/", stream="a", tags=["early"])
+    added = follow(
+        place.engine, place.feeds, FeedRequest("http://a.example/", stream="a", tags=["early"])
+    )
     assert added[1] == ["early"]
     assert lateness(place.engine) == {"a": 2 * HOUR, EVERYTHING: 2 * HOUR}
 
 
 def test_what_was_killed_halfway_is_late_before_a_subscription_reads_it(place: Place) -> None:
-    place.feeds.add("http://a.example/", stream="a", tags=("t",), every=3 * 3600)
+    place.feeds.add(FeedRequest("http://a.example/", stream="a", tags=("t",), every=3 * 3600))
     assert lateness(place.engine) == {}  # here the process was killed
     prepare(place.engine)
     place.engine.subscribe("q", "a//item->i[./title->t] JOIN{t=u, 2 d} t//item->j[./title->u]")
@@ -414,7 +417,7 @@ def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay_as_they_are(
     place: Place,
 ) -> None:
     place.engine.subscribe("q", f"{EVERYTHING}//item")
-    feed = place.feeds.add("http://a.example/", stream="a")
+    feed = place.feeds.add(FeedRequest("http://a.example/", stream="a"))
     place.feeds.edit(replace(feed, tags=("t",)))
     prepare(place.engine)
     assert lateness(place.engine) == {"a": 2 * HOUR, "t": 2 * HOUR}

@@ -27,6 +27,7 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.credentials import NAME, secrets_in
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.feed_tables import create_tables
@@ -190,7 +191,7 @@ def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
             FeedRepository(engine) as feeds,
             closing(Endpoints(engine.host.connect(), secrets_in(place.path / NAME))) as endpoints,
         ):
-            follow(engine, feeds, f"http://127.0.0.1:{server.port}/feed", stream="f")
+            follow(engine, feeds, FeedRequest(f"http://127.0.0.1:{server.port}/feed", stream="f"))
             engine.subscribe("items", "f//item->x")
             engine.subscribe("silence", "L//a->x NOT FOLLOWED BY{x=y, 1 s} L//b->y")
             engine.stream("L", live=True)

@@ -11,6 +11,7 @@ import pytest
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.server.demo import publishing
@@ -177,7 +178,9 @@ def test_a_feed_that_is_removed_while_it_is_looked_for_ends_nothing(
 ) -> None:
     """Between the look for what is due and the look at it, a request may remove it."""
     with Engine() as engine, FeedRepository(engine) as feeds, FeedRepository(engine) as elsewhere:
-        gone, kept = (feeds.add(f"https://{name}.example/f", now=1) for name in ("a", "b"))
+        gone, kept = (
+            feeds.add(FeedRequest(f"https://{name}.example/f"), now=1) for name in ("a", "b")
+        )
         among = feeds.among
 
         def removed_first(keys: Collection[str]) -> list[Feed]:

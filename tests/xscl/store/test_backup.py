@@ -22,6 +22,7 @@ from feeds.spool import Spool
 from tests.examples import usually
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
@@ -393,7 +394,7 @@ def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
             DirectConsumer(spool, EngineSink(engine)).run_once()
         if known:
             with FeedRepository(engine) as feeds:
-                feeds.record([feeds.add("http://a.example/")], segment=known)
+                feeds.record([feeds.add(FeedRequest("http://a.example/"))], segment=known)
         return engine.backup(target)
 
 

@@ -15,6 +15,7 @@ from feeds.http.addresses import refusal
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, SECOND, Feed, check_url, read_header
+from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
@@ -164,16 +165,9 @@ def add(new: New, here: Here, who: Who) -> Shown:
     headers = tuple(map(read_header, new.headers))
     owner = who.qualify("")
     with here.usage.adding(who, "feeds"), here.feeds_lock:
-        feed, fixed = follow(
-            here.engine,
-            here.feeds,
-            new.url,
-            stream=new.stream,
-            tags=new.tags,
-            every=EVERY if new.every is None else _seconds(new.every),
-            headers=headers,
-            owner=owner,
-        )
+        every = EVERY if new.every is None else _seconds(new.every)
+        wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
+        feed, fixed = follow(here.engine, here.feeds, wanted)
         _claim(here, who, feed)
     return _shown(who, feed, {}, fixed)
 
