@@ -1,0 +1,14 @@
+"""Deterministic simulation of the service: `python -m tests.simulation --seed 1 --hours 1`.
+
+The real service runs in one process under a seeded scheduler, a virtual clock, a simulated disk and
+a simulated network.  Equal seeds give equal runs, so a failure is replayed by its seed.
+
+scheduler   tasks that run one at a time, in virtual time; finds deadlocks
+threads     locks, threads and clocks of the standard library as scheduling points
+loops       event loops in virtual time, without sockets
+network     sites that clients of the product reach in memory
+disk        the files that survive a crash, from changes that `disk.c` records
+service     the service as a group of tasks, and requests to it
+world       clients, faults, and a model of what was acknowledged
+child       one simulation, in a process that it takes over
+"""

@@ -1,0 +1,52 @@
+"""One simulation in this process, which it takes over: locks, clocks and loops are replaced."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+from pathlib import Path
+
+
+def simulate(seed: int, hours: float, root: Path, *, events: bool) -> int:
+    """Run one simulation and end the process: 0 if nothing is wrong, else 1."""
+    from tests.simulation import loops, threads
+    from tests.simulation.scheduler import Deadlock, Scheduler
+
+    scheduler = Scheduler(seed)
+    threads.install(scheduler)  # before the product is imported
+    loops.install(scheduler)
+    gc.disable()
+    random.seed(seed)
+
+    import logging
+
+    from tests.simulation import service
+    from tests.simulation.world import World
+
+    logging.getLogger("concurrent.futures").disabled = True
+    logging.getLogger("asyncio").disabled = True
+    if not events:
+        logging.disable(logging.CRITICAL)
+    service.install()
+    world = World(scheduler, root, hours)
+    try:
+        wrong = world.run()
+    except Deadlock as error:
+        wrong = [f"deadlock: {error}"]
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        wrong = [f"{error!r}"]
+    wrong += [f"the thread {name} failed: {error!r}" for name, error in threads.Thread.failures]
+    if events:
+        print(*world.events, sep="\n")
+    counts = ", ".join(f"{n} {what}" for what, n in sorted(world.model.counts.items()))
+    print(f"seed {seed}: {hours:g} h, {world.lives} lives, {scheduler.steps} steps,", end=" ")
+    print(f"trace {scheduler.trace:08x}; {counts}")
+    for text in wrong:
+        print(f"  seed {seed}: {text}")
+    sys.stdout.flush()
+    os._exit(1 if wrong else 0)  # tasks that wait are of no use any more

@@ -1,0 +1,226 @@
+"""The service in a simulation: a group of tasks, and requests to it without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import feeds.http.addresses
+import xscl.delivery.outbox.deliveries
+import xscl.ingestion.pipeline
+import xscl.polling.feed_poller
+import xscl.server.app  # the service imports it when it starts
+import xscl.server.serve
+import xscl.service.server
+from tests.simulation.scheduler import Scheduler, Task
+from xscl.polling.feed_poller import PollSettings
+from xscl.server.serve import ServeSettings, Service
+from xscl.service.installation import ServiceSettings
+from xscl.store.data_directory import DataDirectory
+from xscl.subscriptions.match import Match
+
+ADDRESS = "http://127.0.0.1:8425"
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer of the service."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Refused(Exception):
+    """No service listens, or it ended before it answered."""
+
+
+class Silent(Refused):
+    """The service runs, and does not answer."""
+
+
+class Listening:
+    """Takes the place of `xscl.service.server.Server`: the loop of the application in a task."""
+
+    current: Listening | None = None
+
+    def __init__(self, app: Any, *_: object) -> None:
+        self.address = ADDRESS
+        self._app = app
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
+
+    def start(self) -> None:
+        """Accept requests."""
+        self._thread.start()
+        Listening.current = self
+
+    def stop(self) -> None:
+        """Accept no more requests."""
+        Listening.current = None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(3)
+
+    def begin(self, exchange: Exchange) -> None:
+        """Run the application for one request."""
+        if self._loop.is_closed():
+            raise Refused
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(exchange.run(self._app)))
+
+
+@dataclass
+class Exchange:
+    """One request, and its answer as far as it has come."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+    status: int | None = None
+    answered: dict[str, str] = field(default_factory=dict)
+    chunks: list[bytes] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+    async def run(self, app: Any) -> None:
+        """Call the application."""
+        sent = False
+        gone = asyncio.Event()
+
+        async def receive() -> dict[str, object]:
+            nonlocal sent
+            if sent:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+            sent = True
+            return {"type": "http.request", "body": self.body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                self.answered = {k.decode(): v.decode() for k, v in message["headers"]}
+            else:
+                self.chunks.append(message.get("body", b""))
+
+        headers = {"host": "127.0.0.1:8425", "content-length": str(len(self.body)), **self.headers}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": self.method,
+            "scheme": "http",
+            "path": self.path,
+            "raw_path": quote(self.path).encode(),
+            "query_string": urlencode(self.query).encode(),
+            "root_path": "",
+            "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+            "client": ("127.0.0.1", 50_000),
+            "server": ("127.0.0.1", 8425),
+        }
+        try:
+            await app(scope, receive, send)
+        except Exception as error:
+            self.error = error
+        finally:
+            gone.set()
+            self.done.set()
+
+
+class Process:
+    """A simulated process with one run of the service."""
+
+    def __init__(
+        self, scheduler: Scheduler, group: int, data: Path, fetching: PollSettings
+    ) -> None:
+        self._fetching = fetching
+        self.group = group
+        self.data = data
+        self._scheduler = scheduler
+        self.error: BaseException | None = None
+        self.service: Service | None = None
+        self.task: Task | None = None
+        self.printed: list[Match] = []
+        self._open: list[Exchange] = []
+
+    def start(self) -> None:
+        """Start the service in a task of its own; executors of the last life are gone."""
+        xscl.polling.feed_poller._readers.cache_clear()
+        feeds.http.addresses._resolvers.cache_clear()
+        self.task = self._scheduler.spawn("service", self._run, self.group)
+
+    def stop(self) -> None:
+        """End the service as SIGTERM does."""
+        if self.service is not None:
+            self.service.stop()
+
+    def crash(self) -> None:
+        """End the process at once; its clients lose their connections."""
+        Listening.current = None
+        self._scheduler.kill(self.group)
+        for exchange in self._open:
+            exchange.done.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether the service runs, or has not ended yet."""
+        return self.task is not None and not self.task.ended
+
+    def _run(self) -> None:
+        settings = ServeSettings(
+            spark=False,
+            listen=ServiceSettings(warm=False, fetching=self._fetching),
+            fetching=self._fetching,
+            poll_interval=10.0,
+            least_free=0,
+        )
+        try:
+            self.service = Service(DataDirectory(self.data), settings, self._print)
+            self.service.run()
+        except Exception as error:
+            self.error = error
+
+    def _print(self, matches: Sequence[Match]) -> None:
+        self.printed.extend(matches)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        query: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        seconds: float = 60,
+    ) -> Response:
+        """Return the answer to a request; raises Refused if the service ends before."""
+        listening = Listening.current
+        if listening is None:
+            raise Refused
+        exchange = Exchange(method, path, query or {}, headers or {}, body)
+        self._open.append(exchange)
+        try:
+            listening.begin(exchange)
+            if not exchange.done.wait(seconds):
+                raise Silent if self.is_alive else Refused
+        finally:
+            self._open.remove(exchange)
+        if exchange.error is not None or exchange.status is None:
+            raise exchange.error or Refused()
+        return Response(exchange.status, exchange.answered, b"".join(exchange.chunks))
+
+
+def install() -> None:
+    """Let services listen in the simulation, and look for work less often.
+
+    Idle threads would take nine tenths of the steps.
+    """
+    xscl.service.server.Server = Listening  # type: ignore[assignment,misc]
+    xscl.delivery.outbox.deliveries.SAVING = 7.0
+    xscl.polling.feed_poller._LOOK = 5.0
+    xscl.server.serve.REPORT = 30.0
+    xscl.ingestion.pipeline._STOPPED_WITHIN = 3.0
