@@ -33,6 +33,11 @@ class TokenReader:
         """The next token."""
         return self.tokens[self.at]
 
+    @property
+    def consumed(self) -> Span:
+        """The span from the first token up to the next one."""
+        return Span(self.tokens[0].start, self.token.start)
+
     def is_word(self, *words: str) -> bool:
         """Return True if one of the keywords is next."""
         return self.tokens[self.at].word in words

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cep_core import algebra
 from cep_core.algebra import Node
@@ -77,6 +77,14 @@ class Prepared:
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
+
+
+class Item(NamedTuple):
+    """An item of SELECT: its name, and where it stands."""
+
+    name: str
+    expression: Expression
+    span: Span
 
 
 @dataclass(slots=True)
@@ -146,35 +154,27 @@ class _Parser:
         if not items:
             return source
         scope = OneStream(source.schema, decorated=False)
-        columns: list[tuple[str, Expression]] = []
-        places: list[Span] = []
+        everything = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
+        columns: list[Item] = []
         for item in items:
-            start = item.token.span
             if item.take_sign("*"):
-                columns += [(n, Column(2, place)) for place, n in enumerate(source.schema.names)]
                 item.expect_end("a comma or FROM")
+                columns += [Item(name, column, item.consumed) for name, column in everything]
             else:
                 columns.append(self._item(item, scope))
-            places += [Span(start.start, item.token.span.start)] * (len(columns) - len(places))
-        return self._project(source, columns, _repeated(columns, places))
-
-    def _project(
-        self, source: Node, columns: list[tuple[str, Expression]], repeated: Span | None
-    ) -> Node:
-        """Return a projection, unless it changes nothing."""
-        same = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
-        if columns == same:
+        made = [(one.name, one.expression) for one in columns]
+        if made == everything:
             return source
-        return algebra.project(source, columns, self.functions, repeated)
+        return algebra.project(source, made, self.functions, _repeated(columns))
 
-    def _item(self, item: TokenReader, scope: Scope) -> tuple[str, Expression]:
+    def _item(self, item: TokenReader, scope: Scope) -> Item:
         """Read `expression [AS name]`."""
         first = item.token
         expression = formula(item, scope, refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
         name = item.result_name(first.text if plain else None)
         item.expect_end("a comma or FROM")
-        return name, expression
+        return Item(name, expression, item.consumed)
 
     def _aggregated(
         self,
@@ -189,8 +189,6 @@ class _Parser:
         calls = Calls(scope, len(group_by))
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
-        places = [Span(i.tokens[0].span.start, i.token.span.start) for i in items]
-        repeated = _repeated(columns, places)
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
             raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
@@ -198,21 +196,18 @@ class _Parser:
             node: Node = algebra.instance_aggregate(source, group_by, found, self.functions, span)
         else:
             node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
-        return self._renamed(node, columns, repeated)
+        return self._renamed(node, columns)
 
-    def _renamed(
-        self, node: Node, columns: list[tuple[str, Expression]], repeated: Span | None
-    ) -> Node:
+    def _renamed(self, node: Node, columns: list[Item]) -> Node:
         """Return an aggregation under the names of SELECT; a projection only where it differs."""
         in_place = [Column(2, place) for place in range(len(node.schema))]
-        if [column for _, column in columns] != in_place:
-            return algebra.project(node, columns, self.functions, repeated)
-        names = [name for name, _ in columns]
-        return replace(node, schema=schema_of(names, node.schema.types, repeated))
+        if [one.expression for one in columns] != in_place:
+            made = [(one.name, one.expression) for one in columns]
+            return algebra.project(node, made, self.functions, _repeated(columns))
+        names = [one.name for one in columns]
+        return replace(node, schema=schema_of(names, node.schema.types, _repeated(columns)))
 
-    def _aggregate_item(
-        self, item: TokenReader, grouped: Grouped, calls: Calls
-    ) -> tuple[str, Expression]:
+    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> Item:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
         if item.is_sign("*"):
@@ -224,7 +219,7 @@ class _Parser:
             default = "_".join([first.word, *inside]) if item.at > 1 else first.text
         name = item.result_name(default)
         item.expect_end("a comma or FROM")
-        return name, expression
+        return Item(name, expression, item.consumed)
 
     # -- streams ---------------------------------------------------------------------------
 
@@ -378,8 +373,8 @@ class _Parser:
         return parts
 
 
-def _repeated(columns: Iterable[tuple[str, Expression]], places: Iterable[Span]) -> Span | None:
-    return repeated((name, place) for (name, _), place in zip(columns, places, strict=True))
+def _repeated(columns: Iterable[Item]) -> Span | None:
+    return repeated((one.name, one.span) for one in columns)
 
 
 def _given_name(part: TokenReader, text: str) -> Token:

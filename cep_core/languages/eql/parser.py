@@ -139,7 +139,7 @@ class Parser:
             ref = self._ref(expression)
             default = f"{ref.alias}_{ref.attribute}" if len(self.streams) > 1 else ref.attribute
         name = item.result_name(default)
-        span = Span(start.start, item.token.start)
+        span = item.consumed
         item.expect_end("a comma or FROM")
         type_of(expression, self._types(), self.functions)
         return Selected(name, Condition(expression, tuple(self.refs)), span)
