@@ -57,18 +57,13 @@ class ResolvedQuery:
     insertions: tuple[int, ...] = ()
     publishes: str | None = None
 
-    @property
-    def changed(self) -> bool:
-        """Return whether the engine's text differs from the written one."""
-        return bool(self.insertions)
-
     @contextmanager
     def as_written(self) -> Iterator[None]:
         """Map positions in query errors raised in the block to the written text."""
         try:
             yield
         except QueryError as error:
-            if error.source != self.text or not self.changed:
+            if error.source != self.text or not self.insertions:
                 raise
             lines = self.text.split("\n")
             before = sum(len(line) + 1 for line in lines[: error.line - 1])

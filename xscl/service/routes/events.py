@@ -96,9 +96,7 @@ async def of_one(
     """
     one = existing(here, who, name)
     query = ListenerQuery((one.number, grouped), one=one, grouped=grouped)
-    begin = await _begin(last_event_id or after, here.outbox)
-    place = _slot(here, who)
-    return EventStream(here.outbox, query, begin, standing=standing, place=place)
+    return await _stream(here, who, standing, query, last_event_id or after)
 
 
 @router.get(
@@ -124,16 +122,25 @@ async def of_all(
         return who.own(one.name) is not None
 
     query = ListenerQuery(("all", who.number), mine=mine, prefix=who.qualify(""))
-    begin = await _begin(last_event_id or after, here.outbox)
-    place = _slot(here, who)
-    return EventStream(here.outbox, query, begin, standing=standing, place=place)
+    return await _stream(here, who, standing, query, last_event_id or after)
 
 
-def _slot(here: Installation, who: Account) -> AbstractContextManager[None]:
-    """Return a context manager of a listener slot; entering it raises QuotaExceeded."""
+async def _stream(
+    here: Installation,
+    who: Account,
+    standing: Callable[[], bool],
+    query: ListenerQuery,
+    given: str | None,
+) -> EventStream:
+    """Return the response for a listener; sending it raises QuotaExceeded.
+
+    Raises Problem for an id that is none, or that is ahead of the newest position.
+    """
+    begin = await _begin(given, here.outbox)
     most = who.quota.listeners
     over = QuotaExceeded(f"you have {most} listeners, and may have no more at once")
-    return here.listeners.hold(who.number, most, over)
+    place = here.listeners.hold(who.number, most, over)
+    return EventStream(here.outbox, query, begin, standing=standing, place=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,13 +192,10 @@ def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) 
     if pairs is None:
         return found
     seen, own = documents["doc"], pa.array(sorted(pairs), pa.int32())
+    visible = {"doc": seen, "doc1": seen, "doc2": seen, "pair": own, "pair1": own, "pair2": own}
     for name, table in found.items():
-        docs = [column for column in ("doc", "doc1", "doc2") if column in table.column_names]
-        for column in docs:
-            table = table.filter(pc.is_in(table[column], seen))
-        for column in ("pair", "pair1", "pair2"):
-            if column in table.column_names:
-                table = table.filter(pc.is_in(table[column], own))
+        for column in visible.keys() & set(table.column_names):
+            table = table.filter(pc.is_in(table[column], visible[column]))
         found[name] = table
     return found
 
