@@ -8,7 +8,6 @@ bounded, and the only state of a listener is its cursor.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +58,7 @@ class ListenerReader:
         self._pages = pages
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
-        self._mutex = threading.Lock()
+        # Only the thread that reads changes the cache, so that it needs no lock.
         self._cached: OrderedDict[_Key, EventPage] = OrderedDict()
         self.position = pages.position()
         """The newest known position."""
@@ -95,25 +94,20 @@ class ListenerReader:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
         key = (*query.key, place, self.position)
-        known = self._lookup(key)
+        known = self._cached.get(key)
         if known is not None:
             return known
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read, query, place, key)
 
-    def _lookup(self, key: _Key) -> EventPage | None:
-        with self._mutex:
-            return self._cached.get(key)
-
     def _read(self, query: ListenerQuery, place: Place, key: _Key) -> EventPage:
-        known = self._lookup(key)
+        known = self._cached.get(key)
         if known is not None:
             return known
         page = self._of_one(query, query.one, place) if query.one else self._of_all(query, place)
-        with self._mutex:
-            self._cached[key] = page
-            while len(self._cached) > FRESH:
-                self._cached.popitem(last=False)
+        self._cached[key] = page
+        while len(self._cached) > FRESH:
+            self._cached.popitem(last=False)
         return page
 
     def _of_one(self, query: ListenerQuery, one: Subscription, place: Place) -> EventPage:

@@ -61,12 +61,7 @@ class Tokens:
         self._store = store
         self._accounts = accounts
         self._mutex = threading.Lock()
-        self._known: dict[str, tuple[Token, bytes]] = {}
-        self.read()
-
-    def read(self) -> None:
-        """Load all tokens from the store."""
-        rows = self._store.fetch(f"SELECT {_COLUMNS} FROM state.token")
+        rows = store.fetch(f"SELECT {_COLUMNS} FROM state.token")
         self._known = {id: (Token(id, *rest), bytes(digest)) for id, *rest, digest in rows}
 
     def create(

@@ -132,9 +132,5 @@ def _example(api: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
             }
         case "array":
             return [_example(api, schema.get("items", {}))]
-        case "integer" | "number":
-            return 1
-        case "boolean":
-            return True
-        case _:
-            return "..."
+        case kind:
+            return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), "...")

@@ -15,7 +15,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
@@ -42,7 +42,8 @@ _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapshot: int) -> None:
     """Read a query from a channel, run it and write the response."""
     began = time.monotonic()
-    request = json.loads(_line(channel))
+    with channel.makefile("rb") as file:
+        request = json.loads(file.readline())
     limits = Limits(**request["limits"])
     channel.sendall(BEGUN)
     _limit(limits)
@@ -57,11 +58,6 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
         head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + body)
     channel.shutdown(socket.SHUT_WR)
-
-
-def _line(channel: socket.socket) -> bytes:
-    with channel.makefile("rb") as file:
-        return file.readline()
 
 
 def _limit(limits: Limits) -> None:
@@ -146,9 +142,10 @@ def _create_relations(
 ) -> None:
     """Create the relations that a query reads."""
     described = range(1, _DESCRIBED + 1) if "relations" in used else ()
+    texts = (tables["template"][column].to_pylist() for column in ("id", "graph"))
     templates = {
         number: text
-        for number, text in _templates(tables)
+        for number, text in zip(*texts, strict=True)
         if f"r_t_{number}" in used or f"r_out_{number}" in used or number in described
     }
     if "relations" in used:
@@ -172,12 +169,6 @@ def _create_relations(
         _create_template_relations(connection, tables, number, text)
     if "relations" in used:
         connection.execute(_RELATIONS)
-
-
-def _templates(tables: Mapping[str, pa.Table]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each template."""
-    table = tables["template"]
-    yield from zip(table["id"].to_pylist(), table["graph"].to_pylist(), strict=True)
 
 
 def _needed(asked: Iterable[str]) -> tuple[list[str], set[str]]:

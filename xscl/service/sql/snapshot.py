@@ -81,7 +81,7 @@ def publish(
 
 def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
     tables = _stored(look.store, viewer)
-    names = _strings(tables["subscription"]["name"])
+    names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
     if viewer.everything:
         pairs = None
@@ -291,11 +291,6 @@ def _listed(numbers: set[int]) -> str:
     """Return SQL for some numbers, to be put in brackets after IN."""
     text = ",".join(map(str, sorted(numbers)))
     return f"SELECT unnest(string_split('{text}', ',')::INTEGER[])" if text else "NULL"
-
-
-def _strings(column: pa.ChunkedArray) -> list[str]:
-    texts: list[str] = column.to_pylist()
-    return texts
 
 
 # -- The file ------------------------------------------------------------------------------
