@@ -62,13 +62,10 @@ def _constraint(expression: Expression, refs: Sequence[Ref]) -> tuple[str, str, 
             "<=",
             Arithmetic("-", Column(_, end), Column(_, begin)),
             Constant() | Parameter() as time,
-        ):
-            first, last = refs[begin], refs[end]
-            if first.kind == "begin" and last.kind == "end":
-                return first.alias, last.alias, time
+        ) if (refs[begin].kind, refs[end].kind) == ("begin", "end"):
+            return refs[begin].alias, refs[end].alias, time
         case _:
-            pass
-    return None
+            return None
 
 
 def limits_of(pattern: Next) -> tuple[Limits, Conditions, Conditions]:

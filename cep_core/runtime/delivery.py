@@ -8,6 +8,7 @@ made into matches as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, groupby, islice, repeat
 from operator import eq, itemgetter
 from typing import Any, TypeAlias
@@ -46,29 +47,21 @@ def _sorted_by_values(rows: list[Row], schema: Schema) -> list[tuple[Any, ...]]:
     Rows with equal values come in order of their t0.  A null that matters is met by sorting: two
     rows that end up side by side have been compared.
     """
-    if len(rows) > 1:
-        proper = _ALL_ORDERED.issuperset(schema.types) or all(
-            type(value) in TYPES and value == value for row in rows for value in row
-        )
-        if not proper:
-            _sort_carefully(rows)
-        else:
-            try:
-                rows.sort(key=_VALUES)
-            except TypeError:  # a null beside a value
-                _sort_carefully(rows)
-            else:
-                values = list(map(_VALUES, rows))
-                if not any(map(eq, values, islice(values, 1, None))):
-                    return values
-                rows.sort(key=_BEGIN)
-                rows.sort(key=_VALUES)
-    return list(map(_VALUES, rows))
-
-
-def _sort_carefully(rows: list[Row]) -> None:
+    if len(rows) < 2:
+        return list(map(_VALUES, rows))
+    key: Callable[[Row], Any] = _careful
+    if _ALL_ORDERED.issuperset(schema.types) or all(
+        type(value) in TYPES and value == value for row in rows for value in row
+    ):
+        with suppress(TypeError):  # a null beside a value
+            rows.sort(key=_VALUES)
+            values = list(map(_VALUES, rows))
+            if not any(map(eq, values, islice(values, 1, None))):
+                return values
+            key = _VALUES
     rows.sort(key=_BEGIN)
-    rows.sort(key=_careful)
+    rows.sort(key=key)
+    return list(map(_VALUES, rows))
 
 
 def _careful(row: Row) -> list[tuple[Any, ...]]:

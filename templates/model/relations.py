@@ -35,15 +35,7 @@ BINDINGS = pa.schema(
     ]
 )
 TIMES = pa.schema(
-    [
-        ("doc", pa.int64()),
-        ("start", pa.int64()),
-        ("ts", pa.int64()),
-        ("clock", pa.int64()),
-        ("rank", pa.int64()),
-        ("base", pa.int64()),
-        ("first", pa.int64()),
-    ]
+    [(name, pa.int64()) for name in ("doc", "start", "ts", "clock", "rank", "base", "first")]
 )
 VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
 

@@ -81,12 +81,9 @@ class Registered:
 
     def any_of(self, present: Column) -> Columns:
         """Return the rows with a value join among some sorted, distinct ones."""
-        rows = distinct(np.concatenate([self.having(at, present)[1] for at in self._places]))
+        found = [self.having(at, present)[1] for at, _ in enumerate(self._asked)]
+        rows = distinct(np.concatenate(found))
         return {name: self._rows[name][rows] for name in self.names}
-
-    @property
-    def _places(self) -> range:
-        return range(len(self._asked))
 
     def having(self, place: int, present: Column) -> tuple[Column, Column]:
         """Return the places of `present`, each with a row one of whose value joins it is."""
