@@ -6,7 +6,6 @@ says then that its schema is what it makes, or that its columns exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -14,6 +13,7 @@ from cep_core import algebra
 from cep_core.algebra import patterns
 from cep_core.algebra.expressions import Parameter, require_compilable, walk
 from cep_core.algebra.nodes import Node, expressions_of, sources_of
+from cep_core.algebra.operands import with_operands
 from cep_core.algebra.schemas import Functions
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
@@ -70,14 +70,20 @@ class _Builder:
             for one in walk(part):
                 if isinstance(one, Parameter):
                     raise AlgebraError(f"there is no literal {one.index}: the query has no text")
-        made = self._again(node)
+        made = self._again(self._with_made_sources(node))
         if made.schema != node.schema:
             raise AlgebraError(
                 f"{type(node).__name__} makes {made.schema}, not {node.schema}", kind=SchemaFault
             )
         return made
 
+    def _with_made_sources(self, node: Node) -> Node:
+        """Return a node whose sources, and those of its guards, are made again."""
+        node = with_operands(node, "Node", self.made)
+        return with_operands(node, "Guard", lambda one: with_operands(one, "Node", self.made))
+
     def _again(self, node: Node) -> Node:
+        """Return a node over the same sources as its constructor makes it."""
         functions, names = self._functions, node.schema.names
         match node:
             case algebra.Stream(name):
@@ -85,69 +91,61 @@ class _Builder:
                     raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
                 return node
             case algebra.Select(source, predicate):
-                return algebra.select(self.made(source), predicate, functions)
+                return algebra.select(source, predicate, functions)
             case algebra.Project(source, columns):
                 pairs = tuple(zip(names, columns, strict=True))
                 nulls = node.schema.types
-                return algebra.project(self.made(source), pairs, functions, nulls=nulls)
+                return algebra.project(source, pairs, functions, nulls=nulls)
             case algebra.Union(left, right):
-                return algebra.union(self.made(left), self.made(right))
+                return algebra.union(left, right)
             case algebra.Sequence(left, right, predicate):
-                return algebra.sequence(self.made(left), self.made(right), predicate, functions)
+                return algebra.sequence(left, right, predicate, functions)
             case algebra.Iterate():
                 return self._iterate(node)
             case algebra.InstanceAggregate(source, group_by, aggregates):
                 named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-                made = algebra.instance_aggregate(self.made(source), group_by, named, functions)
+                made = algebra.instance_aggregate(source, group_by, named, functions)
                 return replace(made, schema=Schema(names, made.schema.types))
             case algebra.WindowAggregate(source, group_by, aggregates, window):
                 named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
-                sliding = algebra.window_aggregate(
-                    self.made(source), group_by, named, window, functions
-                )
+                sliding = algebra.window_aggregate(source, group_by, named, window, functions)
                 return replace(sliding, schema=Schema(names, sliding.schema.types))
             case algebra.WindowJoin(left, right, predicate, window):
-                sides = self.made(left), self.made(right)
-                return algebra.window_join(*sides, predicate, window, functions)
+                return algebra.window_join(left, right, predicate, window, functions)
             case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
-                sides = self.made(left), self.made(right)
                 make = algebra.alternative if otherwise else algebra.absence
-                return replace(make(*sides, predicate, window, functions), moment=moment)
+                return replace(make(left, right, predicate, window, functions), moment=moment)
             case algebra.Successor(left, right, predicate, rank, kept, guards):
                 also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
-                parts = (predicate, rank, also, self._guards(guards), functions)
-                return algebra.successor(self.made(left), self.made(right), *parts, names=names)
+                parts = (predicate, rank, also, guards, functions)
+                return algebra.successor(left, right, *parts, names=names)
             case algebra.Repeat(left, right, filter, rebind, columns, rank, guards):
-                steps = (filter, rebind, columns, rank, self._guards(guards), functions)
-                return algebra.repeat(self.made(left), self.made(right), *steps)
+                steps = (filter, rebind, columns, rank, guards, functions)
+                return algebra.repeat(left, right, *steps)
             case algebra.Unless(left, right, predicate):
-                return algebra.unless(self.made(left), self.made(right), predicate, functions)
+                return algebra.unless(left, right, predicate, functions)
             case algebra.SequenceScan(
                 inputs, components, parts, predicate, window, strategy, partition
             ):
                 return patterns.sequence_scan(
-                    *([self.made(one) for one in inputs], components, parts, names, predicate),
+                    *(inputs, components, parts, names, predicate),
                     *(window, strategy, partition, functions),
                 )
             case algebra.Negation(source, inputs, negatives, first):
-                sources = [self.made(one) for one in inputs]
-                without = patterns.negation(self.made(source), sources, negatives, first, functions)
+                without = patterns.negation(source, inputs, negatives, first, functions)
                 if without.window != node.window:
                     raise AlgebraError("a negation has the window of its sequence")
                 return without
             case _:
                 assert_never(node)
 
-    def _guards(self, guards: Iterable[algebra.Guard]) -> tuple[algebra.Guard, ...]:
-        return tuple([algebra.Guard(self.made(one.source), one.predicate) for one in guards])
-
     def _iterate(self, node: algebra.Iterate) -> algebra.Iterate:
         first = len(node.schema) - len(node.aggregates)
         aggregates = tuple(
             zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
         )
-        sides = self.made(node.left), self.made(node.right)
-        made = algebra.iterate(*sides, node.filter, node.rebind, aggregates, self._functions)
+        parts = (node.filter, node.rebind, aggregates, self._functions)
+        made = algebra.iterate(node.left, node.right, *parts)
         if made.initial != node.initial:
             raise AlgebraError(f"the iteration begins with {made.initial}, not {node.initial}")
         return made
