@@ -152,9 +152,8 @@ def window_aggregate(
 ) -> WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
     require_window(window, functions)
-    schema = aggregated_schema(source, group_by, aggregates, functions, span)
-    functions_of = tuple(a for _, a in aggregates)
-    return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
+    instant = instance_aggregate(source, group_by, aggregates, functions, span)
+    return WindowAggregate(source, instant.group_by, instant.aggregates, window, instant.schema)
 
 
 def window_join(
@@ -205,10 +204,9 @@ def alternative(
     span: Span | None = None,
 ) -> Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
-    require_window(window, functions)
-    require(predicate, pair_types(left, right), functions)
+    silent = absence(left, right, predicate, window, functions)
     schema = paired_schema(left.schema, right.schema, span)
-    return Absence(left, right, predicate, window, True, schema)
+    return replace(silent, otherwise=True, schema=schema)
 
 
 def successor(
