@@ -86,12 +86,11 @@ class Columns(Bound["ColumnsShape"]):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ColumnsShape:
     """Columns without their constants; one object for equal columns (`Shapes`)."""
 
-    def __init__(self, nodes: tuple[Expression, ...], make: RowMaker) -> None:
-        self.nodes = nodes
-        self.make = make
+    make: RowMaker
 
 
 class Range(NamedTuple):
@@ -109,7 +108,6 @@ class Disjunct:
 
     literals: tuple[Expression, ...]
     binary: bool
-    functions: Mapping[str, Function]
 
     def _static(self) -> Iterator[tuple[int, Comparison, int, int]]:
         """Yield comparisons of a column of side 2: (literal, operator, column, slot)."""
@@ -216,9 +214,7 @@ class Shape:
         self.node = node
         self.binary = binary
         self.functions = functions
-        self.disjuncts = tuple(
-            Disjunct(literals, binary, functions) for literals in normal_form(node)
-        )
+        self.disjuncts = tuple(Disjunct(literals, binary) for literals in normal_form(node))
         self._parts: dict[tuple[int, frozenset[int]], EntryLayout] = {}
         self._scans: dict[frozenset[int], InstanceScan] = {}
         self._some: dict[frozenset[int], Condition] = {}
@@ -295,9 +291,7 @@ class Shapes:
             times = _SPANNED if binary else "b[0], b[1], b[2]"
             made = self.once(
                 ("columns", bare, binary),
-                lambda functions: ColumnsShape(
-                    bare, code.row_maker(bare, functions, times, binary)
-                ),
+                lambda functions: ColumnsShape(code.row_maker(bare, functions, times, binary)),
             )
             self._see(key, made, found)
         shape: tuple[ColumnsShape, Callable[[Sequence[Any]], Row]] = self._seen[key]

@@ -45,7 +45,7 @@ class Streams:
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self.plain: dict[str, tuple[type, ...]] = {}  # by name, where there are such types
-        self._sources: dict[int, tuple[Channel, dict[int, str]]] = {}  # names by slot
+        self._sources: dict[Channel, dict[int, str]] = {}  # names by slot
         self.widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
@@ -79,8 +79,7 @@ class Streams:
         self.by_name[name] = stream
         if plain is not None:
             self.plain[name] = plain
-        names = self._sources.setdefault(id(operator.channel), (operator.channel, {}))[1]
-        names[operator.slot] = name
+        self._sources.setdefault(operator.channel, {})[operator.slot] = name
         if label:
             self._labels.setdefault(label, stream)
         self.widest = max(self.widest, lateness)
@@ -97,7 +96,7 @@ class Streams:
         """Return the names of the base streams that somebody listens to."""
         return {
             names[slot]
-            for channel, names in self._sources.values()
+            for channel, names in self._sources.items()
             for slot in channel.routes
             if slot in names
         }
