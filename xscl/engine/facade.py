@@ -267,7 +267,7 @@ class Engine:
 
         Raises UnknownSubscription.
         """
-        return self.host.log.page_of(
+        return self.host.log.pages().of(
             name, after=after, before=before, limit=limit, newest_first=newest_first
         )
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from xscl.documents.results import Results
 from xscl.engine.transactions import Transactions
 from xscl.subscriptions.match import Match, MatchSource
-from xscl.subscriptions.match_pages import LIMIT, MatchPages, Page
+from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches
 
@@ -73,10 +73,10 @@ class MatchLog:
 
     def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""
-        with self._transactions.lock:
-            if self._pages is None:
-                self._pages = self.new_pages()
-            return self._pages
+        if self._pages is None:
+            with self._transactions.lock:
+                self._pages = self._pages or self.new_pages()
+        return self._pages
 
     def new_pages(self) -> MatchPages:
         """Return a reader of pages on a new connection; close it before the engine."""
@@ -86,19 +86,6 @@ class MatchLog:
                 lambda: self._transactions.state.subscriptions,
                 self._transactions.compiled,
             )
-
-    def page_of(
-        self,
-        name: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = LIMIT,
-        newest_first: bool = False,
-    ) -> Page:
-        """Return a page of one subscription's kept matches, between two positions."""
-        pages = self._pages or self.pages()
-        return pages.of(name, after=after, before=before, limit=limit, newest_first=newest_first)
 
     # -- Delivery --------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, cast
 
 from lark import Token, Tree
 
+from xscl.errors import NotSupported, QueryError
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS
 from xscl.language.names import PREDECLARED
@@ -92,6 +93,10 @@ def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
 _IN_A_JOIN = "bind the node, and write the comparison between the braces of a join"
 
 
+def _place(where: Node | Span) -> Span:
+    return where if isinstance(where, Span) else span_of(where)
+
+
 class Paths:
     """Makes blocks, paths and conditions from lark's tree of one text."""
 
@@ -102,6 +107,14 @@ class Paths:
     ) -> None:
         self.source = source
         self.prefixes = {**PREDECLARED, **declared}
+
+    def fault(self, where: Node | Span, message: str, hint: str | None = None) -> QueryError:
+        """Return a QueryError at a node or a span."""
+        return fault(self.source, _place(where), message, hint)
+
+    def unsupported(self, where: Node | Span, what: str, hint: str | None = None) -> NotSupported:
+        """Return the error for a construct that parses and cannot be run yet."""
+        return unsupported(self.source, _place(where), what, hint)
 
     # -- Blocks and paths ------------------------------------------------------------------
 
@@ -131,17 +144,15 @@ class Paths:
     def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
         """Return a step; the first of a path between documents is a variable instead."""
         if tree.data == "bound_type":
-            raise fault(
-                self.source,
-                span_of(tree),
+            raise self.fault(
+                tree,
                 f"{tree.children[0]}() cannot be bound",
                 "bind the element that holds the text",
             )
         if tree.data == "node_type":
             name = str(tree.children[0])
-            raise fault(
-                self.source,
-                span_of(tree),
+            raise self.fault(
+                tree,
                 f"{name}() cannot stand here",
                 "text() may end a path in a comparison"
                 if name == "text"
@@ -151,9 +162,8 @@ class Paths:
         attribute = is_token(children[0], "AT")
         test = self.name_test(tree_of(children[attribute]))
         if not variable and "'" in (test.local or ""):
-            raise fault(
-                self.source,
-                span_of(children[attribute]),
+            raise self.fault(
+                children[attribute],
                 f"{test.local!r} is no name of an element or attribute",
                 "only the names of streams and variables may hold a quote",
             )
@@ -173,15 +183,13 @@ class Paths:
             return condition
         variable = cast(Token, tree.children[-1])
         if not isinstance(condition, Exists) or not condition.path.steps or condition.path.text:
-            raise fault(self.source, span_of(variable), "only a path to a node can be bound")
+            raise self.fault(variable, "only a path to a node can be bound")
         *outer, last = condition.path.steps
         return Exists(replace(condition.path, steps=(*outer, self._bound(last, variable))))
 
     def _bound(self, step: Step, variable: Token) -> Step:
         if step.variable is not None:
-            raise fault(
-                self.source, span_of(variable), f"this step is bound to {step.variable!r} already"
-            )
+            raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
 
     def name_test(self, tree: Tree[Token]) -> NameTest:
@@ -202,9 +210,8 @@ class Paths:
         prefix = cast(Token, tree.children[0])
         uri = self.prefixes.get(str(prefix))
         if uri is None:
-            raise fault(
-                self.source,
-                span_of(prefix),
+            raise self.fault(
+                prefix,
                 f"the prefix {str(prefix)!r} is not declared",
                 near_miss(str(prefix), self.prefixes)
                 or f'declare it: NAMESPACE {prefix} = "..." before the query',
@@ -232,16 +239,14 @@ class Paths:
                 path = self.path(tree)
                 return Exists(path)
             case "number":
-                raise fault(
-                    self.source,
-                    span_of(tree),
+                raise self.fault(
+                    tree,
                     "positions are not part of XSCL",
                     "a condition is a path, a comparison, or contains()",
                 )
             case _:
-                raise fault(
-                    self.source,
-                    span_of(tree),
+                raise self.fault(
+                    tree,
                     "this is not a condition",
                     "a condition is a path, a comparison, contains() or starts-with()",
                 )
@@ -254,28 +259,28 @@ class Paths:
             sides.reverse()
             comparison = MIRRORED[comparison]
         if sides[1].data not in ("string", "number", "minus"):
-            raise unsupported(self.source, span_of(tree), "comparing two paths of one document")
+            raise self.unsupported(tree, "comparing two paths of one document")
         if sides[0].data != "path" or calls(sides[0]):
-            raise unsupported(self.source, span_of(tree), "a comparison with anything but a path")
+            raise self.unsupported(tree, "a comparison with anything but a path")
         path = self.path(sides[0])
         if binds(path):
-            raise fault(self.source, path.span, "a path in a comparison cannot bind a variable")
+            raise self.fault(path.span, "a path in a comparison cannot bind a variable")
         return Compare(path, comparison, self.literal(sides[1]))
 
     def literal(self, tree: Tree[Token]) -> str | float:
         if tree.data == "minus":
             value = self.literal(tree_of(tree.children[1]))
             if isinstance(value, str):
-                raise fault(self.source, span_of(tree), "a string has no negative")
+                raise self.fault(tree, "a string has no negative")
             return 0.0 - value
         if tree.data not in ("string", "number"):
-            raise unsupported(self.source, span_of(tree), "a comparison with a computed value")
+            raise self.unsupported(tree, "a comparison with a computed value")
         text = str(tree.children[0])
         if tree.data == "string":
             return text[1:-1]
         number = float(text)
         if math.isinf(number):
-            raise fault(self.source, span_of(tree), "the number is too large")
+            raise self.fault(tree, "the number is too large")
         return number
 
     def _function(self, call: Tree[Token]) -> Condition:
@@ -284,39 +289,30 @@ class Paths:
         if name.lower() == "not" and len(arguments) == 1:
             return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
         if name in FUNCTIONS:
-            raise unsupported(
-                self.source,
-                span_of(call),
-                f"{name}() in a condition",
-                _IN_A_JOIN,
-            )
+            raise self.unsupported(call, f"{name}() in a condition", _IN_A_JOIN)
         if name not in ("contains", "starts-with"):
-            raise fault(
-                self.source,
-                span_of(call),
+            raise self.fault(
+                call,
                 f"unknown function {name}()",
                 near_miss(name, ("contains", "starts-with", "not"))
                 or "conditions may use contains(), starts-with() and not()",
             )
         if len(arguments) != 2 or arguments[0].data != "path" or arguments[1].data != "string":
-            raise fault(self.source, span_of(call), f"{name}() takes a path and a string")
+            raise self.fault(call, f"{name}() takes a path and a string")
         if calls(arguments[0]):
             inner = function_name(tree_of(arguments[0].children[0]))
-            raise unsupported(
-                self.source, span_of(arguments[0]), f"{inner}() in a condition", _IN_A_JOIN
-            )
+            raise self.unsupported(arguments[0], f"{inner}() in a condition", _IN_A_JOIN)
         path = self.path(arguments[0])
         if binds(path):
-            raise fault(self.source, path.span, f"a path in {name}() cannot bind a variable")
+            raise self.fault(path.span, f"a path in {name}() cannot bind a variable")
         function = cast(Literal["contains", "starts-with"], name)
         return TextMatch(function, path, str(self.literal(arguments[1])))
 
     def _unbound(self, condition: Condition, node: Node) -> Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""
         if binds(condition):
-            raise fault(
-                self.source,
-                span_of(node),
+            raise self.fault(
+                node,
                 "a variable cannot be bound under or and not",
                 "bind it in a condition of its own",
             )
@@ -331,9 +327,7 @@ class Paths:
         first = children[0]
         span = span_of(tree)
         if isinstance(first, Tree) and first.data == "steps":
-            raise fault(
-                self.source, span, "a condition's path starts at the node", "write ./ or .//"
-            )
+            raise self.fault(span, "a condition's path starts at the node", "write ./ or .//")
         head: list[tuple[bool, Tree[Token]]] = []
         if isinstance(first, Tree):
             head.append((False, first))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from lark import Token, Tree
 
-from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.faults import near_miss
 from xscl.language.functions import FUNCTIONS
 from xscl.language.paths import (
     Node,
@@ -53,7 +53,7 @@ MAX_WINDOW = 1 << 62
 _TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}
 
 
-class Queries:
+class Queries(Paths):
     """Makes whole queries from lark's tree of one text."""
 
     def __init__(
@@ -64,8 +64,7 @@ class Queries:
         *,
         here: bool = False,
     ) -> None:
-        self.source = source
-        self._paths = Paths(source, declared)
+        super().__init__(source, declared)
         self._here = here  # operands start at a node that is called `.`
         self._constructors = iter(constructors)
 
@@ -95,15 +94,15 @@ class Queries:
     def _declare(self, tree: Tree[Token]) -> None:
         _, prefix, uri = tree.children
         if prefix == "xml":
-            raise fault(self.source, span_of(prefix), "the prefix 'xml' cannot be declared anew")
+            raise self.fault(prefix, "the prefix 'xml' cannot be declared anew")
         if "{" in str(uri) or "}" in str(uri):
-            raise fault(self.source, span_of(uri), "the name of a namespace holds no braces")
-        self._paths.prefixes[str(prefix)] = str(uri)[1:-1]
+            raise self.fault(uri, "the name of a namespace holds no braces")
+        self.prefixes[str(prefix)] = str(uri)[1:-1]
 
     def expression(self, node: Node) -> Expression:
         tree = tree_of(node)
         if tree.data == "block":
-            return self._paths.block(tree)
+            return self.block(tree)
         if tree.data == "query":
             inner = self.query(tree)
             clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}
@@ -117,9 +116,7 @@ class Queries:
             case "followed_by" | "not_followed_by":
                 predicate, window = self.constraint(constraint)
                 if window.ticks == 0:
-                    raise fault(
-                        self.source, window.span, "the window of FOLLOWED BY must be above 0"
-                    )
+                    raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
                 negated = tree.data == "not_followed_by"
                 otherwise = any(is_token(c, "ELSE") for c in tree.children)
                 return FollowedBy(left, right, predicate, window, negated, otherwise, span)
@@ -168,9 +165,8 @@ class Queries:
         if tokens[0].type == "INF":
             return Window(None, None, span_of(tokens[0]))
         if tokens[0].type == "NAME":
-            raise fault(
-                self.source,
-                span_of(tokens[0]),
+            raise self.fault(
+                tokens[0],
                 f"the window {str(tokens[0])!r} is a name, not a duration",
                 "write a number of ticks, a duration such as 10 min, or INF",
             )
@@ -182,24 +178,22 @@ class Queries:
         """Return the window of a number and a unit."""
         if unit is not None and unit.lower() not in UNITS:
             hint = near_miss(unit.lower(), UNITS) or f"units are {', '.join(UNITS)}"
-            raise fault(self.source, span, f"{unit!r} is not a unit of time", hint)
+            raise self.fault(span, f"{unit!r} is not a unit of time", hint)
         unit = unit and unit.lower()
         try:
             ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
         except InvalidOperation:
-            raise fault(self.source, span, f"{digits!r} is not a number") from None
+            raise self.fault(span, f"{digits!r} is not a number") from None
         if ticks < 0:
-            raise fault(
-                self.source,
+            raise self.fault(
                 span,
                 f"the window {digits}{f' {unit}' if unit else ''} is below 0",
                 "a window is how far apart two documents may be",
             )
         if ticks > MAX_WINDOW:
-            raise fault(self.source, span, "the window is too long", "write INF for no limit")
+            raise self.fault(span, "the window is too long", "write INF for no limit")
         if ticks != int(ticks):
-            raise fault(
-                self.source,
+            raise self.fault(
                 span,
                 f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
                 "one tick is 1 microsecond",
@@ -236,11 +230,10 @@ class Queries:
                 if call.function in ("contains", "starts-with"):
                     return call
                 message = f"{call.function}() is a value, not a predicate"
-                raise fault(self.source, call.span, message, "compare it: lower-case(x) = 'a'")
+                raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
             case _:
-                raise fault(
-                    self.source,
-                    span_of(tree),
+                raise self.fault(
+                    tree,
                     "this is not a predicate",
                     "a predicate compares variables of the two sides, for example x2 = x5",
                 )
@@ -250,9 +243,9 @@ class Queries:
         span = span_of(tree)
         match tree.data:
             case "number" | "string":
-                return Constant(self._paths.literal(tree), span)
+                return Constant(self.literal(tree), span)
             case "minus" if tree_of(tree.children[1]).data == "number":
-                return Constant(self._paths.literal(tree), span)
+                return Constant(self.literal(tree), span)
             case "minus":
                 return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
             case "decorated":
@@ -268,43 +261,39 @@ class Queries:
             case "path":
                 return self._variable_path(tree)
             case _:
-                raise fault(self.source, span, "this has no value to compare")
+                raise self.fault(span, "this has no value to compare")
 
     def _call(self, tree: Tree[Token], span: Span) -> Call:
         name = function_name(tree)
         if name not in (*FUNCTIONS, *_TESTS):
             known = (*_TESTS, *FUNCTIONS)
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"
-            raise fault(self.source, span, f"unknown function {name}()", hint)
+            raise self.fault(span, f"unknown function {name}()", hint)
         arguments = tuple(map(self.operand, formulas(tree)))
         wanted = FUNCTIONS[name].arguments if name in FUNCTIONS else _TESTS[name]
         if len(arguments) != len(wanted):
             several = "" if len(wanted) == 1 else "s"
             message = f"{name}() takes {len(wanted)} argument{several}, not {len(arguments)}"
-            raise fault(self.source, span, message)
+            raise self.fault(span, message)
         for argument, kind in zip(arguments, wanted, strict=True):
             if isinstance(argument, Call) and argument.function in _TESTS:
                 message = f"{argument.function}() is a predicate, not a value"
-                raise fault(self.source, argument.span, message)
+                raise self.fault(argument.span, message)
             text = isinstance(argument, Constant) and isinstance(argument.value, str)
             if kind == "constant" and not text:
                 message = f"the second argument of {name}() is a string in quotes"
-                raise fault(self.source, argument.span, message)
+                raise self.fault(argument.span, message)
         return Call(name, arguments, span)
 
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:
         if self._here:
-            return VariablePath("", self._paths.path(tree))
-        path = self._paths.path(tree, variable=True)
+            return VariablePath("", self.path(tree))
+        path = self.path(tree, variable=True)
         first = path.steps[0] if path.steps else None
         if first is not None and first.conditions:
-            raise unsupported(
-                self.source, path.span, "a condition on a variable", "write it in the block"
-            )
+            raise self.unsupported(path.span, "a condition on a variable", "write it in the block")
         if binds(path):
-            raise fault(
-                self.source, path.span, "no variable can be bound here", "bind it in a block"
-            )
+            raise self.fault(path.span, "no variable can be bound here", "bind it in a block")
         if (
             first is None
             or isinstance(tree.children[0], Token)
@@ -312,10 +301,7 @@ class Queries:
             or first.test.local is None
             or first.test.uri != ""
         ):
-            raise fault(
-                self.source,
-                path.span,
-                "a path between documents starts at a variable",
-                "for example x1/author",
+            raise self.fault(
+                path.span, "a path between documents starts at a variable", "for example x1/author"
             )
         return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)

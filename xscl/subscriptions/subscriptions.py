@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from graphlib import TopologicalSorter
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from cep_core import Query
@@ -106,10 +108,7 @@ class Subscriptions:
             query.streams,
             planned.ordered,
         )
-        self._next += 1
-        self._index(subscription)
-        self._new.append(subscription)
-        return subscription
+        return self._add(subscription)
 
     def add_row(
         self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
@@ -127,10 +126,7 @@ class Subscriptions:
             updates,
             reads=plain.streams,
         )
-        self._next += 1
-        self._index(subscription)
-        self._new.append(subscription)
-        return subscription
+        return self._add(subscription)
 
     def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
         """Return the variables that the results of a row of R_T bind for a query, in order."""
@@ -163,6 +159,9 @@ class Subscriptions:
             columns=query.schema.names,
             events=events,
         )
+        return self._add(subscription)
+
+    def _add(self, subscription: Subscription) -> Subscription:
         self._next += 1
         self._index(subscription)
         self._new.append(subscription)
@@ -317,32 +316,22 @@ class Subscriptions:
     def _load(self) -> None:
         rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
         for row in rows:
-            self._index(_from_row(*row))
+            self._index(_from_row(row))
         uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items())
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
 
 
-def _from_row(
-    number: int,
-    name: str,
-    query: str,
-    template: int,
-    qid: int,
-    outputs: list[str],
-    places: list[int],
-    *rest: Any,
-) -> Subscription:
-    named = tuple(zip(places, outputs, strict=True))
-    since, distinct, updates, publish, reads, ordered, language, columns, events = rest
-    return Subscription(
-        *(number, name, query, template, qid, named, since, distinct, updates, publish),
-        tuple(reads),
-        ordered,
-        language,
-        tuple(columns),
-        events,
-    )
+_PLACE = [one.name for one in fields(Subscription)].index("outputs")
+_values = attrgetter(*(one.name for one in fields(Subscription)))
+
+
+def _from_row(row: Sequence[Any]) -> Subscription:
+    """Return a stored subscription; see `_row`."""
+    names, places = row[_PLACE : _PLACE + 2]
+    rest = (tuple(one) if isinstance(one, list) else one for one in row[_PLACE + 2 :])
+    values: tuple[Any, ...] = (*row[:_PLACE], tuple(zip(places, names, strict=True)), *rest)
+    return Subscription(*values)
 
 
 _ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
@@ -365,23 +354,11 @@ def _is_control(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
-def _row(s: Subscription) -> tuple[object, ...]:
-    """Return a subscription as it is stored, in the order of `state.subscription`."""
-    return (
-        s.number,
-        s.name,
-        s.query,
-        s.template,
-        s.qid,
-        [name for _, name in s.outputs],
-        [place for place, _ in s.outputs],
-        s.since,
-        s.distinct,
-        s.updates,
-        s.publish,
-        list(s.reads),
-        s.ordered,
-        s.language,
-        list(s.columns),
-        s.events,
-    )
+def _row(one: Subscription) -> tuple[object, ...]:
+    """Return a subscription as a row of `state.subscription`: its fields in their order.
+
+    Two columns stand for `outputs`: the names of the variables, and their places.
+    """
+    values = _values(one)
+    names, places = [name for _, name in one.outputs], [place for place, _ in one.outputs]
+    return (*values[:_PLACE], names, places, *values[_PLACE + 1 :])
