@@ -18,7 +18,7 @@ the composites and the temporal operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress
 
@@ -30,6 +30,7 @@ from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
 from xscl.documents.retention import Retention, load_retention, save_retention
+from xscl.planning.plan_state import held_documents
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.store import Store
 
@@ -63,10 +64,7 @@ class _Horizon:
 
 
 class Forgetting:
-    """Retention and eviction of past data in a store, within the engine's transaction.
-
-    `waiting` returns the documents whose texts temporal operators may still read.
-    """
+    """Retention and eviction of past data in a store, within the engine's transaction."""
 
     def __init__(
         self,
@@ -74,13 +72,11 @@ class Forgetting:
         documents: DocumentLog,
         composites: CompositeEvents,
         plan: Plan,
-        waiting: Callable[[], set[int]],
     ) -> None:
         self._store = store
         self._documents = documents
         self._composites = composites
         self._plan = plan
-        self._waiting = waiting
         self._set(load_retention(store))
         *horizons, self._forgotten, self._bytes = store.numbers(
             "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
@@ -161,7 +157,7 @@ class Forgetting:
 
     def _sweep(self) -> None:
         self._composites.forget()
-        self._hold(self._waiting())
+        self._hold(held_documents(self._plan))
         deleted = self._store.fetch(
             f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"
             " RETURNING octet_length(xml)",
@@ -230,7 +226,7 @@ class Forgetting:
         excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
         ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
         step = FEW + 2 * texts * excess // max(1, self._bytes)
-        self._hold(self._waiting())
+        self._hold(held_documents(self._plan))
         first, end = self._texts.first, self._documents.next
         while first < end:
             rows = self._store.fetch(

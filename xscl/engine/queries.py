@@ -24,6 +24,7 @@ from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.why import Read, Why, asked, why
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.plan_graph import PlanGraph, plan_graph
+from xscl.planning.plan_state import instances
 from xscl.store.backup import Backup, back_up
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
@@ -164,8 +165,8 @@ class Queries:
                 lately[min(int(keeps[pair]), INFINITE)] += late
         if self._transactions.lock.acquire(timeout=PATIENCE):
             try:
-                instances = self._state.dataflow.state.instances()
-                found = [(_ticks(keep), time > since) for keep, time in instances]
+                held = instances(self._state.dataflow.core.plan)
+                found = [(_ticks(keep), time > since) for keep, time in held]
             finally:
                 self._transactions.lock.release()
             self._instances = Counter(keep for keep, _ in found)

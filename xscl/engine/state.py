@@ -108,8 +108,7 @@ class EngineState:
             self.dataflow,
             shapes,
         )
-        plan, held = self.dataflow.core.plan, self.dataflow.state.documents
-        self.eviction = Forgetting(store, self.documents, self.composites, plan, held)
+        self.eviction = Forgetting(store, self.documents, self.composites, self.dataflow.core.plan)
         self.registration.plan_again()
         self.readings = LatenessBounds(
             self.subscriptions, self.registry, self.streams.lateness, compiled

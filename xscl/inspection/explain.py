@@ -34,6 +34,7 @@ from xscl.planning.compile import (
     parts,
 )
 from xscl.planning.dataflow import Dataflow
+from xscl.planning.plan_state import instances
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
@@ -239,11 +240,12 @@ def _kept(
     yield f"kept: {rows} witness rows of {documents} documents (shared with all who use them)"
     if any(_is_endless(registry, qid) for qid in dataflow.subscribed.qids(registered)):
         yield f"  no window ends that: {lately} rows came in the last day"
-    instances = list(dataflow.state.instances(dataflow.subscribed.operators(registered)))
-    if instances or registered.ordered:
-        counted = _counted(len(instances), "instance")
+    operators = dataflow.subscribed.operators(registered)
+    held = list(instances(dataflow.core.plan, operators))
+    if held or registered.ordered:
+        counted = _counted(len(held), "instance")
         yield f"kept: {counted} of operators over time (shared with all who use them)"
-    endless = [time for keeps, time in instances if keeps is None]
+    endless = [time for keeps, time in held if keeps is None]
     if endless:
         came = sum(time > since for time in endless)
         yield f"  no window ends that of {len(endless)}: {came} came in the last day"

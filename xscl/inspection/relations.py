@@ -11,6 +11,8 @@ the subscription (`xscl.subscriptions.lateness`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
@@ -154,23 +156,16 @@ Each template has two more: R_T_<number>, its joins, and R_out_<number>, what th
 """
 
 
+@dataclass(eq=False, repr=False)
 class Relations:
     """Keeps the public views consistent with the templates in use."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        processor: Processor,
-        readings: LatenessBounds,
-        streams: Streams,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._processor = processor
-        self._readings = readings
-        self._streams = streams
-        self._shown: set[int] | None = None
+    _store: Store
+    _registry: Registry
+    _processor: Processor
+    _readings: LatenessBounds
+    _streams: Streams
+    _shown: set[int] | None = field(default=None, init=False)
 
     def refresh(self) -> None:
         """Create the views, with each template's R_T and R_out of the last push."""

@@ -15,7 +15,8 @@ from itertools import combinations
 from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
-from xscl.errors import QueryError, TooComplex
+from xscl.errors import TooComplex
+from xscl.language.faults import fault
 from xscl.language.normalform import (
     Absent,
     Folded,
@@ -340,18 +341,12 @@ def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
         below = [c.path.steps[0] for c in step.conditions if isinstance(c, Exists) and c.path.steps]
         for lower in (*steps[index + 1 :], *below):
             if step.attribute and lower.derived is None:
-                raise _impossible(lower, source)
+                raise fault(
+                    source,
+                    lower.span,
+                    "this step can never match: an attribute has no children and no attributes",
+                    "put the attribute at the end of the path",
+                )
         for condition in step.conditions:
             if isinstance(condition, Exists):
                 _refuse_impossible(condition.path.steps, source)
-
-
-def _impossible(step: Step, source: str) -> QueryError:
-    before = source[: step.span.start]
-    return QueryError(
-        "this step can never match: an attribute has no children and no attributes",
-        source=source,
-        line=before.count("\n") + 1,
-        column=step.span.start - (before.rfind("\n") + 1) + 1,
-        hint="put the attribute at the end of the path",
-    )

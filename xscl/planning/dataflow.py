@@ -43,7 +43,7 @@ from xscl.planning.operators.record import Record, Records
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
 from xscl.planning.plan_graph import Passed
-from xscl.planning.plan_state import COMPOSITE, PlanState
+from xscl.planning.plan_state import COMPOSITE
 from xscl.planning.planned_subscriptions import (
     InstalledPairs,
     PlannedSubscriptions,
@@ -94,7 +94,7 @@ class Dataflow:
             exact=True,
         )
         self.core.clock.now = documents.clock
-        self.state = PlanState(self.core)
+        self.state_log = self.core.keep_log()
         plan = self.core.plan
         published = PublishQueue(plan.batch, publish)
 
@@ -130,7 +130,7 @@ class Dataflow:
             published,
             StreamScans(plan, planner.source),
             self.pairs,
-            self.state,
+            self.state_log,
             cuts,
         )
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams

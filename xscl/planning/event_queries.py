@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import cep_core
@@ -114,29 +115,22 @@ def schema_from(text: str) -> Schema:
     return Schema(tuple(found), tuple(_NAMES[kind] for kind in found.values()))
 
 
+@dataclass(eq=False, repr=False)
 class Relational:
     """The relational queries of an engine, and the streams that they read as events.
 
     `source` gives the operator of a stream of documents, `lateness` its lateness, `schema` what is
-    known of its attributes.
+    known of its attributes.  `qids` are those of the registered queries, by name.
     """
 
-    def __init__(
-        self,
-        core: cep_core.Engine,
-        records: Records,
-        source: Callable[[str], Operator],
-        lateness: Callable[[str], int],
-        schema: Callable[[str], Schema | None],
-    ) -> None:
-        self._core = core
-        self._records = records
-        self._source = source
-        self._lateness = lateness
-        self._schema = schema
-        self.qids: dict[str, int] = {}  # of the queries that are registered, by name
-        self._adopted: dict[str, Operator] = {}
-        self._schemas: dict[str, Schema] = {}
+    _core: cep_core.Engine
+    _records: Records
+    _source: Callable[[str], Operator]
+    _lateness: Callable[[str], int]
+    _schema: Callable[[str], Schema | None]
+    qids: dict[str, int] = field(default_factory=dict, init=False)
+    _adopted: dict[str, Operator] = field(default_factory=dict, init=False)
+    _schemas: dict[str, Schema] = field(default_factory=dict, init=False)
 
     def operators(self, name: str) -> Iterable[Operator]:
         """Return the operators of a query, inputs before the operators that read them."""

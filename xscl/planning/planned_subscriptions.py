@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from cep_core import Query
+from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
 from templates.registry.registry import Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.plan_state import PlanState
 from xscl.planning.planner import Planned, Planner
 from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
@@ -20,6 +20,14 @@ from xscl.planning.result_sinks import PublishQueue, composite_in
 from xscl.planning.truncations import Cuts, Stopped
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote.image import AutomatonImage
+
+_STREAMS = "streams"
+"""The holder, in the state log, of the event streams that relational queries read."""
+
+
+def _holder(subscription: Subscription) -> str:
+    """Return the holder of a subscription's operators in the state log."""
+    return f"query {subscription.name}"
 
 
 def is_leaf(pair: Pair) -> bool:
@@ -85,6 +93,7 @@ class StreamScans:
         return self._scans[stream]
 
 
+@dataclass(eq=False, repr=False)
 class PlannedSubscriptions:
     """Attaches subscriptions to the plan and detaches them.
 
@@ -92,30 +101,19 @@ class PlannedSubscriptions:
     of its own (decision 020).
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        planner: Planner,
-        relational: Relational,
-        collector: ResultCollector,
-        published: PublishQueue,
-        scans: StreamScans,
-        pairs: InstalledPairs,
-        state: PlanState,
-        truncations: Cuts,
-    ) -> None:
-        self._registry = registry
-        self._planner = planner
-        self._relational = relational
-        self._collector = collector
-        self._published = published
-        self._scans = scans
-        self._pairs = pairs
-        self._state = state
-        self._truncations = truncations
-        self._planned: dict[str, Planned] = {}
-        self.ordered = 0  # subscriptions with operators over time
-        self.nested = 0  # of these, those that read joins of the rows of another
+    _registry: Registry
+    _planner: Planner
+    _relational: Relational
+    _collector: ResultCollector
+    _published: PublishQueue
+    _scans: StreamScans
+    _pairs: InstalledPairs
+    _log: StateLog
+    _truncations: Cuts
+    _planned: dict[str, Planned] = field(default_factory=dict, init=False)
+    # Subscriptions with operators over time, and of these those that read joins of rows of another.
+    ordered: int = field(default=0, init=False)
+    nested: int = field(default=0, init=False)
 
     def plan(self, query: Outline, since: int, updates: bool) -> Planned:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
@@ -130,7 +128,7 @@ class PlannedSubscriptions:
         if planned.ordered:
             self.ordered += 1
             self.nested += planned.nested
-            self._state.hold(subscription.name, planned.held)
+            self._log.hold(_holder(subscription), planned.held)
         self._published.add(root.operator, subscription, composite_in)
 
     def attach_row(self, subscription: Subscription) -> None:
@@ -152,8 +150,8 @@ class PlannedSubscriptions:
         """Make a subscription read the results of a relational query."""
         self.ordered += 1
         self._relational.attach(subscription.name, subscription.qid)
-        self._state.hold(subscription.name, query.held)
-        self._state.hold_streams(self._relational.adopted())
+        self._log.hold(_holder(subscription), query.held)
+        self._log.hold(_STREAMS, self._relational.adopted())
         if subscription.publish is not None:
             assert query.root is not None
             self._published.add(query.root, subscription, composite_of_row)
@@ -164,8 +162,8 @@ class PlannedSubscriptions:
         if subscription.relational:
             self._relational.remove(subscription.name)
             self.ordered -= 1
-            self._state.release(subscription.name)
-            self._state.hold_streams(self._relational.adopted())
+            self._log.release(_holder(subscription))
+            self._log.hold(_STREAMS, self._relational.adopted())
             return ()
         self._collector.remove_reader(subscription.qid)
         planned = self._planned.pop(subscription.name, None)
@@ -176,7 +174,7 @@ class PlannedSubscriptions:
             self.ordered -= planned.ordered
             self.nested -= planned.ordered and planned.nested
             pairs = self._planner.release(planned)
-            self._state.release(subscription.name)
+            self._log.release(_holder(subscription))
         self._truncations.keep(self._registry.__contains__)
         self._pairs.remove(pairs)
         return pairs

@@ -21,6 +21,7 @@ when it happens (`state.late`), for documents whose pattern matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -103,6 +104,7 @@ def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]
         store.lend("reading", readings.slice(0, 0))
 
 
+@dataclass(eq=False, repr=False)
 class LatenessBounds:
     """The streams that subscriptions read, with their bounds of lateness; as a table for SQL.
 
@@ -110,19 +112,12 @@ class LatenessBounds:
     subscription's temporal operators, NULL if it has none.
     """
 
-    def __init__(
-        self,
-        subscriptions: Subscriptions,
-        registry: Registry,
-        lateness: Callable[[str], int],
-        compiled: Callable[[str], CompiledQuery],
-    ) -> None:
-        self._subscriptions = subscriptions
-        self._registry = registry
-        self._lateness = lateness
-        self._compiled = compiled
-        self._made_for: tuple[int, int] | None = None
-        self._table = _SCHEMA.empty_table()
+    _subscriptions: Subscriptions
+    _registry: Registry
+    _lateness: Callable[[str], int]
+    _compiled: Callable[[str], CompiledQuery]
+    _made_for: tuple[int, int] | None = field(default=None, init=False)
+    _table: pa.Table = field(default_factory=_SCHEMA.empty_table, init=False)
 
     def table(self) -> pa.Table:
         """Return the table; it is rebuilt when subscriptions have changed."""

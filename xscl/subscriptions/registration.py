@@ -8,6 +8,7 @@ again if the transaction fails.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -26,29 +27,21 @@ from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
 
 
+@dataclass(eq=False, repr=False)
 class Registration:
     """Adds subscriptions to the store and the plan, and removes them from both."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        processor: Processor,
-        subscriptions: Subscriptions,
-        streams: Streams,
-        numbers: CompositeIds,
-        dataflow: Dataflow,
-        shapes: Shapes,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._processor = processor
-        self._subscriptions = subscriptions
-        self._streams = streams
-        self._numbers = numbers
-        self._dataflow = dataflow
-        self._planned = dataflow.subscribed
-        self._shapes = shapes
+    _store: Store
+    _registry: Registry
+    _processor: Processor
+    _subscriptions: Subscriptions
+    _streams: Streams
+    _numbers: CompositeIds
+    _dataflow: Dataflow
+    _shapes: Shapes
+
+    def __post_init__(self) -> None:
+        self._planned = self._dataflow.subscribed
 
     # -- Before any change -----------------------------------------------------------------
 
@@ -183,7 +176,7 @@ class Registration:
 
     def save_plan_state(self) -> None:
         """Write the changes of the state of temporal operators."""
-        entries, gone = self._dataflow.state.take_changes()
+        entries, gone = self._dataflow.state_log.pop()
         if gone:
             self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
             self._store.fetch("DELETE FROM state.core WHERE number IN (SELECT number FROM gone)")
@@ -215,7 +208,7 @@ class Registration:
         self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
-        self._dataflow.state.restore([(int(number), bytes(entry)) for number, entry in entries])
+        self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
 
     def _add_waiting(self) -> None:
         """Add the rows of R_T again that were not written when the process ended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from xscl.inspection.why.examination import examined
@@ -34,10 +34,7 @@ class Why:
             "query": self.query,
             "documents": list(self.documents),
             "matched": self.matched,
-            "edges": [
-                {"kind": e.kind, "text": e.text, "holds": e.holds, "nearest": e.nearest}
-                for e in self.edges
-            ],
+            "edges": [asdict(edge) for edge in self.edges],
         }
 
 

@@ -69,36 +69,33 @@ def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
     return f"{shown(left)} and {shown(right)}{_but(left, right)}"
 
 
-def _far(left: str, right: str) -> tuple[int, float]:
-    """Return the distance of two texts, for comparison."""
-    if left == right:
-        return (0, 0.0)
-    for level, change in enumerate((str.lower, _spaced, _plain), 1):
-        if change(left) == change(right):
-            return (level, 0.0)
-    matcher = difflib.SequenceMatcher(None, left[:WIDTH], right[:WIDTH], autojunk=False)
-    return (4, -matcher.ratio())
-
-
-def _but(left: str, right: str) -> str:
-    """Return the difference of two unequal texts, if it is small."""
-    match _far(left, right)[0]:
-        case 1:
-            return ", equal but for case"
-        case 2:
-            return ", equal but for white space"
-        case 3:
-            return ", equal but for case and white space"
-        case _:
-            return ""
-
-
 def _spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def _plain(text: str) -> str:
-    return _spaced(text).lower()
+_ALIKE: tuple[tuple[Callable[[str], str], str], ...] = (
+    (str.lower, "case"),
+    (_spaced, "white space"),
+    (lambda text: _spaced(text).lower(), "case and white space"),
+)
+"""Small differences, the smallest first: what removes them, and their names."""
+
+
+def _far(left: str, right: str) -> tuple[int, float]:
+    """Return the distance of two texts, for comparison."""
+    if left == right:
+        return (0, 0.0)
+    for level, (change, _) in enumerate(_ALIKE, 1):
+        if change(left) == change(right):
+            return (level, 0.0)
+    matcher = difflib.SequenceMatcher(None, left[:WIDTH], right[:WIDTH], autojunk=False)
+    return (1 + len(_ALIKE), -matcher.ratio())
+
+
+def _but(left: str, right: str) -> str:
+    """Return the difference of two unequal texts, if it is small."""
+    level, _ = _far(left, right)
+    return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
 
 
 def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -149,43 +150,35 @@ def _definition(operator: Operator) -> JoinDefinition:
     return cast(JoinDefinition, operator.wanted.definition)
 
 
+@dataclass(eq=False, repr=False)
 class Joins:
-    """All templates over one batch after the other."""
+    """All templates over one batch after the other.
+
+    `documents` are those that something was found in, since the last look.  `results` counts those
+    of the transaction, `_rounds` by their group.
+    """
 
     depth = 2
 
-    def __init__(
-        self,
-        processor: Processor,
-        composites: CompositeEvents,
-        leaves: Leaves,
-        batch: Batch,
-        clock: Clock,
-        kept: Callable[[Column], Column],
-        found: Callable[[pa.Table], None],
-        cut: Callable[[Sequence[Cut]], None],
-        reads_results: Callable[[int], bool],
-        publishes: Callable[[], bool],
-    ) -> None:
-        self.templates: dict[TemplateJoin, None] = {}
-        self.documents: set[int] = set()  # that something was found in, since the last look
-        self._inlets: dict[Operator, Reader] = {}
-        self._uses = Counter[Operator]()  # of each inlet
-        self._kept = kept
-        self._processor = processor
-        self._composites = composites
-        self._leaves = leaves
-        self._batch = batch
-        self._clock = clock
-        self._found = found
-        self._cut = cut
-        self._reads_results = reads_results
-        self._publishes = publishes
-        self._witnesses: list[Witnesses] = []
-        self._again: list[tuple[int, int, Composite]] = []
-        self.results = 0  # of this transaction
-        self._several = False
-        self._rounds = Counter[Group]()  # results of this transaction's rounds
+    _processor: Processor
+    _composites: CompositeEvents
+    _leaves: Leaves
+    _batch: Batch
+    _clock: Clock
+    _kept: Callable[[Column], Column]
+    _found: Callable[[pa.Table], None]
+    _cut: Callable[[Sequence[Cut]], None]
+    _reads_results: Callable[[int], bool]
+    _publishes: Callable[[], bool]
+    templates: dict[TemplateJoin, None] = field(default_factory=dict, init=False)
+    documents: set[int] = field(default_factory=set, init=False)
+    _inlets: dict[Operator, Reader] = field(default_factory=dict, init=False)
+    _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # of each inlet
+    _witnesses: list[Witnesses] = field(default_factory=list, init=False)
+    _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
+    results: int = field(default=0, init=False)
+    _several: bool = field(default=False, init=False)
+    _rounds: Counter[Group] = field(default_factory=Counter, init=False)
 
     def begin(self, *, several: bool) -> None:
         """Begin a transaction; `several`: it has more than one document."""
