@@ -22,7 +22,7 @@ composes have trees of their own.
 from __future__ import annotations
 
 import unicodedata
-from typing import ClassVar
+from typing import ClassVar, Self
 
 _WIDTH = 100  # characters of a source line that a message shows
 
@@ -53,7 +53,7 @@ class QueryError(XsclError):
         self.column = column
 
     @classmethod
-    def at(cls, offset: int, message: str, source: str, hint: str | None = None) -> QueryError:
+    def at(cls, offset: int, message: str, source: str, hint: str | None = None) -> Self:
         """Return the error at an offset of the source."""
         before = source[:offset]
         column = offset - (before.rfind("\n") + 1) + 1

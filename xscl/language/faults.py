@@ -56,21 +56,12 @@ _WIDEST = 14  # things that may stand at a place: more are no help
 
 def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:
     """Return a QueryError at a span."""
-    line, column = place(source, span.start)
-    return QueryError(message, source=source, line=line, column=column, hint=hint)
+    return QueryError.at(span.start, message, source, hint)
 
 
 def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> NotSupported:
     """Return the error for a construct that parses and cannot be run yet."""
-    line, column = place(source, span.start)
-    message = f"{what} is not yet supported"
-    return NotSupported(message, source=source, line=line, column=column, hint=hint)
-
-
-def place(source: str, offset: int) -> tuple[int, int]:
-    """Return line and column, from 1, of an offset."""
-    before = source[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+    return NotSupported.at(span.start, f"{what} is not yet supported", source, hint)
 
 
 def near_miss(name: str, known: Iterable[str]) -> str | None:

@@ -47,8 +47,8 @@ DOCUMENTS = "documents"
 class Lowered:
     """A part of a query in the plan: its operator, and what its composites are made of.
 
-    `number` is that of the stream.  `nodes` and `values` are the names of its
-    variables and aggregates in the order of its rows.  `waits` says that an
+    `number` is that of the stream, 0 for a stream of documents.  `nodes` and `values` are the names of
+    its variables and aggregates in the order of its rows.  `waits` says that an
     operator over time is in it, `plain` that it is a row of R_T over blocks.
     """
 
@@ -114,8 +114,7 @@ class Planner:
     def plan_row(self, placed: Placed, streams: Sequence[str]) -> Planned:
         """Put a row of R_T whose sides are blocks of these streams into the plan."""
         planned = Planned(placed=[placed])
-        sources = [self.source(stream) for stream in streams]
-        operator = self.join(planned, placed, sources, (None,) * len(sources))
+        operator = self.join(planned, placed, [self.documents(stream) for stream in streams])
         planned.root = Lowered(operator, placed.qid, (), ())
         return planned
 
@@ -134,28 +133,27 @@ class Planner:
             known.lateness = self.lateness(name)
         return known
 
+    def documents(self, stream: str, component: int = 0) -> Lowered:
+        """Return a stream of documents as the input of a join."""
+        return Lowered(self.source(stream), 0, (component,), ())
+
     def insert(self, planned: Planned, asked: Wanted) -> Operator:
         """Return the operator that does what is asked, held by a query."""
         operator = self.core.insert(asked)
         planned.held.append(operator)
         return operator
 
-    def join(
-        self,
-        planned: Planned,
-        placed: Placed,
-        sides: Sequence[Operator],
-        streams: tuple[int | None, ...],
-    ) -> Operator:
+    def join(self, planned: Planned, placed: Placed, sides: Sequence[Lowered]) -> Operator:
         """Return the operator of a row of R_T.
 
-        A side without a number in `streams` is a stream of documents, and gets its scan.
+        A side that is a stream of documents gets its scan.
         """
         row = self.registry.row(placed.qid)
         graph = self.registry.members[placed.template].template.graph
         inputs = []
-        for side, (source, number) in enumerate(zip(sides, streams, strict=True)):
-            if number is None:
+        for side, one in enumerate(sides):
+            source = one.operator
+            if not one.number:
                 pairs = tuple(
                     pair
                     for pair, (_, child) in zip(row.pairs, graph.pairs, strict=True)
@@ -163,6 +161,7 @@ class Planner:
                 )
                 source = self.insert(planned, Wanted("xpath_scan", pairs, (source,)))
             inputs.append(source)
+        streams = tuple(one.number or None for one in sides)
         definition = JoinDefinition(placed.template, placed.qid, streams)
         return self.insert(planned, Wanted("template_join", definition, tuple(inputs), width=1))
 
@@ -180,7 +179,6 @@ class _Lowering:
         self._query = query
         self._since = since
         self._updates = updates
-        self._lane = 0
 
     def lower(self, part: Outlined) -> Lowered:
         """Return a part of the query in the plan."""
@@ -197,37 +195,31 @@ class _Lowering:
     # -- Joins -----------------------------------------------------------------------------
 
     def _read(self, part: Witnessed[Row]) -> Lowered:
-        placed, names = self._place(part.join, (part.component,), 0)
-        stream = self._planner.source(self._stream(part.component))
-        operator = self._planner.join(self.planned, placed, [stream], (None,))
+        documents = self._documents(part.component)
+        placed, names = self._place(part.join, [documents], 0)
+        operator = self._planner.join(self.planned, placed, [documents])
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
+    def _documents(self, component: int) -> Lowered:
+        return self._planner.documents(self._query.blocks[component], component)
+
     def _joined(self, part: JoinedParts[Row]) -> Lowered:
-        sides = [
+        inner = [
             side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
         ]
-        inputs = [
-            self._planner.source(self._stream(side)) if isinstance(side, int) else side.operator
-            for side in sides
-        ]
-        streams = tuple(None if isinstance(side, int) else side.number for side in sides)
-        covered = tuple(
-            component
-            for side in sides
-            for component in ((side,) if isinstance(side, int) else side.components)
-        )
-        values = tuple(name for side in sides if not isinstance(side, int) for name in side.values)
-        waits = any(not isinstance(side, int) and side.waits for side in sides)
+        sides = [self._documents(side) if isinstance(side, int) else side for side in inner]
+        covered = tuple(component for side in sides for component in side.components)
+        values = tuple(name for side in sides for name in side.values)
+        waits = any(side.waits for side in sides)
         late = self._lateness(part.left, part.right)
         found: list[tuple[Operator, Placed, tuple[str, ...]]] = []
         for row in part.disjuncts:
             placed, own = self._place(row, sides, late)
-            names = _in_order(sides, own, self._query)
-            operator = self._planner.join(self.planned, placed, inputs, streams)
-            found.append((operator, placed, names))
+            operator = self._planner.join(self.planned, placed, sides)
+            found.append((operator, placed, _in_order(sides, own, self._query)))
         operator, placed, names = found[0]
         if len(found) == 1 and part.disjuncts[0].residual is None:
-            plain = all(isinstance(side, int) for side in sides)
+            plain = not any(side.number for side in sides)
             return Lowered(operator, placed.qid, covered, names, values, waits, plain)
         return self._refined(part, found, covered, values, waits)
 
@@ -258,15 +250,15 @@ class _Lowering:
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: Row, sides: Sequence[int | Lowered], lateness: int
+        self, row: Row, sides: Sequence[Lowered], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
         definitions: list[str] = []
-        for side, source in enumerate(sides):
-            if isinstance(source, int):
-                definitions.extend(row.definitions[side])
+        for side, one in enumerate(sides):
+            if one.number:
+                definitions.extend(row.composite_definitions(side, one.number, one.names))
             else:
-                definitions.extend(row.composite_definitions(side, source.number, source.names))
+                definitions.extend(row.definitions[side])
         placed = self._planner.registry.add(
             row.reduced, definitions, row.operator, row.window, lateness, apart=row.apart
         )
@@ -282,13 +274,10 @@ class _Lowering:
         self.planned.numbers.append(number)
         return number
 
-    def _stream(self, component: int) -> str:
-        return self._query.blocks[component]
-
     def _lateness(self, *parts: Outlined | int) -> int:
         """Return the largest lateness of the streams that some parts read."""
         read = (component for part in parts for component in read_components(part))
-        return max(self._planner.lateness(self._stream(component)) for component in read)
+        return max(self._planner.lateness(self._query.blocks[component]) for component in read)
 
     # -- Operators over time ---------------------------------------------------------------
 
@@ -371,16 +360,14 @@ def _definition(part: Timed[Row], left: Lowered, right: Lowered, made: Timing, b
     return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"
 
 
-def _in_order(
-    sides: Sequence[int | Lowered], own: tuple[str, ...], query: Outline
-) -> tuple[str, ...]:
+def _in_order(sides: Sequence[Lowered], own: tuple[str, ...], query: Outline) -> tuple[str, ...]:
     """Return the variables of a join's composites: a row has those of its blocks only."""
     names: list[str] = []
     for side in sides:
-        if isinstance(side, int):
-            names.extend(name for name in own if query.places[name] == side)
-        else:
+        if side.number:
             names.extend(side.nodes)
+        else:
+            names.extend(name for name in own if query.places[name] in side.components)
     return tuple(names)
 
 
