@@ -47,9 +47,9 @@ DOCUMENTS = "documents"
 class Lowered:
     """A part of a query in the plan: its operator, and what its composites are made of.
 
-    `number` is that of the stream, 0 for a stream of documents.  `nodes` and `values` are the names of
-    its variables and aggregates in the order of its rows.  `waits` says that an
-    operator over time is in it, `plain` that it is a row of R_T over blocks.
+    `number` is that of the stream, 0 for a stream of documents.  `nodes` and `values` are the names
+    of its variables and aggregates in the order of its rows.  `waits` says that an operator over
+    time is in it, `plain` that it is a row of R_T over blocks.
     """
 
     operator: Operator
