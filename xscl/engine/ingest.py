@@ -30,7 +30,7 @@ from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.matches import Matches, MatchSequence
 
 AIM = 100_000
 """Results of joins that a transaction should find at most."""
@@ -80,7 +80,7 @@ EVICTED_AFTER = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PushResult(Sequence[Match]):
+class PushResult(MatchSequence):
     """The outcome of a push, committed; as a sequence, its matches in order.
 
     `matches` are expanded as they are read.  Every document is counted once: as `accepted` (new,
@@ -114,18 +114,6 @@ class PushResult(Sequence[Match]):
     def __getitem__(self, index: slice) -> list[Match]: ...
     def __getitem__(self, index: int | slice) -> Match | list[Match]:
         return self.matches[index]
-
-    def __eq__(self, other: object) -> bool:
-        return self.matches == other
-
-    def __hash__(self) -> int:
-        return hash(self.matches)
-
-    def __add__(self, other: Sequence[Match]) -> list[Match]:
-        return self.matches + other
-
-    def __radd__(self, other: Sequence[Match]) -> list[Match]:
-        return other + self.matches
 
 
 @dataclass(frozen=True, slots=True)

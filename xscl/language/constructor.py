@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import unescape
 
 from xscl.language.faults import fault, near_miss
@@ -17,7 +18,8 @@ from xscl.language.syntax import Element, Embedded, Span
 
 PLACEHOLDER = "\x01"
 
-ReadEmbedded = Callable[[str, Span], Embedded]
+ReadEmbedded = Callable[[Mapping[str, str], str, Span], Embedded]
+"""Reads the expression at a span of a text, given the declared prefixes."""
 Parts = tuple["str | Embedded", ...]
 
 _TOKEN = re.compile(
@@ -41,7 +43,7 @@ def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Eleme
         if found["declared"]:
             prefixes[found["prefix"]] = found["uri"][1:-1]
         elif found["select"]:
-            scanner = _Scanner(text, offset, embedded)
+            scanner = _Scanner(text, offset, partial(embedded, dict(prefixes)))
             elements.append(scanner.element(prefixes))
             hidden = PLACEHOLDER * (scanner.at - offset)
             text = text[:offset] + hidden + text[scanner.at :]
@@ -52,7 +54,7 @@ def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Eleme
 class _Scanner:
     """Reads one element from a place of the text."""
 
-    def __init__(self, text: str, at: int, embedded: ReadEmbedded) -> None:
+    def __init__(self, text: str, at: int, embedded: Callable[[str, Span], Embedded]) -> None:
         self.text = text
         self.at = at
         self._embedded = embedded

@@ -165,6 +165,12 @@ def aggregates(form: Form) -> tuple[str, ...]:
     return tuple(name for fold in folds for name, _ in fold.folding.aggregates)
 
 
+def names_of(form: Form, places: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the variables and aggregates of a form's results; `places` as in `NormalQuery`."""
+    covered = components(form)
+    return (*(name for name, place in places.items() if place in covered), *aggregates(form))
+
+
 class _Reader:
     """Numbers the blocks of an expression and takes its operators, the inner ones first."""
 
@@ -229,12 +235,7 @@ class _Reader:
         return left, right, Scope(self.source, self.names(left), self.names(right))
 
     def names(self, form: Form) -> tuple[str, ...]:
-        """Return the variables and aggregates of a form's results."""
-        covered = components(form)
-        return (
-            *(name for name, place in self.places.items() if place in covered),
-            *aggregates(form),
-        )
+        return names_of(form, self.places)
 
     def _resolved(
         self, predicate: Predicate | None, scope: Scope, *, paths: bool = False

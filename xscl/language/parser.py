@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import resources
 
 from lark import Lark, TextSlice, Token, Tree
@@ -35,10 +35,6 @@ from xscl.language.syntax import (
 )
 
 MAX_LATENESS = 1 << 61
-_DECLARATION = re.compile(
-    r"""(?:\s|--[^\n]*)*NAMESPACE\s+(?P<prefix>[^\s=]+)\s*=\s*(?P<uri>"[^"]*"|'[^']*')""",
-    re.IGNORECASE,
-)
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 
@@ -46,8 +42,7 @@ def parse(text: str) -> Query:
     """Return the syntax tree of a query; raises QueryError with the place."""
     refuse_excess(text)
     try:
-        embedded = partial(_embedded, _declared(text))
-        without, constructors = cut_constructors(text, embedded) if "<" in text else (text, [])
+        without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])
         return Queries(text, constructors).query(_read(text, without, "start").children[0])
     except RecursionError:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.
@@ -107,16 +102,6 @@ def parse_operand(text: str) -> Operand:
     """Return an operand over one node, `.`, as it is printed in a definition."""
     read = _read(text, text, "formula_start")
     return Queries(text, here=True).operand(read.children[0])
-
-
-def _declared(text: str) -> dict[str, str]:
-    """Return the prefixes that a query declares before anything else."""
-    declared: dict[str, str] = {}
-    offset = 0
-    while (found := _DECLARATION.match(text, offset)) is not None:
-        declared[found["prefix"]] = found["uri"][1:-1]
-        offset = found.end()
-    return declared
 
 
 def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded:

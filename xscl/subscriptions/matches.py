@@ -19,7 +19,23 @@ from xscl.documents.results import Result, Results, Subscription
 from xscl.subscriptions.match import Match, MatchSource, match_of
 
 
-class Matches(Sequence[Match]):
+class MatchSequence(Sequence[Match]):
+    """A sequence of matches that compares and adds like a list of them."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __add__(self, other: Sequence[Match]) -> list[Match]:
+        return [*self, *other]
+
+    def __radd__(self, other: Sequence[Match]) -> list[Match]:
+        return [*other, *self]
+
+
+class Matches(MatchSequence):
     """The matches of some results, in order: a sequence that is expanded as it is read."""
 
     def __init__(
@@ -102,18 +118,6 @@ class Matches(Sequence[Match]):
         """Return the results, and the one subscription whose matches these are."""
         ((subscription,),) = self._subscribers.values()
         return subscription, self._results
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __add__(self, other: Sequence[Match]) -> list[Match]:
-        return [*self, *other]
-
-    def __radd__(self, other: Sequence[Match]) -> list[Match]:
-        return [*other, *self]
 
     def __repr__(self) -> str:
         return repr(list(self))

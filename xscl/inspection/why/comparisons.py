@@ -13,7 +13,7 @@ from typing import Any
 from xscl.inspection.why.choices import Choices, Conjunct
 from xscl.inspection.why.nearest import told
 from xscl.inspection.why.question import Edge
-from xscl.language.normalform import Form, Joined, aggregates, components
+from xscl.language.normalform import Joined, names_of
 from xscl.language.scope import Scope, here, leaves, rewritten
 from xscl.language.syntax import (
     And,
@@ -43,13 +43,9 @@ class Comparisons:
         """Return the original predicate of a join, which its normal form splits."""
         if expression.predicate is None:
             return None
-        scope = Scope(self._source, self._names(form.left), self._names(form.right))
+        left, right = (names_of(side, self._places) for side in (form.left, form.right))
+        scope = Scope(self._source, left, right)
         return scope.resolved(expression.predicate, paths=True)
-
-    def _names(self, form: Form) -> tuple[str, ...]:
-        covered = components(form)
-        places = self._places.items()
-        return (*(name for name, place in places if place in covered), *aggregates(form))
 
     def conjuncts(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
         """Return the parts of a predicate that the documents decide."""
