@@ -46,12 +46,8 @@ def simplified(condition: Condition) -> Condition:
                     return Exists(below((bare,), path))
                 case inner:
                     return Exists(Path((replace(step, conditions=(inner,)),)))
-        case Exists(path):
-            return Exists(shared(path))
-        case Compare(path, operator, value):
-            return Compare(shared(path), operator, value)
-        case TextMatch(function, path, value):
-            return TextMatch(function, shared(path), value)
+        case Exists(path) | Compare(path) | TextMatch(_, path):
+            return replace(condition, path=shared(path))
         case And(parts):
             return And(tuple(map(simplified, parts)))
         case Or(parts):

@@ -172,10 +172,6 @@ class Relational:
             self._release()
         return self._core.query(name)
 
-    def attach(self, name: str, qid: int) -> None:
-        """Register a number for the results of a query."""
-        self.qids[name] = qid
-
     def remove(self, name: str) -> None:
         """Take a query out; raises StreamInUse while others read what it publishes."""
         with translated():

@@ -149,7 +149,7 @@ class PlannedSubscriptions:
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Make a subscription read the results of a relational query."""
         self.ordered += 1
-        self._relational.attach(subscription.name, subscription.qid)
+        self._relational.qids[subscription.name] = subscription.qid
         self._log.hold(_holder(subscription), query.held)
         self._log.hold(_STREAMS, self._relational.adopted())
         if subscription.publish is not None:

@@ -256,7 +256,8 @@ class MatchPages:
         own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
         results = Results(rows.table.filter(own), splits, self._kept.read_within)
         matches = Matches(results, subscribers, self._reader)
-        first, last = (0, LAST) if rows.whole else _ends(rows.table)
+        positions = rows.table["position"]
+        first, last = (0, LAST) if rows.whole else (positions[0].as_py(), positions[-1].as_py())
         if any(one.distinct for sharers in subscribers.values() for one in sharers):
             first, last = _sure(results, asked.newest_first, first, last)
         found: list[Match] = []
@@ -280,11 +281,6 @@ def _filled(asked: _PageRequest, rows: _ResultRows, found: list[Match]) -> Page:
     kept = tuple(found[: asked.limit])
     end = kept[-1].position if more else 0 if asked.newest_first else rows.position
     return Page(kept, more, end, rows.clock)
-
-
-def _ends(table: pa.Table) -> tuple[int, int]:
-    """Return the first and the last position of results."""
-    return table["position"][0].as_py(), table["position"][-1].as_py()
 
 
 def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[int, int]:

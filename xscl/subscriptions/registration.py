@@ -117,7 +117,7 @@ class Registration:
         self._subscriptions.save()
         if not self.may_wait(query for _, query in compiled):
             self._numbers.save()
-        self._read_pairs()
+        self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
         if any(self._subscriptions[name].ordered for name, _ in compiled):
             self.save_plan_state()
@@ -237,10 +237,6 @@ class Registration:
                 for reader in self._subscriptions.readers(stream)
             )
         )
-
-    def _read_pairs(self) -> None:
-        """Install new and changed pairs in stage 1."""
-        self._dataflow.pairs.install(self._registry.take_changed())
 
 
 def _made_otherwise(name: str) -> StoreError:

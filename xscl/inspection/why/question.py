@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_log import StoredDocument
@@ -15,6 +15,7 @@ from xscl.language.normalform import Absent, Form, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
+from xscl.subscriptions.match import Match
 
 NONE = "-"
 """In place of a document: there is none, as after ELSE and NOT FOLLOWED BY."""
@@ -44,13 +45,6 @@ class Known:
     tree: DocumentTree
 
 
-class Found(Protocol):
-    """A match of a trial, reduced to the needed fields."""
-
-    @property
-    def documents(self) -> tuple[str, ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query, the subscription that it is (if it is one), and a document for each block.
@@ -64,7 +58,7 @@ class Question:
     names: tuple[str, ...]
     documents: tuple[Known | None, ...]
     lateness: Mapping[str, int]
-    attempt: Callable[[Trial], Sequence[Found]]
+    attempt: Callable[[Trial], Sequence[Match]]
 
     @property
     def label(self) -> str:
@@ -100,7 +94,7 @@ def asked(
     subscription: Subscription | None,
     names: Sequence[str],
     lateness: Mapping[str, int],
-    attempt: Callable[[Trial], Sequence[Found]],
+    attempt: Callable[[Trial], Sequence[Match]],
     read: Read | None = None,
 ) -> Question:
     """Return the question if a query matches the documents of these names.
