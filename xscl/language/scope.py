@@ -35,18 +35,32 @@ from xscl.language.syntax import (
 T = TypeVar("T")
 
 
+class _Fields(dict[type, "tuple[str, ...] | None"]):
+    """The fields that the nodes of each class are compared by; None for a class without nodes."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
+        is_node = is_dataclass(kind) and kind is not Span
+        names = tuple(one.name for one in fields(kind) if one.compare) if is_node else None
+        self[kind] = names
+        return names
+
+
+_FIELDS = _Fields()
+
+
 def walk(node: object) -> Iterator[Any]:
     """Yield the nodes of a tree or of a tuple of trees in the order of the text, outer ones first.
 
     Spans are no nodes.
     """
-    if isinstance(node, tuple):
-        for part in node:
-            yield from walk(part)
-    elif (names := _fields(type(node))) is not None:
-        yield node
-        for name in names:
-            yield from walk(getattr(node, name))
+    pending: list[object] = [node]  # no nested generators: each query shape is walked many times
+    while pending:
+        one = pending.pop()
+        if isinstance(one, tuple):
+            pending.extend(reversed(one))
+        elif (names := _FIELDS[type(one)]) is not None:
+            yield one
+            pending.extend([getattr(one, name) for name in reversed(names)])
 
 
 def rewritten(node: T, change: Callable[[Any], Any]) -> T:
@@ -58,7 +72,7 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
         parts = tuple(rewritten(part, change) for part in node)
         same = all(new is old for new, old in zip(parts, node, strict=True))
         return node if same else parts  # type: ignore[return-value]  # a tuple of the same trees
-    names = _fields(type(node))
+    names = _FIELDS[type(node)]
     if names is None:
         return node
     before = {name: getattr(node, name) for name in names}
@@ -66,18 +80,6 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
     changed = {name: part for name, part in after.items() if part is not before[name]}
     made: T = change(replace(node, **changed) if changed else node)  # type: ignore[type-var]
     return made
-
-
-_FIELDS: dict[type, tuple[str, ...] | None] = {}
-
-
-def _fields(kind: type) -> tuple[str, ...] | None:
-    """Return the fields that the nodes of a class are compared by; None if it has no nodes."""
-    if kind not in _FIELDS:
-        is_node = is_dataclass(kind) and kind is not Span
-        names = tuple(one.name for one in fields(kind) if one.compare) if is_node else None
-        _FIELDS[kind] = names
-    return _FIELDS[kind]
 
 
 def bound_steps(node: object) -> Iterator[Step]:
@@ -179,19 +181,18 @@ def distinct_names(expression: Expression, source: str) -> Expression:
         case Join() | FollowedBy() | Next() | Fold():
             left = distinct_names(expression.left, source)
             right = distinct_names(expression.right, source)
-            others = dict(_bound(right))
-            common = [name for name, _ in _bound(left) if name in others]
-            if common and not isinstance(expression, Next | Fold):
-                _refuse_repeated(_bound(right), {name for name, _ in _bound(left)}, source)
-            names = {name: f"{name}_1" for name in common}
-            left = _renamed(left, names) if names else left
-            _refuse_repeated(_bound(right), {name for name, _ in _bound(left)}, source)
+            others, own = list(_bound(right)), {name for name, _ in _bound(left)}
+            common = own.intersection(name for name, _ in others)
+            if common and isinstance(expression, Next | Fold):
+                left = _renamed(left, {name: f"{name}_1" for name in common})
+                own = {name for name, _ in _bound(left)}
+            _refuse_repeated(others, own, source)
             return replace(expression, left=left, right=right)
         case _:
             assert_never(expression)
 
 
-def _refuse_repeated(bound: Iterator[tuple[str, Span]], known: set[str], source: str) -> None:
+def _refuse_repeated(bound: Iterable[tuple[str, Span]], known: set[str], source: str) -> None:
     for name, span in bound:
         if name in known:
             raise fault(source, span, f"the variable {name!r} is bound twice", "use two names")
@@ -200,12 +201,13 @@ def _refuse_repeated(bound: Iterator[tuple[str, Span]], known: set[str], source:
 
 def _bound(expression: Expression) -> Iterator[tuple[str, Span]]:
     """Yield the names that an expression binds, with their places; aggregates come last."""
-    for step in bound_steps(expression):
-        assert step.variable is not None
-        yield step.variable, step.variable_span
+    aggregates: list[tuple[str, Span]] = []
     for node in walk(expression):
-        if isinstance(node, Fold):
-            yield from ((name, node.span) for name, _ in node.aggregates)
+        if isinstance(node, Step) and node.variable is not None:
+            yield node.variable, node.variable_span
+        elif isinstance(node, Fold):
+            aggregates.extend((name, node.span) for name, _ in node.aggregates)
+    yield from aggregates
 
 
 def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
