@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import repeat
 from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
@@ -69,15 +70,18 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
     What `change` returns as it is stays the same object.
     """
     if isinstance(node, tuple):
-        parts = tuple(rewritten(part, change) for part in node)
+        parts = tuple(map(rewritten, node, repeat(change)))
         same = all(new is old for new, old in zip(parts, node, strict=True))
         return node if same else parts  # type: ignore[return-value]  # a tuple of the same trees
     names = _FIELDS[type(node)]
     if names is None:
         return node
-    before = {name: getattr(node, name) for name in names}
-    after = {name: rewritten(part, change) for name, part in before.items()}
-    changed = {name: part for name, part in after.items() if part is not before[name]}
+    changed: dict[str, Any] = {}
+    for name in names:
+        part = getattr(node, name)
+        new = rewritten(part, change)
+        if new is not part:
+            changed[name] = new
     made: T = change(replace(node, **changed) if changed else node)  # type: ignore[type-var]
     return made
 
