@@ -252,7 +252,7 @@ def _kept(
 
 
 def _is_endless(registry: Registry, qid: int) -> bool:
-    """Return whether the window of a two-sided join is infinite."""
+    """Return True for a two-sided join with an infinite window."""
     row = registry.row(qid)
     return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 
