@@ -59,7 +59,7 @@ class Engine:
     share.  ``functions`` are callable in expressions, beside the built-in ones.  ``types`` are
     attribute types of your own, which snapshots serialise.  ``builders`` make m-ops of further
     kinds.  ``exact`` is for rows that arrive in another order than that of time: it limits what is
-    shared, see `plan.planning.wanted`.
+    shared, see `plan.steps.wanted`.
     """
 
     def __init__(

@@ -100,15 +100,13 @@ class Channel:
         "live",
         "ordered",
         "ports",
-        "producer",
         "routes",
         "rows",
         "sole",
         "width",
     )
 
-    def __init__(self, producer: Any, ordered: bool, width: int | None = None) -> None:
-        self.producer = producer
+    def __init__(self, ordered: bool, width: int | None = None) -> None:
         self.ordered = ordered
         self.width = width
         self.routes: dict[int, list[Port]] = {}

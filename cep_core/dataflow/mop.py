@@ -189,7 +189,7 @@ class SoleMOp(MOp):
 
     def __init__(self, first: Wanted, number: int, *, ordered: bool = True) -> None:
         super().__init__(first, number)
-        self._output = Channel(self, ordered)
+        self._output = Channel(ordered)
         self._wires: list[Wire] = []
 
     def accepts(self, wanted: Wanted) -> bool:

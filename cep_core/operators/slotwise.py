@@ -18,7 +18,7 @@ class SlotWiseMOp(MOp):
         """``width`` is the number of the first row's values if pairs are emitted."""
         super().__init__(first, number)
         self._wire = Wire(Port(self, self.receive), self.lane)
-        self._output = Channel(self, ordered, width)
+        self._output = Channel(ordered, width)
         self._owners: dict[int, Operator] = {}  # by slot
 
     @abstractmethod

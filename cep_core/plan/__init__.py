@@ -20,8 +20,7 @@ from cep_core.operators.cayuga.state import StateMOp
 from cep_core.operators.slotwise import SlotWiseMOp
 from cep_core.plan.pending_work import Awaited
 from cep_core.plan.plan import Builder, Plan
-from cep_core.plan.planning import wanted
-from cep_core.plan.steps import Reference, Step, steps_of
+from cep_core.plan.steps import Reference, Step, steps_of, wanted
 
 __all__ = [
     "VALUES",

@@ -74,7 +74,7 @@ class Plan:
         """Return a new base stream; streams of one label share a channel, if the rules do."""
         channel = self._channels.get(label) if label and self.shares_channels else None
         if channel is None:
-            channel = Channel(None, False)
+            channel = Channel(False)
             if label:
                 self._channels[label] = channel
         wanted = Wanted("stream", name, (), width=width)

@@ -14,7 +14,8 @@ from cep_core import algebra
 from cep_core.algebra import Node, sources_of
 from cep_core.algebra.expressions import Column, Constant, Expression
 from cep_core.algebra.patterns import conjuncts_of
-from cep_core.dataflow.clock import END
+from cep_core.dataflow.clock import END, Lane
+from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import BoundPredicate, Columns, Shapes, without_constants
 from cep_core.errors import CepError
 from cep_core.operators.cayuga.absence import Expectation
@@ -56,6 +57,32 @@ class Step(NamedTuple):
     def forgets(self) -> bool:
         """True if its rows do not identify the input rows that they were made of."""
         return self.guarded or self.kind in _ABSENT
+
+
+def wanted(
+    step: Step,
+    literals: Literals,
+    inputs: tuple[Operator, ...],
+    lane: Lane,
+    since: int,
+    *,
+    exact: bool = False,
+) -> Wanted:
+    """Return the operator that a step stands for, with a query's literals and its inputs.
+
+    It is bound to ``since``, and shared between equal registrations only, if it forgets the parts
+    of its rows or lies above a join.  ``exact`` binds every ordered operator of a lane with
+    lateness, where rows may arrive in another order than that of time.
+    """
+    late = exact and lane.lateness > 0
+    bound = step.forgets or (step.ordered and (late or any(one.joined for one in inputs)))
+    return Wanted(
+        *(step.kind, step.define(literals), inputs),
+        lane if step.ordered else None,
+        since if bound else None,
+        None if step.window is None else step.window(literals),
+        step.width,
+    )
 
 
 def steps_of(

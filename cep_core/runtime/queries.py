@@ -33,9 +33,8 @@ from cep_core.events import Schema, shown
 from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
 from cep_core.plan.fanout import Fanout, FoundRows, QueryReader
 from cep_core.plan.plan import Plan
-from cep_core.plan.planning import wanted
 from cep_core.plan.predicate_pushdown import push_down
-from cep_core.plan.steps import Reference, Step, steps_of
+from cep_core.plan.steps import Reference, Step, steps_of, wanted
 from cep_core.runtime.streams import Streams
 
 MOST_LEVELS = 100  # of published streams that are read above one another

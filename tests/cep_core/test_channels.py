@@ -29,7 +29,7 @@ def test_membership_and_slots_are_inverse(slots: set[int]) -> None:
 def test_ports_get_what_they_listen_to(
     listening: list[set[int]], dropped: set[int], rows: list[set[int]]
 ) -> None:
-    channel = Channel(None, True)
+    channel = Channel(True)
     got: list[list[set[int]]] = [[] for _ in listening]
 
     def taker(place: int) -> Port:
@@ -54,7 +54,7 @@ def test_ports_get_what_they_listen_to(
 
 
 def test_slots_are_reused_lowest_first() -> None:
-    channel = Channel(None, True)
+    channel = Channel(True)
     assert [channel.slot() for _ in range(3)] == [0, 1, 2]
     channel.release(1)
     channel.release(0)

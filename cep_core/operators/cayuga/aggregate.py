@@ -193,7 +193,7 @@ class AggregateMOp(OrderedMOp):
         source = wanted.inputs[0]
         definition = cast(Aggregation, wanted.definition)
         if definition not in self._shares:
-            self._shares[definition] = Share(definition, Channel(self, True), self._lane.journal)
+            self._shares[definition] = Share(definition, Channel(True), self._lane.journal)
         share = self._shares[definition]
         operator = Operator(wanted, share.channel, source.slot, self)
         self.operators[operator] = None

@@ -54,7 +54,7 @@ class WindowJoinMOp(MOp):
             joins = shape.disjuncts[0].joins
             self._keys = [values_of([j[side] for j in joins]) for side in (_LEFT, _RIGHT)]
             self._several = len(joins) > 1
-        self._output = Channel(self, False)
+        self._output = Channel(False)
         self._wires = [
             Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), None),
             Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), None),

@@ -40,7 +40,7 @@ class SelectMOp(MOp):
         self._shared = shared
         self._over_pairs = over_pairs
         self._wire = Wire(Port(self, self.receive, self.receive_pair), None)
-        self._output = Channel(self, self._input.ordered)
+        self._output = Channel(self._input.ordered)
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
         self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
         self._streams: dict[BoundPredicate, dict[int, int]] = {}  # output slots by input slot
@@ -48,7 +48,7 @@ class SelectMOp(MOp):
 
     def add(self, wanted: Wanted) -> Operator:
         source = wanted.inputs[0]
-        channel = self._output if self._shared else Channel(self, self._input.ordered)
+        channel = self._output if self._shared else Channel(self._input.ordered)
         operator = Operator(wanted, channel, channel.slot(), self)
         try:
             self._enter(operator, self._definition(operator), source.slot)

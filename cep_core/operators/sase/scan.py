@@ -40,7 +40,7 @@ class SequenceScanMOp(OrderedMOp):
         super().__init__(first, number)
         self.pattern: Pattern = cast(Scan, first.definition).pattern
         self._last = len(self.pattern.components) - 1
-        self._output = Channel(self, True)
+        self._output = Channel(True)
         self._wires: list[Wire] = []
         self._shared = shared_inputs(first)
         components = [component.input for component in self.pattern.components]

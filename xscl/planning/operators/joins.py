@@ -98,7 +98,7 @@ class TemplateJoin(MOp):
         super().__init__(first, number)
         self.split = split  # how many of a row's nodes are the left side's
         self._joins = joins
-        self._output = Channel(self, False)
+        self._output = Channel(False)
         self._by_qid: dict[int, Operator] = {}
 
     def add(self, wanted: Wanted) -> Operator:

@@ -70,7 +70,7 @@ class Refine(MOp):
         self._read = read
         self._batch = batch
         self._clock = clock
-        self._output = Channel(self, False)
+        self._output = Channel(False)
         self._candidates: list[tuple[int, Composite]] = []
         self._passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
         definition = cast(tuple[Refinement, ...], first.definition)

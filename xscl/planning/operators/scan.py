@@ -37,7 +37,7 @@ class XPathScan(MOp):
         self._joins = joins
         self._batch = batch
         self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, False)
+        self._output = Channel(False)
         self._readers: dict[Operator, int] = {}  # uses of each stream
         self._arrivals: list[Arrival] = []
 
