@@ -43,9 +43,6 @@ class FeedItem:
     names: CandidateNames
     published_raw: str | None
     updated_raw: str | None
-    published: int | None
-    updated: int | None
-    seen_at: int
     timestamp: int
     time_from: TimeFrom
     clipped: bool
@@ -106,9 +103,6 @@ def _item(
         names=names,
         published_raw=entry.published,
         updated_raw=entry.updated,
-        published=published,
-        updated=updated,
-        seen_at=seen_at,
         timestamp=min(time, seen_at),
         time_from=time_from,
         clipped=time > seen_at,

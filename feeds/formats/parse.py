@@ -25,6 +25,9 @@ from feeds.formats.ladder import FORBIDDEN, climb
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
 
+_HEADER = ("format", "title", "site_url", "ttl", "skip_hours", "skip_days")
+"""The fields of a parsed feed that are those of its channel."""
+
 _LONGEST_URL = 2_000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
@@ -69,16 +72,11 @@ def parse_feed(
     named = (channel.self_url, channel.site_url, url)
     channel_url = next((each for each in named if each and len(each) <= _LONGEST_URL), "")
     return ParsedFeed(
-        format=channel.format,
-        title=channel.title,
+        **{name: getattr(channel, name) for name in _HEADER},
         quality=quality,
         items=make_items(channel, channel_url, seen_at),
         name=_name(channel, url),
         channel_url=channel_url,
-        site_url=channel.site_url,
-        ttl=channel.ttl,
-        skip_hours=channel.skip_hours,
-        skip_days=channel.skip_days,
         omitted=omitted,
     )
 

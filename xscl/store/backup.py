@@ -106,8 +106,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
         store.frozen_files(waiting.begin) as (seen, parts),
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        members = list(_add_store(archive, parts))
-        members.extend(waiting.add(archive))
+        members = [*_add_store(archive, parts), *waiting.add(archive)]
         backup = Backup(
             _release(),
             current_version(),
@@ -117,7 +116,8 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             datetime.now(UTC).isoformat(timespec="seconds"),
             tuple(members),
         )
-        _add_manifest(archive, backup)
+        manifest = json.dumps({"format": _FORMAT, **backup.as_dict()}, indent=1).encode()
+        _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
     return backup
 
 
@@ -168,10 +168,9 @@ def refuse_other(target: Path) -> None:
         ) from error
 
 
-@contextmanager
-def _created(path: Path) -> Iterator[IO[bytes]]:
-    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        yield file
+def _created(path: Path) -> IO[bytes]:
+    """Create a private file and return it open for writing; raises FileExistsError."""
+    return open(path, "xb", opener=partial(os.open, mode=0o600))
 
 
 class _Readable(Protocol):
@@ -214,7 +213,7 @@ def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Bac
 
 
 def _add_store(archive: tarfile.TarFile, parts: Sequence[FilePart]) -> Iterator[BackupMember]:
-    for part, name in zip(parts, _STORE, strict=False):
+    for part, name in zip(parts, _STORE, strict=False):  # there may be no log
         yield _add(archive, name, _Slice(part), part.size)
 
 
@@ -273,11 +272,6 @@ class _Waiting:
                     f"the segment {name} of the spool was deleted before it was copied",
                     hint="try again: the service consumes documents faster than they are copied",
                 ) from error
-
-
-def _add_manifest(archive: tarfile.TarFile, backup: Backup) -> None:
-    text = json.dumps({"format": _FORMAT, **backup.as_dict()}, indent=1).encode()
-    _add(archive, MANIFEST, io.BytesIO(text), len(text))
 
 
 def _release() -> str:

@@ -56,7 +56,7 @@ class Automaton:
         self._kept_conditions = 0
         self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
-        self._changes = 0
+        self.changes = 0  # so far, of whatever kind
         self._token = secrets.token_hex(8)
 
     def __len__(self) -> int:
@@ -69,12 +69,7 @@ class Automaton:
     @property
     def version(self) -> str:
         """The version of the automaton, unique across all processes."""
-        return f"{self._token}-{self._changes}"
-
-    @property
-    def changes(self) -> int:
-        """The number of changes so far."""
-        return self._changes
+        return f"{self._token}-{self.changes}"
 
     def is_valued(self, pair: int) -> bool:
         """Return True if a pair needs the values of its second variable."""
@@ -111,21 +106,15 @@ class Automaton:
         self._tidy()
         derived = steps[-1].derived if steps else None
         lower = self._along(upper, steps if derived is None else steps[:-1])
-        self._enter(pair, upper, lower, valued, derived, alone)
+        distance = lower.distance(upper)
+        self._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
 
-    def _enter(
-        self,
-        pair: int,
-        upper: PatternPlace,
-        lower: PatternPlace,
-        valued: bool,
-        derived: Operand | None,
-        alone: bool,
-    ) -> None:
-        entry = PairEntry(pair, upper, lower, lower.distance(upper), valued, derived, alone)
-        self._entries[pair] = entry
+    def _enter(self, entry: PairEntry) -> None:
+        """Add an entry at the place of its second variable, and count the use from there up."""
+        lower = entry.second
+        self._entries[entry.pair] = entry
         lower.entries += (entry,)
-        self._changes += 1
+        self.changes += 1
         for place in lower.upward():
             place.uses += 1
             place.bundle = None
@@ -139,7 +128,7 @@ class Automaton:
             return
         lower = entry.second
         lower.entries = tuple(other for other in lower.entries if other is not entry)
-        self._changes += 1
+        self.changes += 1
         if lower.structural:
             lower.change()
         for place in lower.upward():
@@ -278,8 +267,10 @@ class Automaton:
         places = [automaton._root(stream) for stream in parts.streams]
         for above, step in parts.places:
             places.append(automaton._below(places[above], step))
-        for pair, lower, upper, valued, derived, alone in parts.entries:
-            automaton._enter(pair, places[upper], places[lower], valued, derived, alone)
+        for pair, second, first, valued, derived, alone in parts.entries:
+            upper, lower = places[first], places[second]
+            distance = lower.distance(upper)
+            automaton._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
         return automaton
 
     def __getstate__(self) -> tuple[object, ...]:

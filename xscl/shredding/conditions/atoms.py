@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias, assert_never
+from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
 from xscl.language.shortest import below
 from xscl.language.syntax import (
@@ -43,16 +43,9 @@ Kind: TypeAlias = Literal[
     "=", "number", "starts-with", "contains", "interval", "child", "below", "<", "<=", ">", ">="
 ]
 Constant: TypeAlias = str | float | Interval
-_RANKS: dict[Kind, int] = {  # those that choose more sharply come first
-    "=": 0,
-    "number": 1,
-    "starts-with": 2,
-    "contains": 3,
-    "interval": 4,
-    "child": 5,
-    "below": 6,
-    **dict.fromkeys(("<", "<=", ">", ">="), 7),
-}
+_BOUND = 7
+_RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(Kind))}
+"""The ranks of kinds of questions: those that choose more sharply come first in `Kind`."""
 _LAST = 8  # of a name, any name
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
@@ -108,12 +101,8 @@ def is_plain(path: Path) -> bool:
     return path.text is None and not any(step.conditions for step in path.steps)
 
 
-@lru_cache(maxsize=4096)
-def _question(
-    kind: Kind, path: Path = _HERE, first: bool = False, numeric: bool = False
-) -> NodeQuestion:
-    """Return a question; equal questions are one object."""
-    return NodeQuestion(kind, path, first, numeric)
+_question = lru_cache(maxsize=4096)(NodeQuestion)
+"""The constructor of questions: equal ones are one object."""
 
 
 @lru_cache(maxsize=4096)
