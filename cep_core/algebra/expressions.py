@@ -294,14 +294,9 @@ def walk(node: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
-def with_children(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Return the expression with its direct parts changed, at its place in the text."""
-    return with_operands(node, "Expression", change)
-
-
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the expression with ``change`` applied to every part of it, the inner first."""
-    return change(with_children(node, lambda part: rewrite(part, change)))
+    return change(with_operands(node, "Expression", lambda part: rewrite(part, change)))
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:

@@ -70,17 +70,14 @@ class _Builder:
             for one in walk(part):
                 if isinstance(one, Parameter):
                     raise AlgebraError(f"there is no literal {one.index}: the query has no text")
-        made = self._again(self._with_made_sources(node))
+        over = with_operands(node, "Node", self.made)
+        over = with_operands(over, "Guard", lambda one: with_operands(one, "Node", self.made))
+        made = self._again(over)
         if made.schema != node.schema:
             raise AlgebraError(
                 f"{type(node).__name__} makes {made.schema}, not {node.schema}", kind=SchemaFault
             )
         return made
-
-    def _with_made_sources(self, node: Node) -> Node:
-        """Return a node whose sources, and those of its guards, are made again."""
-        node = with_operands(node, "Node", self.made)
-        return with_operands(node, "Guard", lambda one: with_operands(one, "Node", self.made))
 
     def _again(self, node: Node) -> Node:
         """Return a node over the same sources as its constructor makes it."""

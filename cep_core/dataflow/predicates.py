@@ -35,9 +35,8 @@ from cep_core.algebra.expressions import (
     is_same,
     rewrite,
     walk,
-    with_children,
 )
-from cep_core.algebra.operands import operands
+from cep_core.algebra.operands import operands, with_operands
 from cep_core.dataflow import code
 from cep_core.dataflow.code import Condition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
@@ -345,7 +344,7 @@ def _lifted(node: Expression, found: list[Expression]) -> Expression:
     if isinstance(node, Constant) and isinstance(node.value, bool):
         return node
     if not _is_constant(node):
-        return with_children(node, lambda part: _lifted(part, found))
+        return with_operands(node, "Expression", lambda part: _lifted(part, found))
     found.append(node)
     return Parameter(len(found) - 1, object)
 
