@@ -22,7 +22,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO, Literal, TypeAlias, assert_never, cast, get_args
+from typing import BinaryIO, Literal, TypeAlias, cast, get_args
 
 VARIABLE = "XSCL_FAULT"
 
@@ -72,17 +72,10 @@ def armed(fault: FaultSpec) -> Callable[[str], None]:
 
 
 def _strike(action: Action) -> None:
-    match action:
-        case "KILL":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "TERM":
-            os.kill(os.getpid(), signal.SIGTERM)
-        case "INT":
-            os.kill(os.getpid(), signal.SIGINT)
-        case "EIO":
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        case _:
-            assert_never(action)
+    """Raise OSError for EIO; send this process the signal that any other action names."""
+    if action == "EIO":
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    os.kill(os.getpid(), signal.Signals[f"SIG{action}"])
 
 
 _NO_FAULT: Callable[[str], object] = len

@@ -134,13 +134,20 @@ def recover(xml: bytes) -> etree._Element:
         raise MalformedDocument("xml_syntax", "there is no element in the document")
     if root.getroottree().docinfo.internalDTD is not None:
         raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
-    _rename(root)
+    _make_writable(root)
     return root
 
 
-def _rename(root: etree._Element) -> None:
-    """Give what has a name that cannot be written, such as `urn:1`, a name that can."""
+def _make_writable(root: etree._Element) -> None:
+    """Give what has a name that cannot be written, such as `urn:1`, a name that can.
+
+    Of an attribute that an element has several times, which libxml2 keeps, the first one stays.
+    """
     for element in root.iter(etree.Element):
+        if len(set(element.keys())) < len(element.keys()):
+            first = dict(reversed(element.items()))
+            element.attrib.clear()
+            element.attrib.update(first)
         if not _is_name(str(element.tag)):
             element.tag = _name(str(element.tag))
         for name in [str(name) for name in element.attrib if not _is_name(str(name))]:

@@ -284,6 +284,8 @@ def test_what_is_recovered_can_be_written() -> None:
         written = etree.tostring(recover(xml))
         assert etree.tostring(parse(written)) == written
     assert b"<_urn_1/>" in etree.tostring(recover(b"<a><b<urn:1</b></a>"))
+    repeated = etree.fromstring(etree.tostring(recover(b'<a x="1" x="2" y="3" x="4"/>')))
+    assert dict(repeated.items()) == {"x": "1", "y": "3"}
 
 
 def test_recover_keeps_the_limits_and_the_ban() -> None:
