@@ -6,43 +6,54 @@ Nodes, expressions and patterns are frozen dataclasses.  A field of type `X`, `X
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Tree = TypeVar("Tree")
 
 
+class _Field(NamedTuple):
+    """A field with operands: a tuple of several, or one that may be None if it is optional."""
+
+    name: str
+    several: bool
+    optional: bool
+
+
 @cache
-def _fields_of(tree: Any, kind: str) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a class with operands of a kind, each with its declared type."""
-    declared = (kind, f"{kind} | None", f"tuple[{kind}, ...]")
-    return tuple((one.name, one.type) for one in fields(tree) if one.type in declared)
+def _fields_of(tree: Any, kind: str) -> tuple[_Field, ...]:
+    """Return the fields of a class with operands of a kind."""
+    several, optional = f"tuple[{kind}, ...]", f"{kind} | None"
+    return tuple(
+        _Field(one.name, one.type == several, one.type == optional)
+        for one in fields(tree)
+        if one.type in (kind, several, optional)
+    )
 
 
-def _declared(tree: object, kind: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, declared type and value of the fields with operands of a kind."""
+def operands(tree: Any, kind: str) -> list[Any]:
+    """Return the direct operands of a tree, in order of the fields; ``kind`` names their type."""
     tree_class: Any = type(tree)
-    for name, declared in _fields_of(tree_class, kind):
-        yield name, declared, getattr(tree, name)
-
-
-def operands(tree: object, kind: str) -> Iterator[Any]:
-    """Yield the direct operands of a tree, in order of the fields; ``kind`` names their type."""
-    for _, declared, found in _declared(tree, kind):
-        if declared.startswith("tuple"):
-            yield from found
-        elif found is not None or declared == kind:
-            yield found
+    found: list[Any] = []
+    for name, several, optional in _fields_of(tree_class, kind):
+        operand = getattr(tree, name)
+        if several:
+            found += operand
+        elif operand is not None or not optional:
+            found.append(operand)
+    return found
 
 
 def with_operands(tree: Tree, kind: str, change: Callable[[Any], Any]) -> Tree:
     """Return a tree with its direct operands of a kind changed; itself if it has none."""
+    tree_class: Any = type(tree)
     changed: dict[str, Any] = {}
-    for name, declared, found in _declared(tree, kind):
-        if declared.startswith("tuple"):
-            changed[name] = tuple(map(change, found))
-        elif found is not None:
-            changed[name] = change(found)
+    for name, several, _ in _fields_of(tree_class, kind):
+        operand = getattr(tree, name)
+        if several:
+            changed[name] = tuple(map(change, operand))
+        elif operand is not None:
+            changed[name] = change(operand)
     return replace(tree, **changed) if changed else tree  # type: ignore[type-var]  # a dataclass
