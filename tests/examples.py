@@ -47,7 +47,7 @@ def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[A
     ]
 
 
-ROUNDS = 5
+ROUNDS = 12
 
 
 def until(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
