@@ -21,12 +21,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1, help="the number of seeds")
     parser.add_argument("--hours", type=float, default=1.0, help="virtual hours of each")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--plant", help="a defect of tests.simulation.planted")
+    parser.add_argument("--until-found", action="store_true", help="end with the first failure")
     parser.add_argument("--events", action="store_true", help="print what happened")
     given = parser.parse_args()
     if given.child is not None:
         from tests.simulation.child import simulate
 
-        return simulate(given.seed, given.hours, given.child, events=given.events)
+        return simulate(given.seed, given.hours, given.child, given.plant, events=given.events)
     from tests.simulation.disk import build
 
     shared = Path("/dev/shm")
@@ -45,7 +47,10 @@ def main() -> int:
             }
             command = [sys.executable, "-m", "tests.simulation", "--child", str(root)]
             options = ["--seed", str(seed), "--hours", str(given.hours)]
+            options += ["--plant", given.plant] if given.plant else []
             options += ["--events"] if given.events else []
+            if failed and given.until_found:
+                break
             failed += subprocess.run([*command, *options], env=environment).returncode != 0
     return int(failed > 0)
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def simulate(seed: int, hours: float, root: Path, *, events: bool) -> int:
+def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: bool) -> int:
     """Run one simulation and end the process: 0 if nothing is wrong, else 1."""
     from tests.simulation import loops, threads
     from tests.simulation.scheduler import Deadlock, Scheduler
@@ -30,6 +30,10 @@ def simulate(seed: int, hours: float, root: Path, *, events: bool) -> int:
     if not events:
         logging.disable(logging.CRITICAL)
     service.install()
+    if plant is not None:
+        from tests.simulation.planted import DEFECTS
+
+        DEFECTS[plant]()
     world = World(scheduler, root, hours)
     try:
         wrong = world.run()

@@ -56,12 +56,15 @@ class Scheduler:
 
     `keep` is the probability that the running task goes on at a scheduling point, which makes long
     runs of one task as likely as changes at every point.  `slowest` bounds the virtual time that a
-    task needs between two scheduling points, in nanoseconds.
+    task needs between two scheduling points, in nanoseconds.  At one point of `stalls` a task is
+    suspended for up to `longest` seconds, which widens the windows of races.
     """
 
     seed: int
     keep: float = 0.7
     slowest: int = 20_000
+    stalls: int = 500
+    longest: float = 1.0
     now: int = 0
     wall_offset: int = 1_767_225_600 * NS  # 2026-01-01
     steps: int = 0
@@ -116,7 +119,9 @@ class Scheduler:
         self.steps += 1
         self.now += self.random.randrange(self.slowest)
         self.trace = zlib.crc32(f"{task.number} {point}".encode(), self.trace)
-        if self.random.random() >= self.keep:
+        if task.number > 1 and self.random.random() * self.stalls < 1:
+            self.block(f"stall at {point}", self.random.random() * self.longest)
+        elif self.random.random() >= self.keep:
             self._hand_over(self._next())
         self._check(task)
 

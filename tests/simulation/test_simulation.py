@@ -22,6 +22,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+DEFECTS = (
+    *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
+)
+"""The names of `tests.simulation.planted`, which is imported in the process of a simulation only."""
+
+
 def simulated(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.simulation", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -41,6 +47,13 @@ def test_equal_seeds_are_equal_runs_step_by_step() -> None:
     runs = [simulated("--seed", "8") for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout
     assert "trace" in runs[0].stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found_within_ten_hours(defect: str) -> None:
+    run = simulated("--seed", "41", "--runs", "10", "--plant", defect, "--until-found")
+    assert run.returncode == 1, run.stdout
 
 
 @pytest.mark.slow

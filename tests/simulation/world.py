@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,9 +29,16 @@ from xscl.polling.feed_poller import PollSettings
 HOUR = 3600.0
 CALM = 900.0
 """Virtual seconds without faults at the end, in which the service has to become healthy."""
+SLOW = 6.0
+"""Virtual seconds in which requests are answered: idle waits only, as work takes no time."""
+SETTLED = 120.0
+"""Virtual seconds after a fault or a start in which requests may take longer."""
 POSTERS = 3
 PUSHES = 330
 """Documents an hour."""
+BURSTS = 20
+SHARED = "S"
+"""A stream to which requests come at the same time."""
 REGISTRATIONS = 34
 READS = 14
 FAULTS = 6
@@ -45,6 +54,7 @@ class Model:
     unknown: set[str] = field(default_factory=set)
     subscriptions: dict[str, bool | None] = field(default_factory=dict)  # None: unknown
     published: list[str] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
     received: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -68,9 +78,10 @@ class World:
         self.faulty = True
         self.ended = False
         self.events: list[str] = []
+        self._disturbed = 0.0
+        self._registering: set[str] = set()
         self._receiver_ok = True
         self._feed_answer: Answer | None = None
-        self._up = threading.Event()
 
     def run(self) -> list[str]:
         """Let virtual hours pass; return the violations."""
@@ -80,6 +91,7 @@ class World:
         self._prepare()
         actors: list[tuple[str, float, Callable[[], None]]] = [
             *((f"poster {n}", PUSHES / POSTERS, self._poster(n)) for n in range(POSTERS)),
+            ("burst", BURSTS, self._burst),
             ("registrar", REGISTRATIONS, self._register),
             ("reader", READS, self._read),
             ("publisher", 6, self._write_item),
@@ -110,6 +122,7 @@ class World:
         fetching = PollSettings(resolve=self.network.resolve)
         self.process = Process(self.scheduler, self.lives, data, fetching)
         self.process.start()
+        self._disturbed = time.monotonic()
 
     def _supervise(self) -> None:
         """Start the service again whenever it has ended, as an init system does."""
@@ -155,22 +168,30 @@ class World:
         kind = (
             {} if told is None or isinstance(told, bytes) else {"content-type": "application/json"}
         )
-        answer = process.request(method, path, body, query, kind)
+        began = time.monotonic()
+        try:
+            answer = process.request(method, path, body, query, kind)
+        except Silent:
+            self._wrong(f"{method} {path} was not answered")
+            raise
+        took = time.monotonic() - began
+        if took > SLOW and began - self._disturbed > SETTLED:
+            self._wrong(f"{method} {path} took {took:.1f} s, and nothing was wrong")
         if answer.status >= 500 and "retry-after" not in answer.headers and not self.faulty:
             self._wrong(f"{method} {path}: {answer.status} {answer.body[:200]!r}")
         return answer
 
     def until(self, method: str, path: str, told: object = None) -> Response:
         """Repeat a request until it is answered with success."""
+        last = "no answer"
         for _ in range(600):
-            try:
+            with suppress(Refused):  # it may be starting
                 answer = self.ask(method, path, told)
                 if answer.status < 400:
                     return answer
-            except Refused:
-                pass
+                last = f"{answer.status} {answer.body!r}"
             time.sleep(1)
-        raise AssertionError(f"{method} {path} does not succeed: {answer.status} {answer.body!r}")
+        raise AssertionError(f"{method} {path} does not succeed: {last}")
 
     # Actors
 
@@ -182,8 +203,6 @@ class World:
                 return
             try:
                 act()
-            except Silent:
-                self._wrong(f"{name}: a request was not answered")
             except Refused:
                 self.model.counts["refused"] += 1
 
@@ -191,6 +210,8 @@ class World:
         for sent in self.model.sent:
             query = {"query": QUERY.format(stream=sent.stream)}
             self.until("PUT", f"/v1/subscriptions/{sent.subscription}", query)
+        query = {"query": QUERY.format(stream=SHARED)}
+        self.until("PUT", "/v1/subscriptions/shared", query)
         query = {"query": "F//item[./title->x] FOLLOWED BY{x=y, 1 d} F//item[./title->y]"}
         self.until("PUT", "/v1/subscriptions/items", query)
         hook = {"kind": "webhook", "url": f"http://{HOOK}/pairs-0"}
@@ -216,8 +237,43 @@ class World:
 
         return post
 
+    def _burst(self) -> None:
+        """Post documents to one stream at the same time; their order is the service's."""
+        burst = self.model.counts["bursts"]
+        self.model.counts["bursts"] += 1
+
+        def post(name: str) -> None:
+            time.sleep(random.Random(name).random())
+            self.model.counts["pushes"] += 1
+            path, content = f"/v1/documents/{SHARED}", f"<a><k>{burst}</k></a>".encode()
+            with suppress(Refused):  # the store decides
+                if self.ask("POST", path, content, {"id": name}).status == 202:
+                    self.model.shared.add(name)
+
+        names = [f"burst-{burst}-{n}" for n in range(12)]
+        threads = [threading.Thread(target=post, args=(name,), name=name) for name in names]
+        threads += [threading.Thread(target=self._register_soon) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _register_soon(self) -> None:
+        time.sleep(self.draw.random())
+        with suppress(Refused):
+            self._register()
+
     def _register(self) -> None:
         name = f"s{self.draw.randrange(40)}"
+        if name in self._registering:
+            return
+        self._registering.add(name)
+        try:
+            self._register_as(name)
+        finally:
+            self._registering.discard(name)
+
+    def _register_as(self, name: str) -> None:
         path = f"/v1/subscriptions/{name}"
         self.model.counts["registrations"] += 1
         before = self.model.subscriptions.get(name, False)
@@ -238,10 +294,8 @@ class World:
             ]
         )
         answer = self.ask("PUT", path, {"query": query})
-        if answer.status < 300:
+        if answer.status < 300 or (answer.status == 409 and before is not False):
             self.model.subscriptions[name] = True
-        elif answer.status == 409:  # the name has another query
-            self.model.subscriptions[name] = before
         elif answer.status < 500:
             self._wrong(f"{query!r} is refused: {answer.status} {answer.body[:200]!r}")
 
@@ -292,7 +346,9 @@ class World:
             ]
         )
         self._note(fault.__name__)
+        self._disturbed = math.inf
         fault()
+        self._disturbed = time.monotonic()
 
     def _lose_power(self) -> None:
         self._crash(power=True)
@@ -404,6 +460,11 @@ class World:
             self.model.counts["items"] = items
             if items != len(self.model.published):
                 self._wrong(f"{len(self.model.published)} items were published, {items} are stored")
+            if lost := self.model.shared - kept.keys():
+                self._wrong(f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}")
+            late = engine.sql("SELECT * FROM late").to_pylist()
+            if stamped := [row for row in late if FEED not in str(row)]:
+                self._wrong(f"documents that the service dated were late: {stamped[:2]}")
             if doubled := [name for name, times in kept.items() if times > 1]:
                 self._wrong(f"{len(doubled)} documents are stored twice: {doubled[:3]}")
 

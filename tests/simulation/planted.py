@@ -1,0 +1,111 @@
+"""Defects that the simulator must find: `python -m tests.simulation --plant NAME`.
+
+Each replaces a part of the product in the process of a simulation, before the service starts.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import feeds.spool
+from feeds.documents import Document
+from xscl.delivery.endpoint import Endpoint, Outcome
+from xscl.delivery.outbox.deliveries import Deliveries
+from xscl.engine.transactions import Transactions
+from xscl.service.group_commit import GroupCommit
+from xscl.service.intake import Intake
+
+
+def missing_fsync() -> None:
+    """A segment is acknowledged, and its bytes are not synchronised."""
+
+    class Unsynchronised:
+        def __getattr__(self, name: str) -> Any:
+            return (lambda _: None) if name == "fsync" else getattr(os, name)
+
+    vars(feeds.spool)["os"] = Unsynchronised()
+
+
+def lost_wake_up() -> None:
+    """A consumer of a queue clears its signal after it has found the queue empty."""
+
+    def _init(self: Any, name: str, process: Any, share: Any, linger: float = 0.0) -> None:
+        self._process, self._items, self._closed = process, [], False
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self: Any, item: object) -> None:
+        self._items.append(item)
+        self._ready.set()
+
+    def close(self: Any) -> None:
+        self._closed = True
+        self._ready.set()
+        self._thread.join()
+
+    def _run(self: Any) -> None:
+        while True:
+            if not self._items:
+                if self._closed:
+                    return
+                self._ready.clear()  # a `set` since the test is lost
+                self._ready.wait()
+            batch, self._items = self._items, []
+            if batch:
+                self._process(batch)
+
+    for name, method in {"__init__": _init, "put": put, "close": close, "_run": _run}.items():
+        setattr(GroupCommit, name, method)
+
+
+def cursor_before_answer() -> None:
+    """The position of an endpoint is saved when a message is sent, not when it is accepted."""
+    send = Deliveries._send
+
+    async def _send(self: Deliveries, endpoint: Endpoint, sender: Any, messages: Any) -> Outcome:
+        self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
+        return await send(self, endpoint, sender, messages)
+
+    Deliveries._send = _send  # type: ignore[method-assign]
+
+
+def early_stamp() -> None:
+    """Documents get their time when the request arrives, before their order is decided."""
+    append = Intake.append
+
+    def _append(
+        self: Intake, documents: Sequence[Document], *, is_timed: bool = True
+    ) -> Sequence[Document]:
+        if not is_timed:
+            documents = [replace(one, timestamp=self._clock.stamp()) for one in documents]
+        return append(self, documents)
+
+    Intake.append = _append  # type: ignore[method-assign]
+
+
+def early_unlock() -> None:
+    """The lock of the engine is released before the transaction is committed."""
+    change = Transactions.change
+
+    @contextmanager
+    def _change(self: Transactions, *, waits: bool = False) -> Iterator[Any]:
+        with change(self, waits=waits) as state:
+            yield state
+            held = self.lock._release_save()  # type: ignore[attr-defined]
+            self.lock._acquire_restore(held)  # type: ignore[attr-defined]
+
+    Transactions.change = _change  # type: ignore[method-assign]
+
+
+DEFECTS: dict[str, Callable[[], None]] = {
+    function.__name__: function
+    for function in (
+        *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
+    )
+}
