@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 DEFECTS = (
     *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
 )
-"""The names of `tests.simulation.planted`, which is imported in the process of a simulation only."""
+"""The names of `tests.simulation.planted`, which only the process of a simulation imports."""
 
 
 def simulated(*options: str) -> subprocess.CompletedProcess[str]:
