@@ -167,7 +167,7 @@ def warmed(sides: Mapping[str, Side], number: int) -> int:
 def alternating(
     sides: Mapping[str, Side], number: int, repeats: int
 ) -> Iterator[tuple[str, float]]:
-    """Yield (side, seconds) for batches that the sides take in turns.
+    """Yield (side, seconds) of batches; the sides alternate.
 
     Garbage is collected in between, so that no side pays for another's.  The benchmark's own list
     of future events is excluded from collection.

@@ -2,8 +2,8 @@
 
     core = Engine(ticks_per_second=1)
     core.stream("Stock", {"Name": str, "Price": float})
-    core.register("dear", "SELECT * FROM FILTER{Price > 83}(Stock)")
-    core.push([Event("Stock", ("IBM", 90.0), 910)])     # [Match("dear", Event(...))]
+    core.register("high", "SELECT * FROM FILTER{Price > 83}(Stock)")
+    core.push([Event("Stock", ("IBM", 90.0), 910)])     # [Match("high", Event(...))]
 
 `push` never raises for an event: one that does not fit its schema is in `rejected`, one that came
 after its epoch was closed in `late`.  Every other fault raises a `CepError`.

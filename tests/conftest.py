@@ -96,7 +96,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the project as it is now."""
+    """A wheel built from the working tree."""
     return build_wheel(tmp_path_factory.mktemp("project"))
 
 

@@ -26,9 +26,9 @@ Negation               SEQ_WITHOUT   rows between whose parts nothing happened (
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
-first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
-Absence, whose relatives are SASE's negated end and NEXT's exception (`operators.cayuga.absence`).
-Nor has it SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006
+first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  Absence is
+not part of that section; it is related to SASE's negated end and NEXT's exception
+(`operators.cayuga.absence`).  SequenceScan and Negation are those of Wu, Diao and Rizvi 2006
 (`cep_core.algebra.patterns`).
 Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
 Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4).

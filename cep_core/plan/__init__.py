@@ -1,4 +1,4 @@
-"""The plan of all queries, and the extension interface: m-ops, m-rules and builders from outside.
+"""The shared plan of all queries, and the extension interface: custom m-ops, m-rules, builders.
 
     class Double(SlotWiseMOp):
         def receive(self, row: Row, members: Members) -> None:
@@ -6,10 +6,10 @@
 
     Engine(builders={"double": lambda plan, wanted, number: Double(wanted, number, ordered=False)})
 
-An operator is `Wanted` from the `Plan`, which asks the `Rule`s for the m-op that it shares and
-else calls the `Builder` of its kind.  Rows travel on `Channel`s to `Port`s, with the slots of the
-streams that they belong to (`Members`).  What a package needs to state queries is in `cep_core` and
-`cep_core.algebra`; everything else is internal.
+A `Wanted` describes a required operator.  The `Plan` asks its `Rule`s for an existing m-op that can
+share it, else it calls the `Builder` of that kind.  Rows flow on `Channel`s to `Port`s, each with
+the slots of its streams (`Members`).  To state queries, `cep_core` and `cep_core.algebra` suffice;
+everything else is internal.
 """
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of

@@ -44,11 +44,11 @@ class Codec:
         }
 
     def row(self, row: Row) -> list[Data]:
-        """Return a row as data."""
+        """Encode a row as plain data; raises SnapshotError for a value of an unregistered type."""
         return [self._value(value) for value in row]
 
     def node(self, node: Any) -> Data:
-        """Return algebra, or an expression, as data."""
+        """Encode an algebra node or expression as plain data."""
         if isinstance(node, Schema):
             return ["Schema", list(node.names), [self.type_name(kind) for kind in node.types]]
         if isinstance(node, type):
@@ -61,7 +61,7 @@ class Codec:
         return ["value", self._value(node)]
 
     def made(self, data: Data) -> Any:
-        """Return the algebra or expression of data that `node` made."""
+        """Decode the result of `node`; raises SnapshotError for an unknown type."""
         match data:
             case ["Schema", names, kinds]:
                 return Schema(tuple(names), tuple(self.type_named(kind) for kind in kinds))
@@ -75,7 +75,7 @@ class Codec:
                 return data[1]
 
     def type_name(self, kind: type) -> str:
-        """Return the name of an attribute's type."""
+        """Return the name of an attribute's type; raises SnapshotError if it is not registered."""
         if self._types.get(kind.__name__) is not kind:
             raise SnapshotError(
                 f"values of type {kind.__name__} cannot be written to a snapshot",
@@ -84,7 +84,7 @@ class Codec:
         return kind.__name__
 
     def type_named(self, name: str) -> type:
-        """Return the type of a name."""
+        """Return the attribute type of a name; raises SnapshotError if it is not registered."""
         if name not in self._types:
             raise SnapshotError(
                 f"the snapshot has values of type {name}",
@@ -93,12 +93,12 @@ class Codec:
         return self._types[name]
 
     def packed(self, data: Data) -> bytes:
-        """Return data as bytes."""
+        """Serialise data with msgpack, with the version of the format."""
         packed: bytes = msgpack.packb({"cep_core": VERSION, "data": data}, unicode_errors=_LONE)
         return packed
 
     def unpacked(self, packed: bytes) -> Data:
-        """Return the data of bytes; raises SnapshotError."""
+        """Deserialise the result of `packed`; raises SnapshotError for other bytes or versions."""
         try:
             found = msgpack.unpackb(
                 packed, ext_hook=self._extension, strict_map_key=False, unicode_errors=_LONE

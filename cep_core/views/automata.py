@@ -142,7 +142,7 @@ def _input(node: Node) -> Input:
 
 
 def _below_unary(node: Node, after: Unary) -> tuple[Node, Unary]:
-    """Return what selections and projections read, and these followed by a unary expression."""
+    """Return the input of a chain of selections and projections, and the chain before `after`."""
     while isinstance(node, Select | Project):
         if isinstance(node, Select):
             after = _selected(node.predicate, after)

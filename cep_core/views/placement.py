@@ -89,7 +89,7 @@ _KINDS: Mapping[type, str] = {
 
 
 def _about(pattern: Pattern) -> Hashable:
-    """Return what an operator tests, with the places of sources instead of their aliases."""
+    """Return the conditions of an operator, with source indexes in place of aliases."""
     places = {source.alias: place for place, source in enumerate(sources_of(pattern))}
     if isinstance(pattern, After):
         return pattern.time

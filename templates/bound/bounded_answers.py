@@ -40,21 +40,21 @@ from templates.sql.views import Views
 from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
-"""Expected answers that are made at once of a hot group."""
+"""Expected answers of a hot group that are evaluated in one step."""
 COMBINED = 1_000_000
-"""Combinations of a row of R_T and two documents that are looked at together."""
+"""Combinations of a row of R_T and two documents whose bounds are computed in one step."""
 
 Touched = tuple[Members, Columns]
-"""A template, and rows of its R_T."""
+"""A template and a selection of rows of its R_T."""
 
 
 _ANY = (-1, -1)
 LAST = (1 << 62, 0)
-"""Later than every partner: no other is wanted."""
+"""Later than every partner: no further partner is needed."""
 
 
 class Newest:
-    """The oldest wanted partner of each join of a push, by newcomer.
+    """The oldest partner that each join of a push still needs, by newcomer.
 
     A join with `most` answers for a newcomer needs no partner older than that of the last one.
     """
@@ -77,9 +77,11 @@ class Newest:
 
 @dataclass(slots=True)
 class BoundedAnswers:
-    """The answers of a push that stay, and more only where that is cheaper to compute.
+    """Evaluator of one push under the bound of results.
 
-    `most` answers of a group stay.  `cuts` are the groups that were given up for the bound of work.
+    A group is a row of R_T (a join) with one newcomer.  At least the first `most` answers of each
+    group are computed, the newest partners first; further ones only where a cut costs more.
+    `cuts` lists the groups that exceeded the bound of work (`WORK`): their answers may be missing.
     """
 
     documents: BatchDocuments
@@ -98,7 +100,7 @@ class BoundedAnswers:
     def answers(
         self, evaluator: Evaluator, touched: Sequence[Touched], views: Views
     ) -> Iterator[tuple[Members, Columns]]:
-        """Yield R_out of templates with two sides, some of it at a time."""
+        """Yield (members, R_out) in parts, for templates with two sides."""
         most = _MostAnswers(views, self.documents)
         for members, rows in touched:
             light = np.ones(len(rows["qid"]), np.bool_)
@@ -122,9 +124,9 @@ class BoundedAnswers:
     def dense(
         self, touched: Touched, docs: tuple[int, int], times: Columns
     ) -> Iterator[tuple[Members, Columns]]:
-        """Yield the first answers of rows of R_T with two documents, of which no R_vj is made.
+        """Yield the first answers of rows of R_T over a dense pair of documents, without R_vj.
 
-        `times` are gap, lead and age of the documents.
+        `docs` are the left and the right document, `times` the columns gap, lead and age of both.
         """
         members, rows = touched
         graph = members.template.graph
@@ -191,7 +193,7 @@ class BoundedAnswers:
     def filtered(
         self, evaluator: Evaluator, touched: Sequence[Touched], bindings: Columns
     ) -> Iterator[tuple[Members, Columns]]:
-        """Yield R_out of templates with one side, some of it at a time."""
+        """Yield (members, R_out) in parts, for templates with one side."""
         counts = _Counts.of(bindings, "doc", "pair")
         for members, rows in touched:
             graph = members.template.graph
@@ -219,7 +221,10 @@ class BoundedAnswers:
         sides: tuple[Columns, Columns],
         group: Cut,
     ) -> Columns:
-        """Return the first answers of one row of R_T with a left and a right document."""
+        """Return the first answers of one row of R_T over a left and a right document.
+
+        Adds the group to `cuts` if its remaining work does not suffice.
+        """
         pairs = [int(one[f"p{at}"][0]) for at, _ in enumerate(graph.pairs)]
         relations, query = relations_of(graph, pairs, sides)
         key = group.qid, group.rank

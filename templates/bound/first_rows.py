@@ -94,7 +94,7 @@ class FirstRows:
         return np.empty((0, len(self.outputs)), np.int64)
 
     def _split(self, relations: Sequence[Relation]) -> str | None:
-        """Return the first output variable with several values."""
+        """Return the first output variable with more than one value; None if the head is fixed."""
         for name in self.outputs:
             column = next(one[name] for one in relations if name in one)
             if column.min() < column.max():

@@ -26,7 +26,7 @@ Variable: TypeAlias = tuple[int, str]
 
 @dataclass(slots=True)
 class _PairUse:
-    """A pair of variables, with the numbers of rows of R_T that have it or join its value."""
+    """A pair of variables with its reference counts: rows of R_T that have it or join its value."""
 
     first: int
     second: int
@@ -35,7 +35,7 @@ class _PairUse:
 
 
 class VariablePairs:
-    """All variables and pairs; `waiting` has the new rows by table until they are written."""
+    """All variables and pairs; `waiting` buffers new rows by table until they are written."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, waiting: Mapping[str, list[tuple[object, ...]]]
@@ -65,7 +65,7 @@ class VariablePairs:
         self._next_pair = max(self._uses, default=0) + 1
 
     def variable(self, definition: str) -> int:
-        """Return the number of a variable, a new one if it is unknown."""
+        """Return the number of a variable; assign one if it is new."""
         number = self._variables.get(definition)
         if number is None:
             number, self._next_variable = self._next_variable, self._next_variable + 1
@@ -74,7 +74,7 @@ class VariablePairs:
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
-        """Return the number of a pair of variables, a new one if it is unknown."""
+        """Return the number of a pair of variables; assign one if it is new."""
         number = self._numbers.get(ends)
         if number is None:
             number, self._next_pair = self._next_pair, self._next_pair + 1
@@ -83,7 +83,7 @@ class VariablePairs:
         return number
 
     def describe(self, number: int) -> Pair:
-        """Return a pair of variables by its number."""
+        """Return the definition of a pair of variables."""
         use = self._uses[number]
         first, second = self._definitions[use.first], self._definitions[use.second]
         return Pair(number, first, second, use.valued > 0)
@@ -106,7 +106,10 @@ class VariablePairs:
         return changed
 
     def count(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
-        """Count rows of R_T by their pair in one place; `compared`: its second value joins."""
+        """Add `by` for each row of R_T, given the rows of each pair in one place of the template.
+
+        `compared` is True if the value of the second variable joins there.
+        """
         for number, rows in counts.items():
             use = self._uses[number]
             if by > 0 and (not use.rows or (compared and not use.valued)):
@@ -115,7 +118,10 @@ class VariablePairs:
             use.valued += by * rows * compared
 
     def drop_unused(self, pairs: Iterable[int]) -> tuple[int, ...]:
-        """Drop the unused ones of some pairs, and their variables; return these pairs."""
+        """Drop the pairs without rows of R_T, and their variables in no other pair.
+
+        Returns the dropped pairs.
+        """
         dropped = []
         for number in dict.fromkeys(pairs):
             use = self._uses[number]
@@ -129,7 +135,7 @@ class VariablePairs:
         return tuple(dropped)
 
     def _drop_variable(self, number: int) -> None:
-        """Drop a variable from one pair, and altogether if it is in no other."""
+        """Decrement the pair count of a variable; delete the variable at 0."""
         add(self._pairs_of, number, -1)
         if number not in self._pairs_of:
             del self._variables[self._definitions.pop(number)]
@@ -147,11 +153,14 @@ class VariablePairs:
 
 
 class WitnessRetention:
-    """Counts over the rows of R_T; columns have an entry for each pair, by its number."""
+    """Retention of witnesses and counts of value joins per variable pair, aggregated over R_T.
+
+    Arrays are indexed by pair number.
+    """
 
     def __init__(self) -> None:
         self.keeps: Column = np.full(64, -1, dtype=np.int64)
-        """How long the witnesses of each pair are kept, in ticks; -1: not at all."""
+        """Retention of each pair's witnesses in ticks; -1 if they are not kept."""
         self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
         self._rows: Counter[int] = Counter()  # of two sides, by how long they keep
         self._rows_of: defaultdict[int, dict[int, int]] = defaultdict(dict)  # the same by pair
@@ -159,7 +168,7 @@ class WitnessRetention:
         self._changed = False
 
     def horizon(self) -> Horizon:
-        """Return the horizon that no registered join of two sides exceeds."""
+        """Return the smallest horizon that covers the windows of all registered two-sided joins."""
         keep = max(self._rows, default=0)
         return Horizon(keep, keep, not self._symmetric)
 
@@ -174,16 +183,19 @@ class WitnessRetention:
         return changed
 
     def kept(self, pairs: Column) -> Column:
-        """Return a mask: pairs whose witnesses are kept, those of joins of two sides."""
+        """Return a mask of the pairs whose witnesses are kept: those in joins of two sides."""
         needed: Column = self.keeps[pairs] >= 0
         return needed
 
     def joined(self, side: int) -> Column:
-        """Return the number of value joins with each pair on a side."""
+        """Return the number of value joins of each pair on one side (`LEFT` or `RIGHT`)."""
         return self._joined[side]
 
     def count(self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: Rows, by: int) -> None:
-        """Count rows of a template; `places` are their columns of pairs."""
+        """Add `by` (1 or -1) for each of some rows of a template.
+
+        `places` are the columns of pair numbers, one for each place of the template.
+        """
         self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
         last = max(map(max, places))
         self.keeps = grown(self.keeps, last, -1)

@@ -69,11 +69,11 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
 ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
 
 LINKED = ("place", "node1", "node2", "valued", "key")
-"""What is the same in the rows of a link; `place` is that of the document."""
+"""The key columns of a link; `place` is the position of its document in the batch."""
 
 
 class JoinState:
-    """The bindings that later documents may meet, found by value and by document."""
+    """The bindings that later documents may join with, indexed by value and by document."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -92,15 +92,16 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all of it."""
+        """The size of all columns and indexes in bytes."""
         parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
         return sum(part.nbytes for part in parts)
 
     def add(self, bindings: pa.Table, times: pa.Table) -> None:
         """Add rows of `state.binding`, and of `state.times` in the order of documents.
 
-        A document that is there is added once more, with the rows that it has, so all of a
-        document's rows are together.  Such ones are among the last: composites of this push.
+        A document that is already present is removed and added again with its old and new rows,
+        so the rows of a document stay contiguous.  Such documents are composites of this push and
+        thus among the last.
         """
         if not bindings.num_rows:
             return
@@ -133,7 +134,10 @@ class JoinState:
     def _take_from(
         self, slot: int, columns: tuple[str, ...], documents: tuple[str, ...]
     ) -> tuple[Columns, Columns]:
-        """Remove the documents from some slot on; return columns of their rows and of them."""
+        """Remove the documents at `slot` and above, with their rows; return both.
+
+        The first result has the named `columns` of the rows, the second those of the `documents`.
+        """
         link = int(np.searchsorted(self._links["slot"], slot))
         row = int(self._documents["end"][slot - 1]) if slot else 0
         rows = self.rows(np.arange(row, self._rows.size), columns)
@@ -146,17 +150,20 @@ class JoinState:
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return the number of links of each of some values."""
+        """Return the number of links for each value in `keys`."""
         return self._by_value.counts(keys, keys)
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
-        """Return all pairs of a place in `keys` and a row with the value there."""
+        """Return (places, rows): all pairs of an index in `keys` and a row with that value."""
         which, links = self._by_value.rows(keys, keys)
         place, rows = _within(self._links["end"], links)
         return which[place], rows
 
     def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
-        """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
+        """Return (places, rows): all combinations of an index in `keys` and a matching row.
+
+        A row matches if it has the value `keys[place]` and the pair `pairs[place]`.
+        """
         every = distinct(keys)
         which, rows = JoinState.of_values(self, every)
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
@@ -166,12 +173,12 @@ class JoinState:
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
-        """Return the rows of some documents, each of which is named once."""
+        """Return the rows of some documents; `docs` has no duplicates."""
         _, slots = self._by_doc.rows(docs, docs)
         return _within(self._documents["end"], slots)[1]
 
     def ranks(self, docs: Column) -> Column:
-        """Return the place in the order of arrival of documents with rows; -1 for others."""
+        """Return the arrival rank of each document; -1 for documents without rows."""
         found = np.full(len(docs), -1, np.int64)
         which, slots = self._by_doc.rows(docs, docs)
         found[which] = self._documents["rank"][slots]
@@ -358,7 +365,7 @@ class Dropped:
         return self._keys.nbytes + self._counts.nbytes
 
     def counts(self, keys: Column) -> Column:
-        """Return the number of links of each of some values."""
+        """Return the number of links for each value in `keys`."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -407,7 +414,7 @@ class ViewCache(JoinState):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all of it."""
+        """The size of all columns and indexes in bytes."""
         return super().nbytes + self._dropped.nbytes
 
     def _read(self) -> None:
@@ -452,19 +459,22 @@ class ViewCache(JoinState):
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return the number of links of each of some values."""
+        """Return the number of links for each value in `keys`."""
         found: Column = super().counts(keys) + self._dropped.counts(keys)
         return found
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
-        """Return all pairs of a place in `keys` and a row with the value there."""
+        """Return (places, rows): all pairs of an index in `keys` and a row with that value."""
         self._fetch(keys)
         which, rows = super().of_values(keys)
         self._touch(rows)
         return which, rows
 
     def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
-        """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
+        """Return (places, rows): all combinations of an index in `keys` and a matching row.
+
+        A row matches if it has the value `keys[place]` and the pair `pairs[place]`.
+        """
         self._fetch(keys)
         which, rows = super().of_pairs(keys, pairs)
         self._touch(rows)

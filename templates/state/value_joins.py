@@ -44,11 +44,11 @@ from templates.sql.views import JOINS
 from templates.state.join_state import JoinState
 
 FEW = 4096
-"""Value joins of a batch up to which all of them are made."""
+"""Number of value joins of a batch up to which all are computed, without driving joins."""
 LONG = 4
-"""Links of a slice, for each pair of variables that is looked up in it, from which on that pays."""
+"""Minimum links of a slice per pair of variables for which a lookup by pair beats a scan."""
 PART = 200_000
-"""Value joins up to which those of several documents are made at once."""
+"""Maximum number of value joins that are computed in one step."""
 
 TIMES = ("start", "ts", "clock", "rank", "base")
 ROW = ("doc", "pair", "node1", "node2", "key")
@@ -56,7 +56,7 @@ ROW = ("doc", "pair", "node1", "node2", "key")
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Two documents with too many value joins to make, and the pairs of variables with some."""
+    """Two documents with more than `PART` value joins; `edges` are packed pairs that join."""
 
     left: int
     right: int
@@ -64,7 +64,10 @@ class Dense:
 
 
 class HeavyBatch(Exception):
-    """A batch of several documents has a heavy one: its documents are to be joined one by one."""
+    """A pass met a heavy document in a batch that is not joined document by document.
+
+    The caller discards the rows of the pass and joins the documents one by one, with `older`.
+    """
 
 
 class Stops(Protocol):
@@ -94,10 +97,12 @@ class Pass:
     def joins(
         self, batch: Columns, driving: Callable[[Mapping[int, int]], Driving]
     ) -> Iterator[Columns | Dense]:
-        """Yield R_vj in parts: all rows between two documents are in one.
+        """Yield R_vj in parts; all rows between two documents are in the same part.
 
         `driving` selects the value joins that drive, given the weights of the batch's pairs of
         variables: the numbers of kept links with their values.
+
+        Raises HeavyBatch if the documents must be joined one by one.
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
@@ -138,7 +143,7 @@ class Pass:
     def _part(
         self, ours: Columns, slices: Column, rows: Column, driven: Driving
     ) -> Iterator[Columns]:
-        """Yield R_vj of some rows of the batch, each with the kept rows of its slice."""
+        """Yield R_vj of some rows of the batch with the kept rows of their slices."""
         at, found = spread(*slices.T)
         joins = self._made(ours, at, rows[found])
         if len(joins["docs"]):
@@ -190,9 +195,9 @@ class Pass:
             yield from self._part(ours, before[slices], rows[wanted], driven)
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
-        """Return all places of `keys` and `near`, each with a kept row that these drive to.
+        """Return (places, rows): each index in `keys` and `near` with the kept rows that it drives.
 
-        In a long slice with few relevant pairs of variables, these are looked up.
+        In a long slice with few relevant pairs of variables, the pairs are looked up.
         """
         nears, fars = self._sides(driven)
         order = np.argsort(nears, kind="stable")

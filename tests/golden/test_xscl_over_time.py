@@ -188,7 +188,7 @@ RUMOR = [
 
 
 def test_example_7_as_its_formula_in_table_3_2() -> None:
-    """Each posting refers to the one before it, as `link.last` has it."""
+    """Each posting refers to the one before it by `link.last`."""
     assert found(EXAMPLE_7, RUMOR) == [("t1", "t3"), ("t1", "t5"), ("t1", "t7")]
 
 

@@ -1,8 +1,8 @@
 """Hundreds of kills: twenty at each point, at random moments, at any change to a file.
 
 `make test-slow` runs them, and prints for each kind: kills; what was lost, double, half or
-unexplained; seconds from a start to the first commit after it (median, longest); and how many
-matches are in the store that no listener was told of, because the kill came in between.
+unexplained; seconds from a start to the first commit after it (median, longest); and the
+number of stored matches that were not sent to a listener because of the kill.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A steady load while the service is killed again and again (row L1).
 
-An hour, as the row has it, is `XSCL_SOAK=3600 python -m pytest -m slow tests/kills/test_soak.py`;
-without, it is a minute and a half, and in the usual run a few seconds with one kill.  Every life of
-the service but the last is ended at another point.  Who sends sends again what was not
-acknowledged, as whoever sends documents has to.
+`XSCL_SOAK=3600 python -m pytest -m slow tests/kills/test_soak.py` runs for an hour, as row L1
+requires.  The default of slow tests is 90 s; the usual run takes a few seconds, with one kill.
+Every process of the service but the last is killed at another point.  The sender repeats
+unacknowledged documents, as every client must.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def visible(expression: Expression) -> frozenset[str]:
 
 
 def identity(match: Match) -> str:
-    """Return a name for a match; a published document has it as its id."""
+    """Return the name of a match, which is also the id of a document that it publishes."""
     name, documents, nodes = match
     bindings = " ".join(f"{variable}={document}#{node}" for variable, document, node in nodes)
     return f"{name}({' '.join(documents)}|{bindings})"

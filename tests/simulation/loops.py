@@ -65,7 +65,7 @@ class Loop(asyncio.SelectorEventLoop):
         super().__init__(self._waits)
 
     def _make_self_pipe(self) -> None:
-        """Have no pipe: `_write_to_self` wakes the selector."""
+        """Create no pipe; `_write_to_self` interrupts the selector."""
 
     def _close_self_pipe(self) -> None:
         """Close nothing."""

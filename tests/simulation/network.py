@@ -28,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a site answers, after `delay` seconds.
+    """The response of a site, after `delay` seconds.
 
     The connection is lost after `cut` bytes of the body; None: the answer is whole.  An answer
     without a status never comes.

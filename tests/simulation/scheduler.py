@@ -114,7 +114,7 @@ class Scheduler:
         return task
 
     def switch(self, point: str) -> None:
-        """Let another task run, or go on with this one; raises Killed in a crashed process."""
+        """Yield to a drawn task, or continue this one; raises Killed in a crashed process."""
         task = self._current
         self.steps += 1
         self.now += self.random.randrange(self.slowest)

@@ -215,7 +215,7 @@ class Process:
 
 
 def install() -> None:
-    """Let services listen in the simulation, and look for work less often.
+    """Patch services to listen in the simulation, and to poll for work less often.
 
     Idle threads would take nine tenths of the steps.
     """

@@ -48,7 +48,7 @@ FEED = "feed.example"
 
 @dataclass
 class Model:
-    """What the service has acknowledged, and what was counted."""
+    """The acknowledged requests, and counts, to check the service against."""
 
     sent: list[Sent] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
@@ -84,7 +84,7 @@ class World:
         self._feed_answer: Answer | None = None
 
     def run(self) -> list[str]:
-        """Let virtual hours pass; return the violations."""
+        """Run the simulation for its virtual hours; return the violations."""
         self._boot(self.root / "life0")
         for number in range(POSTERS):
             self.model.sent.append(Sent(f"P{number}", f"pairs-{number}"))

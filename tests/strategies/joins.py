@@ -346,7 +346,7 @@ _OPERATORS: tuple[Operator, ...] = ("JOIN", "FOLLOWED BY", "FOLLOWED BY")
 
 
 def _operands(draw: Draw, bound: Bound) -> list[tuple[Var, str]]:
-    """Return what a predicate may compare: the variables, and a few paths on them."""
+    """Return operands for a predicate: the variables, and a few paths from them."""
     operands = [(Var(variable), _value(target)) for variable, target in bound]
     for variable, (element, key) in bound[:2]:
         targets = _below(element) if key is None else []

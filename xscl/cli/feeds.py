@@ -71,11 +71,11 @@ def add(
     every: Every = None,
     header: Header = None,
 ) -> None:
-    """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
+    """Follow a feed; its items go to its own stream, its tags and the stream 'feeds'.
 
-    The address may be that of a web page that announces a feed. User name and
-    password in it, and headers, are kept secret. Items may come as late as two
-    polls take, one hour at least: joins wait so long for them.
+    URL is the feed or a web page that links to one. A user name and password in
+    the URL, and headers, are stored as secrets. The lateness of the streams is two
+    poll intervals, at least 1 h: joins match items that are late by up to that.
 
     \b
     Example:
@@ -99,7 +99,7 @@ def add(
 
 @app.command("list")
 def list_(call: Call) -> None:
-    """List the feeds: state, items seen, how they were read, next poll, last error.
+    """List the feeds: state, number of items, parse quality, next poll, last error.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def list_(call: Call) -> None:
 
 @app.command()
 def show(call: Call, feed: Name) -> None:
-    """Show all that is known of a feed.
+    """Show all attributes of a feed.
 
     \b
     Example:
@@ -138,7 +138,7 @@ def edit(
         bool, option("--revive", "Ask again, now, for a feed that was gone.")
     ] = False,
 ) -> None:
-    """Change a feed: its tags, the time between polls, its headers. Items stay as they are.
+    """Change the tags, poll interval or headers of a feed. Existing items do not change.
 
     \b
     Example:
@@ -163,7 +163,7 @@ def edit(
 
 
 def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None:
-    """Raise UsageError if new headers would replace others, whose values are never shown."""
+    """Raise UsageError if the new headers would drop stored ones, whose values are secret."""
     names = {name.lower() for name, _ in given}
     lost = [name for name in feed["headers"] if name.lower() not in names]
     if given and lost and not no_headers:
@@ -175,7 +175,7 @@ def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None
 
 @app.command()
 def remove(call: Call, feed: Name) -> None:
-    """Stop following a feed; its documents and their matches stay.
+    """Stop following a feed. Its documents and their matches are kept.
 
     \b
     Example:
@@ -198,7 +198,7 @@ def poll(
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
 ) -> None:
-    """Poll the feeds that are due, once, take in what is new, and print the matches.
+    """Poll each feed that is due, ingest new items, and print the matches.
 
     \b
     Example:
@@ -216,7 +216,10 @@ def poll(
 
 
 def _chosen(feeds: Sequence[Row], names: Sequence[str], everything: bool) -> list[Row]:
-    """Return the feeds to poll: those named, all, or those that are due, longest waiting first."""
+    """Return the feeds to poll: the named ones, all live ones, or those due, by due time.
+
+    Named feeds are polled even if they are due later or have ended.
+    """
     if names:
         return [find(feeds, name) for name in names]
     alive = [one for one in feeds if one["next_poll"] is not None]
@@ -253,7 +256,7 @@ def _echo_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None
 
 
 def _echo_silent(silent: Mapping[str, int]) -> None:
-    """Print the number of matches that were not printed, and how to see them."""
+    """Print the number of suppressed matches, and the command that lists them."""
     if silent:
         each = ", ".join(f"{name} {number}" for name, number in sorted(silent.items())[:5])
         more = f" and {len(silent) - 5} other subscriptions" if len(silent) > 5 else ""
@@ -269,7 +272,10 @@ def _seconds(text: str) -> int:
 
 
 def _headers(written: Sequence[str] | None) -> Headers:
-    """Return parsed headers; `@file` names a file with one a line."""
+    """Return the parsed headers; `@FILE` is a file with one header per line.
+
+    Raises UsageError for a malformed header.
+    """
     lines: list[str] = []
     for text in written or ():
         lines += (

@@ -157,7 +157,11 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
 
 
 def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
-    """Yield the inputs with their streams: as --stream says, else by the name of the file."""
+    """Yield (stream, path) of each input; the stream is that of --stream, else the file's stem.
+
+    Standard input, and files whose stem is not a defined stream, belong to the only defined stream.
+    Raises UsageError if there is no input, or if that stream is ambiguous.
+    """
     mapped = list(named_paths(options.mapped))
     yield from mapped
     named = [path for _, path in mapped]
@@ -175,7 +179,7 @@ def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple
 
 
 def _append(one: EventRecord | Unreadable, records: list[EventRecord]) -> int:
-    """Append a record, or report an unreadable one; return the number of the latter."""
+    """Append a record, or warn of an unreadable one; return 1 if it was unreadable, else 0."""
     if isinstance(one, EventRecord):
         records.append(one)
         return 0

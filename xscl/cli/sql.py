@@ -46,7 +46,7 @@ def sql(
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
-    CSV is written as RFC 4180 has it: lines end in CR and LF.
+    CSV follows RFC 4180: lines end in CR LF.
 
     \b
     Example:

@@ -1,6 +1,7 @@
 """Callbacks for new results, registered by the id of a result stream (`qid`).
 
-The consumer's thread calls them after each push.  A callback only wakes its owner and never blocks.
+The consumer's thread calls them after each push.  A callback signals its owner and must not
+block.
 """
 
 from __future__ import annotations

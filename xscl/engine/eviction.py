@@ -35,11 +35,11 @@ from xscl.shredding.arrivals import Arrivals
 from xscl.store.store import Store
 
 PART = 8
-"""An eighth: of an age that passes, and of what is looked at that arrives, before anything is."""
+"""Reciprocal of the part of an age, or of the rows of the last scan, that triggers a scan."""
 FEW = 4096
-"""So many texts and results are looked at as soon as something may have left."""
+"""Number of texts and results below which a scan runs whenever anything may have expired."""
 BOUNDED = 64
-"""Pushes from one look at the number of rows of a table to the next."""
+"""Number of pushes between two checks of the sizes of bounded tables."""
 
 _REFERRED = """
     SELECT doc FROM held UNION ALL SELECT doc FROM state.times
@@ -120,7 +120,7 @@ class Forgetting:
     # -- Each push -------------------------------------------------------------------------
 
     def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
-        """Store the texts of new documents: of all, or of those that are `needed`."""
+        """Store the texts of new documents: all if retained, else the `needed` ones."""
         docs = [doc for batch in accepted for doc in batch.docs.tolist()]
         texts = [xml for batch in accepted for xml in batch.xml]
         self._arrived += len(docs)
@@ -151,7 +151,7 @@ class Forgetting:
             self._bound("state.rejected")
 
     def sweep(self) -> None:
-        """Delete composites and old texts that nothing refers to, outside a push."""
+        """Delete unreferenced composites and expired texts, outside a push."""
         self._sweep()
         self._store.set_progress(**self.numbers())
 
@@ -176,7 +176,7 @@ class Forgetting:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at
 
     def _first_since(self, time: int, horizon: _Horizon) -> int:
-        """Return the first document after whose arrival the clock was at least at a time."""
+        """Return the first document after whose arrival the clock was at least `time`."""
         ((first,),) = self._store.fetch(
             "SELECT min(doc) FROM state.document WHERE doc >= ? AND greatest(clock, ts) >= ?",
             [horizon.first, time],
@@ -203,14 +203,14 @@ class Forgetting:
         )
 
     def _are_too_many_bytes(self) -> bool:
-        """Return True if texts exceed the bound of bytes by enough to evict young ones."""
+        """Return True if the texts exceed their limit of bytes by enough for another eviction."""
         most = self._retention.text_bytes
         if most is None or not self._everything or self._bytes <= most:
             return False
         return self._bytes >= self._bytes_left + most // PART or self._bytes_left <= most
 
     def _make_room(self) -> None:
-        """Evict the oldest unreferenced texts until all fit."""
+        """Evict the oldest unreferenced texts until the rest fits into the limit of bytes."""
         self._sweep()
         if self._are_too_many_bytes():
             self._texts.first = self._fitting()
@@ -218,9 +218,10 @@ class Forgetting:
         self._bytes_left = self._bytes
 
     def _fitting(self) -> int:
-        """Return a horizon above which texts have at most 7/8 of the bound of bytes.
+        """Return a horizon whose sweep leaves texts of at most 7/8 of the limit `text_bytes`.
 
-        It reads the sizes of about as many texts as are evicted.
+        If the unreferenced texts are too few, it is the next document's number.  Reads the sizes of
+        about as many texts as are evicted.
         """
         assert self._retention.text_bytes is not None
         excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
@@ -244,7 +245,7 @@ class Forgetting:
     # -- Results ---------------------------------------------------------------------------
 
     def _forget_results(self, clock: int, position: int) -> bool:
-        """Delete results up to a position; return True if there were any."""
+        """Delete expired results up to a position; return True if any was deleted."""
         assert self._retention.matches is not None
         self._move(self._matches, clock, self._retention.matches)
         ((cut,),) = self._store.fetch(

@@ -339,7 +339,7 @@ class _Conjunction:
         return name
 
     def _derive(self, side: int, operand: Operand, name: str) -> None:
-        """Bind a node, or derive one, below the variable of an operand."""
+        """Bind `name` to the node of an operand, or to a derived node with the operand's value."""
         found = next((leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)), None)
         path = Path() if found is None else found.path
         steps = path.steps
@@ -355,7 +355,7 @@ class _Conjunction:
     # -- Conditions ------------------------------------------------------------------------
 
     def _restricts(self, literal: Literal) -> bool:
-        """Move a literal that is a condition on one node into its block; True if it is one."""
+        """Push a condition on a single node into its block; return False for other literals."""
         atom, condition = literal.atom, None
         if not literal.positive:
             return False
@@ -380,13 +380,16 @@ class _Conjunction:
     def _compare(
         self, operand: VariablePath, operator: Operator, value: str | float
     ) -> Condition | None:
-        """Return the condition of a comparison with a constant; a string is put in no order."""
+        """Return the condition that compares a node with a constant.
+
+        None for `<`, `<=`, `>` and `>=` with a string, which are not pushed into a block.
+        """
         if isinstance(value, str) and operator not in ("=", "!="):
             return None
         return Compare(operand.path, operator, value)
 
     def _attach(self, side: int, variable: str | None, condition: Condition) -> None:
-        """Put a condition on a variable of a side's block, or on its last step."""
+        """Add a condition to the step that binds a variable; with None to the block's last step."""
         block = self._blocks[side]
         assert block is not None
         if variable is None:
@@ -402,7 +405,7 @@ def _is_path(operand: Operand) -> bool:
 
 
 def _comparable(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Return two operands as what is compared: numbers both, if one of them is a number."""
+    """Return the operands of a comparison; if one is numeric the other is converted to a number."""
     if is_numeric(left) == is_numeric(right):
         return left, right
     return _number(left), _number(right)
@@ -413,7 +416,7 @@ def _number(operand: Operand) -> Operand:
 
 
 def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple[Step, ...]:
-    """Return steps with one more condition at the step that binds a variable."""
+    """Return the steps with a condition added to the step that binds a variable."""
 
     def extended(node: Any) -> Any:
         if isinstance(node, Step) and node.variable == variable:
@@ -424,7 +427,7 @@ def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple
 
 
 def is_numeric(operand: Operand) -> bool:
-    """Return True if an operand is numeric by its form; then the comparison is numeric."""
+    """Return True if an operand has the static type number; its comparison is then numeric."""
     match operand:
         case Constant(value):
             return not isinstance(value, str)

@@ -29,7 +29,7 @@ from xscl.planning.compile import CompiledQuery
 from xscl.planning.operators.record import READERS, Records
 
 LANGUAGES = ("cel", "sase", "eql")
-"""The languages of events; XSCL is the other one."""
+"""The relational query languages; the other one is XSCL."""
 
 Attributes: TypeAlias = Mapping[str, type]
 _NAMES = {kind.__name__: kind for kind in READERS}
@@ -41,7 +41,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def schema_of(attributes: Attributes) -> Schema:
-    """Return the schema of a stream's attributes; raises XsclError for a type that has no texts."""
+    """Return the schema of a stream's attributes; raises XsclError for an unsupported type."""
     for name, kind in attributes.items():
         if kind not in READERS:
             shown = getattr(kind, "__name__", repr(kind))
@@ -139,19 +139,22 @@ class Relational:
     # -- Queries ---------------------------------------------------------------------------
 
     def plan(self, name: str, text: str, language: str, since: int) -> Query:
-        """Put a query into the plan; it sees documents that arrive from `since` on."""
+        """Add a query to the plan; it receives documents that arrive from `since` on.
+
+        Raises QueryError, NameTaken or XsclError, with the plan unchanged.
+        """
         found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
         return self._plan(name, text, language, since, found)
 
     def plan_again(self, subscription: Subscription) -> Query:
-        """Put a registered query into the plan, with the schemas that it had before."""
+        """Add a stored subscription to the plan, with the schemas of its registration."""
         known = json.loads(subscription.events)
         schemas = {name: schema_from(text) for name, text in known.items()}
         one = subscription
         return self._plan(one.name, one.query, one.language, one.since, schemas)
 
     def events(self, query: Query) -> str:
-        """Return the schemas of the documents that a query reads as events, as text."""
+        """Return the schemas of the document streams that a query reads as events, as JSON."""
         read = [name for name in query.compiled.reads if name in self._adopted]
         return json.dumps({name: schema_as_text(self._schemas[name]) for name in read})
 
@@ -173,7 +176,7 @@ class Relational:
         return self._core.query(name)
 
     def remove(self, name: str) -> None:
-        """Take a query out; raises StreamInUse while others read what it publishes."""
+        """Remove a query; raises StreamInUse while another query reads the stream it publishes."""
         with translated():
             self._core.unregister(name)
         self.qids.pop(name, None)
@@ -184,7 +187,7 @@ class Relational:
         return map(self._core.query, self._core.queries)
 
     def adopted(self) -> list[Operator]:
-        """Return the operators that make streams of events of streams of documents, by name."""
+        """Return the operators that convert document streams to event streams, by name."""
         return [self._adopted[name] for name in sorted(self._adopted)]
 
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
@@ -192,7 +195,10 @@ class Relational:
         return self._core.explain(name, seen)
 
     def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
-        """Make streams of events of streams of documents, those whose schema is known."""
+        """Convert the document streams with a known schema to event streams.
+
+        Raises XsclError if the core rejects a schema; the operator is released.
+        """
         for name, schema in schemas.items():
             if schema is None or name in self._adopted:
                 continue
@@ -209,7 +215,7 @@ class Relational:
             self._schemas[name] = schema
 
     def _release(self) -> None:
-        """Give back the streams that no query reads."""
+        """Release the event streams that no query reads."""
         read = {name for query in self.queries() for name in query.compiled.reads}
         for name in self._adopted.keys() - read:
             self._core.disown(name)
@@ -219,20 +225,23 @@ class Relational:
     # -- Results ---------------------------------------------------------------------------
 
     def found(self) -> Iterator[tuple[int, Composite]]:
-        """Yield what was found since the last time, by the number of the stream of results."""
+        """Yield (qid, composite) for each result row since the last call.
+
+        `qid` identifies the result stream of the query.
+        """
         for name, row in self._core.rows():
             yield self.qids[name], composite_of_row(row)
 
 
 def composite_of_row(row: Row) -> Composite:
-    """Return the composite of a row: the texts of its values, and where it begins."""
+    """Return the composite event of a result row: its values as text, and its interval."""
     values = tuple(map(_text, row[VALUES:]))
     return Composite((), (), values, row[0], row[1], EARLIEST, 0, row[2], 1, (row[2],))
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the core's errors as those of xscl."""
+    """Convert errors of `cep_core` to those of xscl, with their positions and hints."""
     try:
         yield
     except cep_core.QueryError as error:
@@ -251,7 +260,7 @@ _ERRORS: Mapping[type[CepError], type[XsclError]] = {
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as the text of a leaf; None if there is to be none."""
+    """Return a value as the text of a leaf; None for a null, which has no leaf."""
     match value:
         case None | str():
             return value
@@ -266,7 +275,7 @@ def _text(value: Any) -> str | None:
 
 
 def _as_json(value: Any) -> str:
-    """Return a value as JSON, its numbers as they are alone; null if there is none for it."""
+    """Return a value as JSON; floats are written as by `text_of`, NaN and infinities as null."""
     if isinstance(value, float):
         return (math.isfinite(value) and text_of(value)) or "null"
     return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""The plan as a graph that can be looked at: streams, scans, templates, m-ops, counts and rates.
+"""The plan as a graph for display: streams, scans, templates and m-ops with row counts and rates.
 
-A join over blocks is a row of its template's R_T and no operator of its own, so
-the templates are put between the scans and what reads their results.  However
-many operators an m-op has, its edges are looked for at the first of them only.
+A join over blocks is a row of its template's R_T, not an operator.  So templates are nodes
+between the scans and the readers of their results.  The edges of an m-op are those of its first
+`LOOKED_AT` operators, which bounds the cost of a graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from templates.registry.registry import Registry
 from xscl.planning.operators.joins import JoinDefinition
 
 LOOKED_AT = 500
-"""Operators of an m-op whose inputs are looked at."""
+"""Maximum number of operators of an m-op whose inputs become edges."""
 STREAM, TEMPLATE = "stream", "template"
 SCAN = "xpath_scan"
 
@@ -27,11 +27,12 @@ Link: TypeAlias = "tuple[str, str]"
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """A node of the plan: its name, what it is, and a word on it.
+    """A node of the plan graph: a stream, a template or an m-op.
 
-    `operators` counts an m-op's operators, and a template's subscriptions; `rows` what it has
-    handed on since the start (a stream and a scan: documents), `rate` how many a second within
-    the last minute.
+    `kind` is "stream", "template" or the kind of the m-op; `note` is a remark for display.
+    `operators` counts an m-op's operators, or a template's subscriptions.  `rows` counts the rows
+    emitted since the start (of a stream and a scan: documents); `rate` is their mean number per
+    second over the last minute.
     """
 
     name: str
@@ -44,27 +45,30 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Rows that were handed on since the start: by stream, by number of template, by m-op."""
+    """Counts of emitted rows since the start, by stream, template number and m-op label.
+
+    A stream emits documents.
+    """
 
     streams: Mapping[str, int]
     templates: Mapping[int, int]
     mops: Mapping[str, int]
 
     def by_name(self) -> dict[str, int]:
-        """Return the rows of all nodes by their names."""
+        """Return the row counts by node name."""
         templates = {_template(number): rows for number, rows in self.templates.items()}
         return {**self.streams, **templates, **self.mops}
 
 
 @dataclass(frozen=True, slots=True)
 class PlanGraph:
-    """The plan: its nodes, and which reads from which, by name."""
+    """The plan graph: nodes, and edges (producer, reader) by node name."""
 
     nodes: tuple[PlanNode, ...]
     edges: tuple[Link, ...]
 
     def renamed(self, called: Callable[[str], str]) -> PlanGraph:
-        """Return the same plan with other names of streams."""
+        """Return a copy whose streams are renamed by `called`."""
         names = {node.name: called(node.name) for node in self.nodes if node.kind == STREAM}
         nodes = (replace(node, name=names.get(node.name, node.name)) for node in self.nodes)
         edges = ((names.get(one, one), names.get(other, other)) for one, other in self.edges)
@@ -72,7 +76,10 @@ class PlanGraph:
 
 
 def plan_graph(plan: Plan, registry: Registry, subscribers: Mapping[int, int]) -> PlanGraph:
-    """Return the plan of an engine; `subscribers` counts the subscriptions of each template."""
+    """Return the plan graph; `subscribers` counts the subscriptions by template number.
+
+    `rows` and `rate` of its nodes are 0.
+    """
     nodes = [PlanNode(name, STREAM) for name in plan.sources]
     edges: dict[Link, None] = {}
     for mop in plan.mops:

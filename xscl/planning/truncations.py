@@ -26,9 +26,9 @@ _TABLE = "state.cut"
 
 
 class Stopped(NamedTuple):
-    """The number of recent documents with more results than stay, and the id of the last one.
+    """The number of recent documents with truncated results, and the id of the last one.
 
-    `results` is the bound; `incomplete` says that an operator over time lacks their rows.
+    `results` is the bound; `incomplete` is True if a temporal operator lacks their rows.
     """
 
     documents: int

@@ -17,20 +17,20 @@ from xscl.service.problems import MEDIA_TYPE
 
 
 class ProblemDocument(JsonBody):
-    """Why a request cannot be done (RFC 9457)."""
+    """A problem document (RFC 9457) for a failed request."""
 
     type: str = Field(examples=["about:blank"])
     """Always `about:blank`."""
     title: str = Field(examples=["Unprocessable Entity"])
-    """The status in words."""
+    """Reason phrase of the status."""
     status: int = Field(examples=[422])
-    """The status."""
+    """HTTP status code."""
     code: str = Field(examples=["query"])
     """A stable code, for programs."""
     detail: str = Field(examples=["x3 is not bound"])
-    """What is wrong in this case."""
+    """Description of this error."""
     hint: str | None = Field(None, examples=["bind it: ...->x3"])
-    """What may help."""
+    """Suggested remedy."""
     row: int | None = Field(None, examples=[3])
     """The row of a list, from 1."""
     line: int | None = Field(None, examples=[1])
@@ -47,7 +47,7 @@ class SourceSent(JsonBody):
     title: str = Field(examples=["Streams"])
     """Its title, if it has one."""
     url: str | None = Field(examples=["https://example.org/"])
-    """Where it can be read."""
+    """Address of the document; null if it has none."""
 
 
 class DataSent(JsonBody):
@@ -56,13 +56,13 @@ class DataSent(JsonBody):
     model_config = ConfigDict(extra="allow")
 
     id: str
-    """The id of the message: the same whenever it comes again."""
+    """Id of the message; retries have the same id."""
     subscription: str = Field(examples=["echo"])
     """The name of the subscription."""
     position: int = Field(examples=[17])
-    """That of its first match."""
+    """Position of its first match."""
     history: bool
-    """Whether all documents are from before their feeds."""
+    """True if all documents are items from before their feeds were followed."""
     sources: list[SourceSent]
     """The documents, in the order of the blocks."""
     matches: list[dict[str, Any]]
@@ -75,9 +75,9 @@ class Sent(JsonBody):
     type: str = Field(examples=["match"])
     """Always `match`."""
     timestamp: str = Field(examples=["2026-03-01T12:00:00Z"])
-    """When the match was complete."""
+    """Time at which the match is complete, ISO 8601."""
     data: DataSent
-    """What was found."""
+    """The matches."""
 
 
 _sending = APIRouter()

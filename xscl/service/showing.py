@@ -36,19 +36,19 @@ class MatchShown(JsonBody):
     documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
     """The ids of the documents, in the order of the query's blocks."""
     t0: int = Field(examples=[1772366400000000])
-    """When the first document was, in microseconds since 1970."""
+    """Time of the first document in microseconds since 1970."""
     t1: int = Field(examples=[1772370000000000])
-    """When the match was complete, in microseconds since 1970."""
+    """Time at which the match is complete, in microseconds since 1970."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """When the match was complete: `t1`."""
+    """Time at which the match is complete: `t1`, as ISO 8601."""
     history: bool = Field(examples=[False])
-    """Whether all documents are from before their feeds were followed."""
+    """True if all documents are items from before their feeds were followed."""
     bindings: dict[str, list[Bound]]
-    """Every variable of the query, with the nodes that it is bound to."""
+    """Nodes bound to each variable of the query."""
     xml: str = Field(examples=["<result>...</result>"])
     """The output document."""
     constructed: bool = Field(examples=[False])
-    """Whether the query says what the output document is."""
+    """True if the query constructs the output document."""
 
 
 def match_shown(who: Account, match: Match) -> MatchShown:

@@ -75,12 +75,12 @@ class Prepared:
 
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
-    """Return a query as algebra; raises QueryError or AlgebraError."""
+    """Parse a query into algebra; raises QueryError or AlgebraError."""
     return _Parser(reader, catalog, functions).whole()
 
 
 class Item(NamedTuple):
-    """An item of SELECT: its name, and where it stands."""
+    """An item of SELECT: output name, expression, and span in the query text."""
 
     name: str
     expression: Expression
@@ -97,7 +97,7 @@ class _Parser:
     published: list[Token] = field(default_factory=list)
 
     def whole(self) -> Prepared:
-        """Read the text."""
+        """Parse the whole text."""
         if not self.reader.is_word("SELECT", "FROM"):
             raise self.reader.expected("SELECT or FROM")
         node, publishes = self._query()
@@ -114,7 +114,10 @@ class _Parser:
     # -- queries ---------------------------------------------------------------------------
 
     def _query(self) -> tuple[Node, str | None]:
-        """Read a query; the items of SELECT once the stream is known."""
+        """Parse a query; return its node and the name of the stream that it publishes, if any.
+
+        The items of SELECT are parsed last, when the schema of the stream is known.
+        """
         reader = self.reader
         start = reader.token.span
         items = reader.parts("FROM") if reader.take_word("SELECT") else []
@@ -129,7 +132,7 @@ class _Parser:
         return node, name.text
 
     def _groups(self) -> list[Token] | None:
-        """Read GROUP BY; None without it."""
+        """Parse GROUP BY; return None without it."""
         reader = self.reader
         if not reader.take_word("GROUP"):
             return None
@@ -168,7 +171,7 @@ class _Parser:
         return algebra.project(source, made, self.functions, _repeated(columns))
 
     def _item(self, item: TokenReader, scope: Scope) -> Item:
-        """Read `expression [AS name]`."""
+        """Parse `expression [AS name]`."""
         first = item.token
         expression = formula(item, scope, refused(self.functions))
         plain = item.at == 1 and first.kind == "name"

@@ -14,7 +14,7 @@ Rewriting*, 2009, section 3.5.
     qualification := FILTER(condition) | condition
     atom       := expression op expression | field CONTAINS string
                 | (id, id) OCCURS WITHIN duration
-    field      := id.f | PREV(id.f) | ALL(id.f)      f alone, if one stream only has it
+    field      := id.f | PREV(id.f) | ALL(id.f)      f alone if one stream has f
 
 `op` is one of = <> < <= > >=; conditions have AND, OR, NOT and parentheses; expressions + - * /
 and functions.  An expression that is undefined makes its comparison false.

@@ -284,7 +284,10 @@ class Parser:
         return self._column(Ref("field", alias, name, kind), span)
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
-        """Return the attribute of a name without an id: of the only stream that has it."""
+        """Return the attribute of an unqualified name.
+
+        Raises AlgebraError unless exactly one stream has an attribute of that name.
+        """
         if decorator is not None:
             message = "EQL has no decorators: write id.f"
             raise AlgebraError(message, hint=f"ids are {', '.join(self.streams)}", span=span)

@@ -10,7 +10,7 @@
     items     := * | expression [AS name] {, expression [AS name]}
 
 Conditions are those of all languages, and ∧ ∨ ¬ for AND, OR, NOT.  `x.a` is an attribute of a
-component, `a` alone if only one has it.  `[a]` asks for equal values of a in all components that
+component, `a` alone if it is unique.  `[a]` asks for equal values of a in all components that
 have it, the negated ones included, `[a = 'v']` for the value v, `[a, b]` is both.  Of a run
 `B+ b[]`, `b[i].a` is each event, `b[i-1].a` the one before it, `b[1].a` and `b[last].a` the first
 and last; COUNT(b[]), SUM, AVG, MIN and MAX(b[].a) are over the run, with `[..i-1]` over what

@@ -158,7 +158,7 @@ class WindowJoinMOp(MOp):
         apart: int,
         now: int,
     ) -> None:
-        """Emit a pair that holds for the operators whose window has it."""
+        """Test a pair of rows; emit it for the operators with a satisfied predicate and window."""
         a, b, left, right = (
             (row, other, members, theirs) if side == _LEFT else (other, row, theirs, members)
         )

@@ -49,9 +49,9 @@ class Construction(NamedTuple):
 def construction(
     pattern: Pattern, early: Sequence[Conjunct], late: Sequence[Conjunct], windows: bool
 ) -> Construction:
-    """Return the functions that test some conditions early and some late.
+    """Compile a pattern; ``early`` conditions are tested in the search, ``late`` ones on sequences.
 
-    ``windows`` says whether the search looks at the window (windows in SC).
+    With ``windows`` the search skips rows outside the window (windows in SC).
     """
     size = len(pattern.components)
     tested = pattern.careful([*early, *late], lambda part: _source(part, "m[{}]"), "m, k")
@@ -66,14 +66,14 @@ def construction(
 
 
 def first_after(rows: list[Row], oldest: int) -> int:
-    """Return where the rows begin that end after a time; they are in order of their end."""
+    """Return the index of the first row that ends after `oldest`; rows are sorted by their end."""
     if not rows or rows[0][1] > oldest:
         return 0
     return bisect_right(rows, oldest, key=END_OF)
 
 
 def _source(part: Part, row: str = "e{}") -> str:
-    """Return the source code that reads a part of a sequence."""
+    """Return source code that reads a part (attribute or time) of a component's row."""
     name = row.format(part.component)
     match part.role:
         case "start":
@@ -85,7 +85,11 @@ def _source(part: Part, row: str = "e{}") -> str:
 
 
 def _least(values: Sequence[str]) -> str:
-    """Return the source of the least of some values, most often the first: faster than `min`."""
+    """Return source code of the minimum of some expressions.
+
+    The code compares the first, which is the least in most sequences, before it calls `min`: the
+    comparisons are faster than the call.
+    """
     if len(values) == 1:
         return values[0]
     first, *others = values
@@ -100,11 +104,11 @@ def _names(size: int) -> str:
 def _search(
     pattern: Pattern, early: Sequence[Conjunct], size: int, windows: bool, rows: bool = False
 ) -> Callable[..., Any]:
-    """Return the search; with ``rows`` what it finds are rows, not sequences.
+    """Compile the search; with ``rows`` it returns rows, else sequences.
 
-    What a row has of a component is read where that is bound, once for all sequences with it.
-    Loops of a long pattern continue in functions that are defined where they are called, so that
-    they read the rows that are bound.
+    The values of a component are read in the loop that binds it, once for all its sequences.
+    Python limits nested blocks, so the loops of a long pattern continue in nested functions, which
+    read the bound rows as closures.
     """
     names: dict[str, Any] = {"first_after": first_after}
     tests: list[str] = []

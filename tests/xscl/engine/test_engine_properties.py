@@ -84,7 +84,7 @@ def run(
     cuts: Sequence[bool] = ONE_BY_ONE,
     make: Callable[[], xscl.Engine] = xscl.Engine,
 ) -> list[Delivered]:
-    """Return what an engine in memory delivers for a case."""
+    """Return the deliveries of an engine in memory."""
     player = Player(case)
     with make() as engine:
         player.prepare(engine)
@@ -93,7 +93,7 @@ def run(
 
 
 def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> list[Delivered]:
-    """Return what an engine in a file delivers that is closed and opened again midway."""
+    """Return the deliveries of an engine in a file that is closed and reopened midway."""
     player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
         for part, events in enumerate((case.events[:pause], case.events[pause:])):
@@ -292,7 +292,7 @@ SITUATIONS = (
 
 
 def _situations(case: Case, match: Match, query: Query) -> Iterator[str]:
-    """Return what is special about the documents of a match."""
+    """Yield the special situations of the documents of a match."""
     arrived = [doc.id for doc in case.documents]
     known = {doc.id: doc for doc in reversed(case.documents)}
     if any("@" in document for document in match[1]):
@@ -546,7 +546,7 @@ FAULTS: dict[str, Callable[[Query], Query]] = {
 
 
 def _faulty(case: Case, fault: Callable[[Query], Query]) -> Counter[Match]:
-    """Return what the oracle finds when its queries, not the engine's, have a fault."""
+    """Return the matches of the oracle with a fault in its queries but not in the engine's."""
     events = tuple(
         replace(event, subscription=_mutated(event.subscription, fault))
         if isinstance(event, Subscribe)

@@ -33,7 +33,7 @@ KINDS = {
 
 
 def run(case: Case, cuts: Sequence[bool]) -> Player:
-    """Return what an engine in memory delivers."""
+    """Run a case on an engine in memory."""
     player = Player(case)
     with xscl.Engine() as engine:
         player.prepare(engine)
@@ -43,7 +43,7 @@ def run(case: Case, cuts: Sequence[bool]) -> Player:
 
 
 def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> Player:
-    """Return what an engine in a file delivers that is closed and opened again midway."""
+    """Run a case on an engine in a file that is closed and reopened midway."""
     player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.duckdb"
@@ -70,7 +70,7 @@ def interrupted(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> tuple[Case, 
 
 
 def _spans(case: Case, pause: int, found: Iterable[Match]) -> bool:
-    """Whether there is such a match; documents that come on both sides do not count."""
+    """Test for a match across the pause, without documents that arrive on both sides of it."""
     before, after = (
         {event.document.id for event in events if isinstance(event, Push)}
         for events in (case.events[:pause], case.events[pause:])

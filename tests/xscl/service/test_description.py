@@ -252,4 +252,4 @@ def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None
     assert "HMAC-SHA256 of `id.timestamp.body`" in told["webhook-signature"]
     page = describing._page(api)
     assert "HMAC-SHA256 of <code>id.timestamp.body</code>" in page
-    assert "<td><code>every</code><td>body<td>Gather for so long." in page
+    assert "<td><code>every</code><td>body<td>Interval of a digest" in page

@@ -42,7 +42,7 @@ class _New(RequestBody):
     grouped: bool = True
     """Matches on the same documents as one message."""
     after: int | None = Field(None, ge=0, le=POSITION, examples=[17])
-    """Begin after this position, at most that of the newest match; left out: from now on."""
+    """Position to begin after, at most that of the newest match; default: the newest match."""
 
 
 class NewWebhook(_New):
@@ -55,8 +55,8 @@ class NewWebhook(_New):
     kind: Literal["webhook"]
     """A webhook."""
     url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
-    """Where to POST: `https` or `http`; private addresses only if the operator allows them with
-    `xscl serve --allow-address`, to feeds and webhooks of all users."""
+    """Target of the POST requests, `https` or `http`. A private address needs the operator's
+    `xscl serve --allow-address`, which applies to feeds and webhooks of all users."""
     secret: str | None = Field(None, max_length=200, examples=["whsec_BASE64"])
     """`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is made."""
 
@@ -71,9 +71,9 @@ class NewMail(_New):
     kind: Literal["mail"]
     """A mail address."""
     to: str = Field(max_length=254, examples=["reader@example.org"])
-    """To whom."""
+    """Recipient."""
     every: str | None = Field(None, max_length=20, examples=["1 d"])
-    """Gather for so long."""
+    """Interval of a digest, as a duration; default: a mail for each message."""
 
 
 class NewFile(_New):
@@ -89,7 +89,7 @@ New: TypeAlias = Annotated[NewWebhook | NewMail | NewFile, Field(discriminator="
 
 
 class Changes(RequestBody):
-    """What to change of an endpoint; what is left out stays."""
+    """Changes to an endpoint; omitted fields stay unchanged."""
 
     state: Literal["active", "paused"] | None = Field(None, examples=["paused"])
     """'active' also enables one that was disabled, and tries again at once."""
@@ -102,7 +102,7 @@ class Changes(RequestBody):
 
 
 class ShownEndpoint(JsonBody):
-    """An endpoint, without what is secret."""
+    """An endpoint without its secret."""
 
     id: str = Field(examples=["5f0c2a9d"])
     """Its name in addresses."""
@@ -111,33 +111,33 @@ class ShownEndpoint(JsonBody):
     state: str = Field(examples=["active"])
     """active, paused, disabled after too many failures, or unconfirmed."""
     to: dict[str, Any] = Field(examples=[{"url": "https://example.org/hook"}])
-    """What it was given, without what is secret."""
+    """Target address or file, without secrets."""
     position: int = Field(examples=[17])
-    """Everything up to here was delivered or refused."""
+    """Position up to which all matches were delivered or refused."""
     failures: int = Field(examples=[0])
-    """In a row."""
+    """Number of consecutive failures."""
     next_try: str | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it is tried again, if it is."""
+    """Time of the next attempt; null if none is scheduled."""
     note: str = Field(examples=[""])
-    """What the last failure was."""
+    """Last error."""
     letters: int = Field(examples=[0])
     """Messages that were refused and are kept."""
     created: str = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it was made."""
+    """Time of creation."""
 
 
 class MadeEndpoint(ShownEndpoint):
-    """An endpoint that was just made; the secret is shown this once."""
+    """A new endpoint; its secret is shown only once."""
 
     secret: str | None = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
-    """What signs a webhook's messages; null for others."""
+    """Signing key of a webhook; null for other kinds."""
 
 
 class Secret(JsonBody):
-    """A new secret; the one before signs beside it for a day."""
+    """A new secret; messages are also signed with the old one for a day."""
 
     secret: str = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
-    """Signs from now on."""
+    """New signing key."""
 
 
 class ShownLetter(JsonBody):
@@ -146,41 +146,41 @@ class ShownLetter(JsonBody):
     message: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
     """The id of the message."""
     position: int = Field(examples=[17])
-    """That of its first match."""
+    """Position of its first match."""
     attempts: int = Field(examples=[3])
-    """How often it was tried."""
+    """Number of attempts."""
     reason: str = Field(examples=["the answer was 500"])
-    """What the last answer was."""
+    """Last error."""
     last_try: DeliveryTime = Field(validation_alias="died", examples=["2026-03-01T12:00:00Z"])
-    """When it was tried last."""
+    """Time of the last attempt."""
     next_try: DeliveryTime | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """None: it is a dead letter, and waits for a replay."""
+    """Time of the next attempt; null for a dead letter, which waits for a replay."""
 
 
 class Replay(RequestBody):
-    """Which letters to try again."""
+    """Selection of refused messages to replay."""
 
     message: str | None = Field(None, max_length=100, examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
-    """Left out: all of them."""
+    """Id of one message; default: all."""
 
 
 class Confirmation(RequestBody):
-    """That a mail address is one's own."""
+    """Confirmation of a mail address."""
 
     code: str | None = Field(None, max_length=20, examples=["123456"])
-    """As it was mailed; left out: mail another one."""
+    """Code from the mail; if omitted, a new one is mailed."""
 
 
 class Replayed(JsonBody):
-    """How many letters are tried again."""
+    """The result of a replay."""
 
     letters: int = Field(examples=[2])
-    """How many."""
+    """Number of messages that are sent again."""
 
 
 @router.post("", summary="Deliver the matches somewhere", status_code=201)
 def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeEndpoint:
-    """Makes an endpoint.  A webhook's secret is in this answer, and nowhere else."""
+    """Creates an endpoint.  Only this response shows a webhook's secret."""
     known = existing(here, who, name).name
     secret = new.secret if isinstance(new, NewWebhook) else None
     if secret is not None and not is_secret(secret):
@@ -204,14 +204,14 @@ def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeE
 
 @router.get("", summary="List the endpoints")
 def listed(name: Name, here: Here, who: Who) -> list[ShownEndpoint]:
-    """Where the matches are delivered, and how that goes."""
+    """Lists the endpoints of a subscription with their delivery state."""
     known = existing(here, who, name).name
     return [_shown(here, endpoint) for endpoint in here.outbox.endpoints.of(known)]
 
 
 @router.get("/{id}", summary="Show an endpoint")
 def get(name: Name, id: Id, here: Here, who: Who) -> ShownEndpoint:
-    """How far it has come, and what went wrong."""
+    """Shows an endpoint with its position, failures and next attempt."""
     return _shown(here, _existing(here, who, name, id))
 
 

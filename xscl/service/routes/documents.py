@@ -36,21 +36,21 @@ Stream = Annotated[
 
 
 class Given(JsonBody):
-    """What the query of an address says of a document."""
+    """Query parameters of a document."""
 
     id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
-    """Its id: the same document under it again changes nothing, another one is a new version. One
-    is made if it is left out."""
+    """Id of the document; default: generated. Equal content under a known id has no effect, other
+    content is a new version."""
     time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
     """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
     time at which it is accepted, in the order of acceptance."""
 
 
 class Taken(JsonBody):
-    """A document that is durable; the engine takes it in soon."""
+    """An accepted document: durable in the spool, and ingested asynchronously."""
 
     id: str = Field(examples=["order-17"])
-    """What it was given, or one that was made."""
+    """Id of the document: the given or a generated one."""
     stream: str = Field(examples=["orders"])
     """The stream."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])

@@ -323,7 +323,7 @@ class EventStream(Response):
 
 
 async def _gone(receive: Receive, bell: asyncio.Event) -> None:
-    """Wait until the client disconnects, then wake the stream."""
+    """Wait until the client disconnects, then signal the stream."""
     while (await receive())["type"] != "http.disconnect":
         continue
     bell.set()

@@ -51,16 +51,16 @@ class New(RequestBody):
 
 
 class Change(RequestBody):
-    """What to change of a feed; what is left out stays."""
+    """Changes to a feed; omitted fields stay unchanged."""
 
     tags: list[Stream] | None = Field(None, max_length=50, examples=[["news"]])
-    """Streams that it shares with others: all of them."""
+    """Shared streams; replaces the whole list."""
     every: str | None = Field(None, max_length=50, examples=["30 min"])
     """Time between two polls."""
     headers: list[str] | None = Field(None, max_length=20, examples=[["X-Key: abc"]])
-    """Headers for its requests, `Name: value`: all of them."""
+    """Request headers, `Name: value`; replaces the whole list."""
     revive: bool = False
-    """Ask again, now, for a feed that was gone."""
+    """Resume a feed in the state `gone`, and poll it at once."""
 
 
 class Shown(JsonBody):
@@ -69,78 +69,78 @@ class Shown(JsonBody):
     key: str = Field(examples=["example.org-1f0c2a9d3b"])
     """Its name in addresses; it never changes."""
     url: str = Field(examples=["https://example.org/news.atom"])
-    """Its address without what is secret in it."""
+    """Address without its secrets."""
     stream: str = Field(examples=["example.org"])
     """Its own stream."""
     tags: list[str] = Field(examples=[["news"]])
     """Streams that it shares with others."""
     title: str = Field(examples=["News"])
-    """What it calls itself."""
+    """Title in the feed."""
     site_url: str = Field(examples=["https://example.org/"])
     """Its web page."""
     format: str = Field(examples=["atom10"])
     """The format that was read last."""
     quality: str = Field(examples=["strict"])
-    """How its last answer was read: `strict`, or what had to be mended."""
+    """Parse quality of the last response: `strict`, or the last repair that was needed."""
     every: int = Field(examples=[3600])
     """Seconds between two polls."""
     lateness: int = Field(examples=[7200])
-    """Seconds that its items may come late."""
+    """Lateness of its items in seconds."""
     ttl: int | None = Field(examples=[3600])
-    """Seconds that it asks to be left for."""
+    """Minimum poll interval that the feed requests, in seconds."""
     headers: list[str] = Field(examples=[["X-Key"]])
-    """The names of the headers that it was given."""
+    """Names of its request headers."""
     state: str = Field(examples=["ok"])
     """new, ok, failing, lost, gone or refused."""
     items: int = Field(examples=[40])
-    """How many items are known."""
+    """Number of known items."""
     versions: int = Field(examples=[42])
-    """How many versions of them."""
+    """Number of versions of these items."""
     skipped: int = Field(examples=[0])
-    """Versions that were too many, and not taken in."""
+    """Versions over the limit, which were not ingested."""
     clipped: int = Field(examples=[0])
-    """Items whose time lay ahead: they have that of the poll instead."""
+    """Items dated in the future, which got the time of the poll."""
     undated: int = Field(examples=[0])
-    """Items without a time that could be read, likewise."""
+    """Items without a valid date, which got the time of the poll."""
     added: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it was followed."""
+    """Time at which it was added."""
     polled: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it was asked last."""
+    """Time of the last poll."""
     next_poll: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it is asked next; null if never."""
+    """Time of the next poll; null if none is scheduled."""
     polls: int = Field(examples=[12])
-    """How many answers were good."""
+    """Number of successful polls."""
     failures: int = Field(examples=[0])
-    """How many were not, since the last good one."""
+    """Number of failed polls since the last success."""
     failing_since: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """When these began."""
+    """Time of the first of these failures."""
     code: str | None = Field(examples=["fetch_timeout"])
     """The code of the last error."""
     error: str | None = Field(examples=["no answer within 30 s"])
     """The last error."""
     note: str | None = Field(examples=["it was cut off"])
-    """A remark on its last answer."""
+    """Remark on the last response."""
     moved_to: str | None = Field(examples=["https://example.net/news.atom"])
-    """Where it has moved to, as it says."""
+    """New address that the feed or its server reported."""
     warnings: list[str] = Field(default=[])
-    """What to know of its streams."""
+    """Warnings about the lateness of its streams."""
 
 
 class Outcome(JsonBody):
-    """What became of one line of a list."""
+    """The result of importing one entry of a list."""
 
     outcome: str = Field(examples=["added"])
     """added, tagged, followed already, twice or refused."""
     url: str = Field(examples=["https://example.org/news.atom"])
-    """Its address without what is secret in it."""
+    """Address without its secrets."""
     title: str = Field(examples=["News"])
-    """What the list calls it."""
+    """Title in the list."""
     stream: str = Field(examples=["example.org"])
     """Its own stream."""
     tags: list[str] = Field(examples=[["news"]])
     """Streams that it shares with others."""
     reason: str = Field(examples=[""])
-    """Why it was refused."""
+    """Reason of a refusal."""
 
 
 @router.get("/feeds", summary="List feeds")

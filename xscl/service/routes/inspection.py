@@ -25,7 +25,7 @@ from xscl.service.subscribing import refuse_bare
 router = APIRouter(tags=["questions"])
 
 SECONDS = 30.0
-"""How long a trial may take."""
+"""Time limit of a trial in seconds."""
 
 
 class Asked(RequestBody):
@@ -38,23 +38,23 @@ class Asked(RequestBody):
 
 
 class TryAsked(Asked):
-    """A query to try, and on what."""
+    """A query to try, with the history to evaluate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
 
     since: str | None = Field(None, max_length=100, examples=["7 d"])
-    """How far back to begin, counted from the latest document."""
+    """Duration of history to evaluate, counted back from the latest document; default: all kept."""
     limit: int = Field(100, ge=1, le=1_000)
-    """The most matches to return."""
+    """Maximum number of matches to return."""
 
 
 class Tried(JsonBody):
-    """What a query would have matched; `total` of them, the first ones in full."""
+    """The matches of a trial."""
 
     total: int = Field(examples=[3])
-    """How many matches there are."""
+    """Number of all matches."""
     matches: list[MatchShown]
-    """The first of them."""
+    """The first matches, up to the limit."""
 
 
 class ExplainAsked(Asked):
@@ -85,30 +85,30 @@ class Edge(JsonBody):
     """One condition of a match."""
 
     kind: str = Field(examples=["value"])
-    """What it is about: pattern, value, time, order or registration."""
+    """Kind of condition: pattern, value, time, order or registration."""
     text: str = Field(examples=["a = b"])
     """The condition."""
     holds: bool = Field(examples=[False])
-    """Whether it holds."""
+    """True if the condition holds."""
     nearest: str | None = Field(examples=["'a12' and 'a13'"])
-    """By what it holds, or what comes nearest to it."""
+    """Evidence that it holds, or the nearest miss."""
 
 
 class Answer(JsonBody):
-    """Whether a query matches some documents, and the conditions that decide it."""
+    """The explanation of a match or non-match, condition by condition."""
 
     query: str = Field(examples=["echo"])
     """The name of the subscription, or the query."""
     documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
     """Their ids, as they were asked for."""
     matched: bool = Field(examples=[False])
-    """Whether all conditions hold."""
+    """True if all conditions hold."""
     edges: list[Edge]
     """The conditions that decide it."""
 
 
 class Explanation(JsonBody):
-    """How a query is evaluated."""
+    """The evaluation plan of a query."""
 
     text: str = Field(examples=["template 1: shared by 3 subscriptions"])
     """Lines of text."""
@@ -120,11 +120,11 @@ class Node(JsonBody):
     node: int = Field(examples=[2])
     """Its number in the document, from 0 at the root."""
     depth: int = Field(examples=[1])
-    """How many nodes are above it."""
+    """Number of ancestors."""
     path: str = Field(examples=["/order[1]/item[1]"])
     """Its location."""
     name: str = Field(examples=["item"])
-    """Its name as it is written; `@` before that of an attribute."""
+    """Its qualified name as written; an attribute's with a leading `@`."""
     text: str = Field(examples=["a12"])
     """Its own text, or an attribute's value."""
     variables: list[str] = Field(examples=[["orders//item"]])
@@ -132,7 +132,7 @@ class Node(JsonBody):
 
 
 class Witness(JsonBody):
-    """A document as patterns see it."""
+    """A document as the nodes that patterns match."""
 
     document: str = Field(examples=["order-17"])
     """The id of the document."""
@@ -142,7 +142,7 @@ class Witness(JsonBody):
 
 @router.post("/try", summary="Try a query on what is kept")
 def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
-    """Returns what a query would have matched; nothing is registered."""
+    """Evaluates a query over kept documents without registering it; returns its matches."""
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
     with here.questions.hold(who.number), resolved.as_written():
@@ -153,7 +153,7 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
 
 @router.post("/why", summary="Say why documents match, or why not")
 def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
-    """Lists each condition that a query has for some documents, with what comes nearest."""
+    """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(here, who, asked)
     names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
@@ -163,7 +163,7 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
 
 @router.post("/explain", summary="Explain a query")
 def explain(asked: ExplainAsked, here: Here, who: Who) -> Explanation:
-    """Says how a query that is not registered would be evaluated."""
+    """Explains the evaluation plan of a query without registering it."""
     return _explained(here, who, asked, sql=asked.sql)
 
 
@@ -174,7 +174,7 @@ def explain_subscription(
     who: Who,
     sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
 ) -> Explanation:
-    """Says how a subscription is evaluated, and how many of yours share its work."""
+    """Explains the plan of a subscription, with the number of your subscriptions that share it."""
     return _explained(here, who, Asked(query=None, subscription=name), sql=sql)
 
 
@@ -184,7 +184,7 @@ def show_witness(
     here: Here,
     who: Who,
 ) -> Witness:
-    """Shows a document as patterns see it: its nodes, and what binds them."""
+    """Shows the nodes of a document, for the operator with the variables that can bind them."""
     with here.questions.hold(who.number):
         found = witness(here.engine, _document(here, who, id), here.home.spool)
     nodes = [Node.model_validate(row) for row in found.rows]

@@ -33,23 +33,23 @@ class ListedMatch(MatchShown):
     """A match in the order of results."""
 
     position: int = Field(examples=[17])
-    """Where it stands among all results."""
+    """Position in the order of all results."""
 
 
 class MatchPage(JsonBody):
-    """A page of matches; `next` is what the next page has to be asked for, if there is one."""
+    """A page of matches; `next` is the query string of the next page."""
 
     matches: list[ListedMatch]
-    """In the order that was asked for."""
+    """The matches in the requested order."""
     next: str | None = Field(examples=["before=17&limit=100"])
-    """The query of the next page's address; null at the end."""
+    """Query string of the next page; null at the end."""
 
 
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
 def of_one(
     name: Name, here: Here, who: Who, after: After = None, before: Before = None, limit: Limit = 100
 ) -> MatchPage:
-    """The newest first, or with `after` those that came since, the oldest first."""
+    """Lists the matches newest first; with `after`, the later ones oldest first."""
     newest_first = after is None
     page = here.engine.matches_of(
         existing(here, who, name).name,

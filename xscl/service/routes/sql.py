@@ -26,7 +26,7 @@ _TYPES = {
 
 
 class Question(RequestBody):
-    """One SELECT, and how to answer it."""
+    """One SELECT, with output format and row limit."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"query": "SELECT * FROM matches LIMIT 20"}}
@@ -37,9 +37,9 @@ class Question(RequestBody):
         examples=["SELECT id, timestamp FROM documents LIMIT 10"],
     )
     format: Form = Form.JSON
-    """How rows are written."""
+    """Output format of the rows."""
     rows: int = Field(_LIMITS.rows, ge=1, le=_LIMITS.most_rows)
-    """The most rows to answer with."""
+    """Maximum number of rows in the answer."""
 
 
 class ColumnShown(JsonBody):
@@ -48,7 +48,7 @@ class ColumnShown(JsonBody):
     name: str = Field(examples=["docid"])
     """Its name."""
     type: str = Field(examples=["VARCHAR"])
-    """Its type, as DuckDB calls it."""
+    """Its type in DuckDB."""
 
 
 class AsOfShown(JsonBody):
@@ -59,37 +59,37 @@ class AsOfShown(JsonBody):
     """
 
     position: int = Field(examples=[17])
-    """The position of the last match that it has."""
+    """Position of the last match in the snapshot."""
     clock: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """The latest time among documents."""
+    """Latest event time among the documents."""
     taken: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """When the snapshot was taken."""
+    """Time of the snapshot."""
     age: float = Field(examples=[0.4])
-    """How old it is, in seconds."""
+    """Age of the snapshot in seconds."""
 
 
 class Rows(JsonBody):
-    """An answer: `truncated` says that there are more rows."""
+    """The result of a query, truncated to the row limit."""
 
     columns: list[ColumnShown]
     """The columns, in their order."""
     rows: list[list[Any]] = Field(examples=[[["order-17"]]])
     """The rows, each a list of values."""
     count: int = Field(examples=[1])
-    """How many rows there are."""
+    """Number of rows in the answer."""
     truncated: bool = Field(examples=[False])
-    """Whether there were more."""
+    """True if the result has more rows than the answer."""
     seconds: float = Field(examples=[0.01])
-    """What the query took."""
+    """Execution time in seconds."""
     as_of: AsOfShown
-    """Of when the answer is."""
+    """Snapshot that the query ran on."""
 
 
 class ExampleShown(JsonBody):
-    """A question to begin with."""
+    """An example query."""
 
     title: str = Field(examples=["The latest documents"])
-    """What it shows."""
+    """Title of the example."""
     query: str = Field(examples=["SELECT * FROM documents LIMIT 10"])
     """The query."""
 
@@ -166,13 +166,13 @@ def ask(question: Question, here: Here, who: Who) -> Response:
 
 @router.get("/examples", summary="Questions to begin with")
 def examples(who: Who) -> list[ExampleShown]:
-    """Shows questions that can be asked as they are."""
+    """Lists example queries that can be run unchanged."""
     return list(EXAMPLES)
 
 
 @router.get("/relations", summary="What can be asked for", response_model=Rows)
 def relations(here: Here, who: Who) -> Response:
-    """Shows all relations with their columns and what they are."""
+    """Lists all relations, with their columns and descriptions."""
     answer = here.sql.ask("SELECT * FROM relations", viewer(who), rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
 

@@ -1,4 +1,4 @@
-"""How the service is doing: figures, health, status, what was late or rejected; a backup."""
+"""State of the service: metrics, health, status, late and rejected documents, backup."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _PIECE = 1 << 18
 
 
 class Health(JsonBody):
-    """That the service answers."""
+    """Health of the service."""
 
     status: str = "ok"
     """Always `ok`."""
     consumer: Literal["ok", "stalled"] = "ok"
     """`stalled` if documents wait and none was committed for a minute or more."""
     stalled_since: Moment | None = Field(default=None, examples=["2026-03-01T12:00:00Z"])
-    """Since when nothing was committed, if the consumer is stalled."""
+    """Start of the stall, since which nothing was committed; null without a stall."""
     stalled_segment: int | None = Field(default=None, examples=[7])
-    """The segment that waits for it, of the spool."""
+    """Spool segment that waits for the consumer; null without a stall."""
     clock: Literal["ok", "stepped", "slowed"] = "ok"
     """`ok`, or how the wall clock disagrees with the monotonic clock: it has `stepped` and is not
     followed, or it was set back and time is `slowed` until it has caught up."""
     clock_ahead: float = Field(default=0.0, examples=[0.0])
-    """By how many seconds the wall clock is ahead of the times given to documents."""
+    """Lead of the wall clock over the assigned document times, in seconds."""
 
 
 class Rejected(JsonBody):
-    """A document that could not be taken in, and why."""
+    """A rejected document, with the reason."""
 
     stream: str = Field(examples=["orders"])
     """The stream."""
@@ -54,19 +54,19 @@ class Rejected(JsonBody):
     reason: str = Field(examples=["xml_syntax"])
     """A stable code."""
     line: int | None = Field(examples=[3])
-    """Where it is wrong, if that is known."""
+    """Line of the error; null if unknown."""
     column: int | None = Field(examples=[14])
-    """Where it is wrong, if that is known."""
+    """Column of the error; null if unknown."""
     message: str = Field(examples=["Opening and ending tag mismatch"])
-    """What is wrong with it."""
+    """Error message."""
     sha256: str = Field(
         examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
     )
     """A hash of its bytes, in hexadecimal digits."""
     beginning: str = Field(examples=["<order><item>"])
-    """How it begins."""
+    """First characters of the document."""
     clock: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """The latest time among documents when it came."""
+    """Latest event time at its arrival."""
 
 
 class Late(JsonBody):
@@ -79,26 +79,26 @@ class Late(JsonBody):
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Its time."""
     watermark: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """What was waited for when it came: nothing earlier."""
+    """The watermark at its arrival; documents with earlier times are late."""
     missed: list[str] = Field(examples=[["echo"]])
     """Your subscriptions that may have missed it."""
 
 
 class Status(JsonBody):
-    """The figures of the service; of a user, what he has."""
+    """Usage of the caller; for the operator also the figures of the service."""
 
     user: str = Field(examples=["alice"])
     """Your name."""
     subscriptions: int = Field(examples=[3])
-    """How many you have."""
+    """Number of your subscriptions."""
     feeds: int = Field(examples=[2])
-    """How many you follow."""
+    """Number of feeds that you follow."""
     streams: int = Field(examples=[2])
-    """How many are your own."""
+    """Number of your own streams."""
     documents_today: int = Field(examples=[40])
-    """How many documents you have sent today (UTC)."""
+    """Number of documents that you have sent today (UTC)."""
     matches_today: int = Field(examples=[7])
-    """How many matches you were given today (UTC)."""
+    """Number of matches delivered to you today (UTC)."""
     service: dict[str, Any] | None = Field(None, examples=[{"documents": 40, "matches": 7}])
     """All figures, for the operator."""
 
@@ -112,7 +112,7 @@ def metrics(here: Here, who: TheOperator) -> Response:
 
 @router.get("/health", summary="Say whether the service answers")
 async def health(here: Here) -> Health:
-    """Answers at once and asks for no token."""
+    """Answers without delay; needs no token."""
     clock, stall = here.clock.agreement(), here.watch.stall()
     found = Health(clock=clock.state, clock_ahead=clock.seconds)
     if stall is not None:
@@ -124,7 +124,7 @@ async def health(here: Here) -> Health:
 
 @router.get("/status", summary="Show how the service is doing")
 def status(here: Here, who: Who) -> Status:
-    """Shows what you have; the operator sees all figures, at most a second old."""
+    """Shows your usage; the operator also sees the figures of the service, at most 1 s old."""
     return Status(
         user=who.name,
         subscriptions=here.usage.owned(who, "subscriptions"),
@@ -138,7 +138,7 @@ def status(here: Here, who: Who) -> Status:
 
 @router.get("/rejected", summary="List rejected documents")
 def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> Page[Rejected]:
-    """Lists documents on your streams that could not be taken in, the newest first."""
+    """Lists the rejected documents of your streams, newest first."""
     wanted = own_condition("stream", who.number)
     if after is not None:
         wanted += f" AND rowid < {after}"

@@ -25,19 +25,19 @@ Name = Annotated[str, Path(min_length=1, max_length=200, description="The name o
 
 
 class Declared(RequestBody):
-    """What is to be known of a stream."""
+    """The declaration of a stream."""
 
     lateness: str = Field("0 s", max_length=100, examples=["1 h"])
-    """How far behind the latest document one may come."""
+    """Lateness: maximum delay of a document behind the latest one, as a duration."""
     live: bool = Field(True, examples=[True])
-    """Whether documents come as they happen: then time passes when none comes, and what is absent
-    is told when its time is over. If not, only documents say how late it is, so those of long ago
-    can be sent."""
+    """True for documents in real time: the wall clock, too, advances the stream's time, so absences
+    are reported without further documents. False: only documents advance it, so old records can be
+    replayed."""
     attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(
         None, examples=[{"title": "str", "price": "float"}]
     )
-    """Which leaves of its documents queries in languages of events read, and as what; if nothing is
-    said, as before."""
+    """Leaves of the documents that CEL, SASE and EQL queries read, with their types; default:
+    unchanged."""
 
 
 class Stream(JsonBody):
@@ -46,28 +46,28 @@ class Stream(JsonBody):
     name: str = Field(examples=["orders"])
     """Its name in queries."""
     own: bool = Field(examples=[True])
-    """Whether it is yours."""
+    """True if it is your own stream."""
     lateness: float = Field(examples=[0.0])
-    """In seconds."""
+    """Lateness in seconds."""
     live: bool = Field(examples=[True])
-    """Whether its documents come as they happen."""
+    """True if its documents arrive in real time."""
     attributes: dict[str, str] | None = Field(examples=[{"title": "str", "price": "float"}])
-    """What was declared for queries in languages of events."""
+    """Declared attributes for CEL, SASE and EQL queries."""
 
 
 class MadeStream(Stream):
     """A stream of your own."""
 
     still_public: list[str] = Field(examples=[["echo"]])
-    """Your subscriptions that go on reading the public stream of this name, at most 100; to have
-    one read your own, delete it and subscribe again."""
+    """Your subscriptions that still read the public stream of this name, at most 100. Delete and
+    recreate one to make it read your own stream."""
 
 
 @router.get("/streams", summary="List streams")
 def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Stream]:
-    """Lists the public streams and your own, in the order of their names.
+    """Lists the public streams and your own, sorted by name.
 
-    Where both have a name, queries mean your own.
+    Your own stream hides a public one of the same name.
     """
     mine = here.accounts.streams(who)
     names = sorted({*mine, *here.public.names()} - {""})
@@ -79,7 +79,7 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
 
 @router.get("/streams/{name}", summary="Show a stream")
 def get(name: Name, here: Here, who: Who) -> Stream:
-    """Shows whether a stream is your own, and how late its documents may be."""
+    """Shows a stream: its owner (you or public), lateness in seconds and declared attributes."""
     if here.resolver.stream(who, name) is None:
         raise not_found("stream", name)
     return _shown(here, who, name)
@@ -91,10 +91,10 @@ def get(name: Name, here: Here, who: Who) -> Stream:
     responses={201: {"model": MadeStream, "description": "It is new."}},
 )
 def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> MadeStream:
-    """Makes a stream of your own.
+    """Creates or changes a stream of your own.
 
-    Queries mean your own one from now on; those that are registered go on reading what they read.
-    Its lateness and its attributes can be set before the first subscription reads them.
+    New queries read your own stream; registered ones still read the public stream of that name.
+    Lateness and attributes cannot change once a subscription reads the stream.
     """
     known = who.qualify(name)
     check_name(name)

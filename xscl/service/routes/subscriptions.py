@@ -40,31 +40,31 @@ QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 
 
 class New(RequestBody):
-    """What to subscribe to."""
+    """A subscription to register."""
 
     query: str = Field(max_length=1_000_000, examples=[QUERY])
     """The query."""
     updates: bool = False
-    """See new versions of documents too."""
+    """Also match new versions of documents."""
     language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(None, max_length=100, examples=["7 d"])
-    """Begin so far back in what is kept, counted from the latest document."""
+    """Duration of kept history to match, counted back from the latest document; default: none."""
 
 
 class StoppedAt(JsonBody):
-    """Documents that have more results with a join of the subscription than stay."""
+    """Documents with more results of one join of the subscription than the bound of results."""
 
     documents: int = Field(examples=[1])
-    """How many documents."""
+    """Number of such documents."""
     results: int = Field(examples=[10_000])
-    """How many results of each stay: those with the newest partners."""
+    """Number of results kept of each: those with the newest partners."""
     incomplete: bool = Field(examples=[False])
-    """Whether an operator over time took no row of these documents."""
+    """True if a temporal operator lacks the rows of these documents."""
 
 
 class Shown(JsonBody):
-    """A subscription, as its owner has written it."""
+    """A subscription, in its owner's notation."""
 
     name: str = Field(examples=["echo"])
     """Its name."""
@@ -75,31 +75,31 @@ class Shown(JsonBody):
     reads: list[str] = Field(examples=[["feeds"]])
     """The streams that it reads."""
     own: list[str] = Field(examples=[["orders"]])
-    """Those of them that are your own, not public."""
+    """Names in `reads` that refer to your own streams, not to public ones."""
     publishes: str | None = Field(examples=["hits"])
-    """The stream that its matches are put on."""
+    """Stream that it publishes its matches to."""
     template: int | None = Field(examples=[1])
     """The template of its joins, for the operator."""
     updates: bool = Field(examples=[False])
-    """Whether it sees new versions of documents."""
+    """True if new versions of documents are matched, too."""
     stopped: StoppedAt | None = None
-    """Where the bound of results has stopped it, if anywhere."""
+    """Truncation by the bound of results; null if there was none."""
 
 
 class Removed(JsonBody):
-    """What was removed."""
+    """The removed subscriptions."""
 
     removed: list[str] = Field(examples=[["echo"]])
     """Names of subscriptions."""
 
 
 class Imported(JsonBody):
-    """What an import has done."""
+    """The result of an import."""
 
     new: int = Field(examples=[2])
-    """How many were registered."""
+    """Number of new subscriptions."""
     unchanged: int = Field(examples=[1])
-    """How many were there already."""
+    """Number of subscriptions that existed unchanged."""
 
 
 @router.get("/subscriptions", summary="List subscriptions")

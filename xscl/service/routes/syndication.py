@@ -52,7 +52,7 @@ Since = Annotated[str | None, Header(alias="If-Modified-Since", description="Its
 
 @dataclass(frozen=True, slots=True)
 class _Conditions:
-    """The requested page, and what the client has of it."""
+    """The requested page, and the validators of the client's copy."""
 
     request: Request
     before: Before = None
@@ -75,25 +75,25 @@ _ATOM, _JSON = (raw_response(kind, "A page, the newest first.") for _, kind in _
 
 
 class NewAddress(RequestBody):
-    """What a secret address is for."""
+    """A secret address to create."""
 
     label: str = Field("", max_length=200)
-    """A remark, to know it by."""
+    """A label for the list of addresses."""
 
 
 class ShownAddress(JsonBody):
-    """A secret address, without what is secret."""
+    """A secret address without its secret part."""
 
     id: str = Field(examples=["5f0c2a9d"])
     """Its name in addresses; no secret."""
     label: str = Field(examples=["reader"])
-    """A remark, to know it by."""
+    """A label for the list of addresses."""
     created: DeliveryTime = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it was made."""
+    """Time of creation."""
 
 
 class MadeAddress(ShownAddress):
-    """A secret address, shown this once."""
+    """A new secret address; the secret part is shown only once."""
 
     atom: str = Field(examples=["https://example.org/f/SECRET.atom"])
     """The address for Atom; whoever has it reads the matches."""
@@ -171,7 +171,7 @@ def _subscription_of(here: Installation, secret: str) -> str:
 
 
 def _answer(here: Installation, known: str, form: Format, conditions: _Conditions) -> Response:
-    """Return a feed page, or 304 if the client has it."""
+    """Return a feed page, or 304 if the client's copy is current."""
     before = conditions.before
     found = latest(here.engine.host.log.pages(), known, PAGE, before=before)
     feed = feed_of(known, owner_name(known), found, before, conditions.url)

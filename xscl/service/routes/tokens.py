@@ -30,85 +30,84 @@ class New(RequestBody):
     """A token to make."""
 
     user: str | None = Field(None, min_length=1, max_length=100, examples=["alice"])
-    """Whose it is to be, for the operator; the user is made with his first token. Your own if it is
-    left out."""
+    """User of the token, for the operator only; a new user is created. Default: the caller."""
     label: str = Field("", max_length=200, examples=["laptop"])
-    """What it is for."""
+    """Purpose of the token, as a remark."""
 
 
 class Shown(JsonBody):
-    """A token; what proves it is never shown again."""
+    """A token without its secret."""
 
     id: str = Field(examples=["3f9a01c2"])
     """Its name in addresses; no secret."""
     user: str = Field(examples=["alice"])
-    """Whose it is."""
+    """User of the token."""
     label: str = Field(examples=["laptop"])
-    """What it is for."""
+    """Purpose of the token, as a remark."""
     created: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """When it was made."""
+    """Time of creation."""
 
 
 class Made(Shown):
-    """A token that was just made."""
+    """A new token."""
 
     token: str = Field(examples=["xscl_..."])
-    """Keep it: it is shown this once."""
+    """The token itself; it is shown only once."""
 
 
 class Quotas(RequestBody):
-    """How much a user may have; null is no limit."""
+    """The limits of a user; null means unlimited."""
 
     subscriptions: Most = Field(None, examples=[1000])
     """Subscriptions."""
     feeds: Most = Field(None, examples=[500])
     """Feeds."""
     streams: Most = Field(None, examples=[100])
-    """Streams of his own."""
+    """Own streams."""
     endpoints: Most = Field(None, examples=[100])
     """Webhooks, mail addresses and files."""
     documents_a_day: Most = Field(None, examples=[100000])
-    """Documents sent in a day (UTC)."""
+    """Documents sent per day (UTC)."""
     matches_a_day: Most = Field(None, examples=[1000000])
-    """Matches given in a day (UTC)."""
+    """Matches delivered per day (UTC)."""
     mails_a_day: Most = Field(None, examples=[1000])
-    """Mails sent in a day (UTC)."""
+    """Mails sent per day (UTC)."""
     requests_a_minute: int | None = Field(None, ge=1, lt=1 << 53, examples=[6000])
-    """Requests in a minute."""
+    """Requests per minute."""
     listeners: Most = Field(None, examples=[20])
-    """Streams of events at the same time."""
+    """Concurrent event streams."""
 
 
 class Used(JsonBody):
-    """What a user has, and has had today."""
+    """The resources that a user holds, and the daily counts."""
 
     subscriptions: int = Field(examples=[3])
     """Subscriptions."""
     feeds: int = Field(examples=[2])
     """Feeds."""
     streams: int = Field(examples=[2])
-    """Streams of his own."""
+    """Own streams."""
     endpoints: int = Field(examples=[1])
     """Webhooks, mail addresses and files."""
     documents_today: int = Field(examples=[40])
     """Documents sent today (UTC)."""
     matches_today: int = Field(examples=[7])
-    """Matches given today (UTC)."""
+    """Matches delivered today (UTC)."""
     listeners: int = Field(examples=[1])
-    """Streams of events now."""
+    """Open event streams."""
     mails_today: int = Field(examples=[3])
     """Mails sent today (UTC)."""
 
 
 class User_(JsonBody):
-    """A user, what he may have and what he has."""
+    """A user, with quota and usage."""
 
     name: str = Field(examples=["alice"])
     """The name."""
     quota: Quotas
-    """What the user may have."""
+    """Limits of the user."""
     used: Used
-    """What the user has."""
+    """Current usage of the user."""
 
 
 @router.get("/me", summary="Show who you are")

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Form(StrEnum):
-    """How rows are written."""
+    """Output format of rows."""
 
     JSON = "json"
     CSV = "csv"

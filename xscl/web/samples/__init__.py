@@ -16,7 +16,7 @@ from lxml import etree
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample feed as a publisher has it: all steps in one body."""
+    """A sample feed; `body` has the items of all steps."""
 
     name: str
     stream: str
