@@ -138,8 +138,7 @@ class TokenReader:
         while True:
             token = self.tokens[self.at]
             inside += (token.text == "(") - (token.text == ")")
-            ends = token.kind == "end" or token.text in ("{", "}")
-            ends = ends or (not inside and last in (token.text, token.word))
+            ends = token.kind == "end" or token.text in ("{", "}") or token.word == last
             separated = token.text == "," and not inside
             if ends or separated:
                 end = token._replace(kind="end", word="")

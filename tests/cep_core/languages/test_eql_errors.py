@@ -173,6 +173,14 @@ SELECT A.acc
     line 1, column 13: FROM is expected here, not the end
       SELECT A.acc
                   ^
+SELECT A.acc) FROM t A
+    line 1, column 13: a comma or FROM is expected here, not ')'
+      SELECT A.acc) FROM t A
+                  ^
+SELECT (A.acc FROM t A
+    line 1, column 15: ')' is expected here, not 'FROM'
+      SELECT (A.acc FROM t A
+                    ^^^^
 SELEC A.acc FROM t A
     line 1, column 1: SELECT is expected here, not 'SELEC'
       SELEC A.acc FROM t A

@@ -22,6 +22,14 @@ SELECT Nme FROM Stock
       SELECT Nme FROM Stock
              ^^^
       hint: did you mean Name?
+SELECT Name) FROM Stock
+    line 1, column 12: a comma or FROM is expected here, not ')'
+      SELECT Name) FROM Stock
+                 ^
+SELECT (Price FROM Stock
+    line 1, column 15: ')' is expected here, not 'FROM'
+      SELECT (Price FROM Stock
+                    ^^^^
 SELECT Name FROM FILTER{Name = 5}(Stock)
     line 1, column 25: cannot compare str with int
       SELECT Name FROM FILTER{Name = 5}(Stock)
