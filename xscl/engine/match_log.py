@@ -73,10 +73,11 @@ class MatchLog:
 
     def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""
-        if self._pages is None:
+        pages = self._pages  # read once, because `close` clears it at any time
+        if pages is None:
             with self._transactions.lock:
-                self._pages = self._pages or self.new_pages()
-        return self._pages
+                pages = self._pages = self._pages or self.new_pages()
+        return pages
 
     def new_pages(self) -> MatchPages:
         """Return a reader of pages on a new connection; close it before the engine."""
