@@ -61,6 +61,14 @@ class Processor:
         nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, TIMES, VALUES)))
         self._batch = self._begin(nothing, None)[0]
 
+    def template_of(self, qid: int) -> int:
+        """Return the number of the template of a registered join."""
+        return self._registry.row(qid).template
+
+    def are_stored(self, pairs: Column) -> Column:
+        """Return which pairs of variables have bindings that the join state keeps."""
+        return self._registry.retention.kept(pairs)
+
     @property
     def memory(self) -> ViewCache:
         """The join state in memory."""

@@ -13,7 +13,10 @@ def main() -> None:
     parser.add_argument("measurement", nargs="?", choices=("modules", "lines"))
     asked = parser.parse_args().measurement
     if asked != "lines":
-        print(modules.report("first push", modules.first_push()))
+        calls = modules.first_push()
+        print(modules.report("first push", dict.fromkeys(called for _, called in calls)))
+        for step, entered in modules.entries(calls).items():
+            print(f"  {step} enters through {', '.join(entered)}")
         print(modules.report("first subscribe", modules.first_subscribe()))
     if asked != "modules":
         print(lines.report())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import xscl
+from tests.structure import modules
 from tests.structure.lines import Lines, lines_of
 
 
@@ -28,6 +29,17 @@ def test_first_calls_pass_through_few_modules() -> None:
     assert found.keys() == {"first push", "first subscribe"}
     assert int(found["first push"]) <= 42, printed
     assert int(found["first subscribe"]) <= 38, printed
+
+
+def test_each_step_of_a_push_enters_its_package_through_one_module() -> None:
+    entered = modules.entries(modules.first_push())
+    assert entered.pop("advance_time") == ["cep_core.dataflow.channels", "cep_core.dataflow.clock"]
+    assert entered == {
+        "accept": ["xscl.documents.document_log"],
+        "shred": ["xscl.shredding.arrivals"],
+        "join": ["templates.processor"],
+        "commit": ["xscl.store.store"],
+    }
 
 
 def test_lines_are_counted_by_kind() -> None:

@@ -85,7 +85,7 @@ class Dataflow:
         self._documents = documents
         leaves = Leaves(documents.tree)
         self.pairs = InstalledPairs(image, leaves)
-        self._collector = ResultCollector(registry, composites, leaves)
+        self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
             rules=RULES,
             functions=FUNCTIONS_OVER_TIME,
@@ -113,7 +113,6 @@ class Dataflow:
             leaves,
             plan.batch,
             self.core.clock,
-            registry.retention.kept,
             self._collector.collect,
             cuts.note,
             reads_results,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cep_core.plan import Members, Operator, Row
 from templates.batch_join import FOUND
-from templates.registry.registry import Registry
+from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.reader import Reader
@@ -23,9 +23,9 @@ class ResultCollector:
     `by_template` counts the rows of joins since the start.
     """
 
-    def __init__(self, registry: Registry, composites: CompositeEvents, leaves: Leaves) -> None:
+    def __init__(self, processor: Processor, composites: CompositeEvents, leaves: Leaves) -> None:
         self.by_template: Counter[int] = Counter()
-        self._registry = registry
+        self._processor = processor
         self._composites = composites
         self._leaves = leaves
         self._rows: list[tuple[int, Composite]] = []
@@ -56,7 +56,7 @@ class ResultCollector:
         counts = pc.value_counts(found["qid"])
         qids = counts.field("values").to_pylist()
         for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
-            self.by_template[self._registry.row(qid).template] += rows
+            self.by_template[self._processor.template_of(qid)] += rows
         wanted = [qid for qid in qids if self.readers[qid]]
         if len(wanted) < len(qids):
             found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))

@@ -165,7 +165,6 @@ class Joins:
     _leaves: Leaves
     _batch: Batch
     _clock: Clock
-    _kept: Callable[[Column], Column]
     _found: Callable[[pa.Table], None]
     _cut: Callable[[Sequence[Cut]], None]
     _reads_results: Callable[[int], bool]
@@ -229,7 +228,7 @@ class Joins:
                 str(error), hint="nothing of the batch is kept; push fewer documents at once"
             ) from error
         found = self._bounded(found, cuts)
-        kept = self._kept(witnesses.bindings["pair"].to_numpy())
+        kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
         columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
         self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
         self._found(found)
