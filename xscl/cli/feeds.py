@@ -135,7 +135,7 @@ def edit(
         bool, option("--no-headers", "Forget headers, user name and password.")
     ] = False,
     revive: Annotated[
-        bool, option("--revive", "Ask again, now, for a feed that was gone.")
+        bool, option("--revive", "Poll again, at once, a feed that was gone.")
     ] = False,
 ) -> None:
     """Change the tags, poll interval or headers of a feed. Existing items do not change.

@@ -85,7 +85,7 @@ def serve(
     data: Data = DATA,
     once: Annotated[
         bool,
-        option("--once", "Poll what is due, take in what is there, deliver, and end; no requests."),
+        option("--once", "Poll due feeds, consume the spool, deliver, and end; no HTTP API."),
     ] = False,
     no_spark: NoSpark = False,
     master: Annotated[

@@ -42,7 +42,7 @@ def subscribe(
     language: Annotated[
         str, option("--language", "What it is written in.", "|".join(_LANGUAGES))
     ] = XSCL,
-    updates: Annotated[bool, option("--updates", "See new versions of documents too.")] = False,
+    updates: Annotated[bool, option("--updates", "Also match new versions of documents.")] = False,
     since: Annotated[
         str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
     ] = None,

@@ -99,7 +99,7 @@ def match(
         examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
     ),
     webhook_timestamp: int = Header(
-        description="When it was sent, in seconds since 1970: refuse what is older than 5 minutes.",
+        description="Time of sending, in seconds since 1970: refuse requests older than 5 minutes.",
         examples=[1772366400],
     ),
     webhook_signature: str = Header(

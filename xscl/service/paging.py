@@ -11,7 +11,7 @@ from xscl.service.bodies import JsonBody
 
 T = TypeVar("T")
 
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=1_000, description="Maximum number of items.")]
 After: TypeAlias = Annotated[
     str | None, Query(max_length=1_000, description="The `next` of the page before.")
 ]

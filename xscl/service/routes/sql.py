@@ -95,7 +95,7 @@ class ExampleShown(JsonBody):
 
 
 EXAMPLES = (
-    ExampleShown(title="What can be asked for", query="SELECT * FROM relations"),
+    ExampleShown(title="Relations that can be queried", query="SELECT * FROM relations"),
     ExampleShown(
         title="The latest matches", query="SELECT * FROM matches ORDER BY position DESC LIMIT 20"
     ),
@@ -170,7 +170,7 @@ def examples(who: Who) -> list[ExampleShown]:
     return list(EXAMPLES)
 
 
-@router.get("/relations", summary="What can be asked for", response_model=Rows)
+@router.get("/relations", summary="Relations that can be queried", response_model=Rows)
 def relations(here: Here, who: Who) -> Response:
     """Lists all relations, with their columns and descriptions."""
     answer = here.sql.ask("SELECT * FROM relations", viewer(who), rows=_LIMITS.most_rows)

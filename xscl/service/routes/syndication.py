@@ -43,7 +43,7 @@ Before = Annotated[
     int | None, Query(ge=0, le=POSITION, description="The page before this position.")
 ]
 Id = Annotated[str, Path(max_length=100, description="The id of the address.")]
-SecretPart = Annotated[str, Path(description="What only who has the address knows.")]
+SecretPart = Annotated[str, Path(description="The secret part of the address.")]
 Etag = Annotated[
     str | None, Header(alias="If-None-Match", description="The ETag of what you have.")
 ]
