@@ -178,7 +178,7 @@ class Replayed(JsonBody):
     """Number of messages that are sent again."""
 
 
-@router.post("", summary="Deliver the matches somewhere", status_code=201)
+@router.post("", summary="Create an endpoint", status_code=201)
 def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeEndpoint:
     """Creates an endpoint.  Only this response shows a webhook's secret."""
     known = existing(here, who, name).name
@@ -242,13 +242,13 @@ def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownE
     return _shown(here, changed)
 
 
-@router.delete("/{id}", summary="Deliver there no more", status_code=204)
+@router.delete("/{id}", summary="Delete an endpoint", status_code=204)
 def delete(name: Name, id: Id, here: Here, who: Who) -> None:
     """Removes an endpoint with its secret and its letters."""
     here.outbox.end(_existing(here, who, name, id).id)
 
 
-@router.post("/{id}:rotate", summary="Replace the secret of a webhook")
+@router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
 def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
     """Both secrets sign for a day, so that a receiver can be changed meanwhile."""
     if not isinstance(_existing(here, who, name, id).channel, Webhook):
@@ -275,7 +275,7 @@ def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation
     return _shown(here, confirmed)
 
 
-@router.get("/{id}/letters", summary="List what an endpoint has refused")
+@router.get("/{id}/letters", summary="List the refused messages of an endpoint")
 def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
     """Messages that were put aside, and those on which the endpoint was given up."""
     endpoint = _existing(here, who, name, id)
@@ -283,7 +283,7 @@ def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
     return [ShownLetter.model_validate(letter) for letter in found]
 
 
-@router.post("/{id}:replay", summary="Try refused messages again")
+@router.post("/{id}:replay", summary="Retry refused messages")
 def replay(name: Name, id: Id, here: Here, who: Who, replay: Replay) -> Replayed:
     """Tries letters again at once, under the same ids."""
     endpoint = _existing(here, who, name, id)

@@ -76,7 +76,7 @@ class Patience:
 
 @router.get(
     "/subscriptions/{name}/events",
-    summary="Receive the matches of a subscription as they come",
+    summary="Stream the matches of a subscription",
     response_class=Response,
     responses=_EVENTS,
 )
@@ -101,7 +101,7 @@ async def of_one(
 
 @router.get(
     "/events",
-    summary="Receive all your matches as they come",
+    summary="Stream all your matches",
     response_class=Response,
     responses=_EVENTS,
 )

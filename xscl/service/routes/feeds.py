@@ -217,7 +217,7 @@ def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> l
 
 @router.get(
     "/feeds:export",
-    summary="Write the feeds as OPML",
+    summary="Export the feeds as OPML",
     response_class=Response,
     responses={200: {"content": {"text/x-opml": {"schema": {"type": "string"}}}}},
 )

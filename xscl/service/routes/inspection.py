@@ -140,7 +140,7 @@ class Witness(JsonBody):
     """All its nodes, in document order."""
 
 
-@router.post("/try", summary="Try a query on what is kept")
+@router.post("/try", summary="Try a query on stored documents")
 def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     """Evaluates a query over kept documents without registering it; returns its matches."""
     refuse_bare(asked.since)
@@ -151,7 +151,7 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
         return Tried(total=len(found), matches=shown)
 
 
-@router.post("/why", summary="Say why documents match, or why not")
+@router.post("/why", summary="Explain why documents match, or why not")
 def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(here, who, asked)

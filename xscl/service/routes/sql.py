@@ -142,7 +142,7 @@ EXAMPLES = (
 
 @router.post(
     "",
-    summary="Ask with one SELECT",
+    summary="Run one SELECT",
     response_model=Rows,
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
 )
@@ -164,13 +164,13 @@ def ask(question: Question, here: Here, who: Who) -> Response:
     return Response(answer.body, media_type=_TYPES[question.format], headers=headers)
 
 
-@router.get("/examples", summary="Questions to begin with")
+@router.get("/examples", summary="List example queries")
 def examples(who: Who) -> list[ExampleShown]:
     """Lists example queries that can be run unchanged."""
     return list(EXAMPLES)
 
 
-@router.get("/relations", summary="Relations that can be queried", response_model=Rows)
+@router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
 def relations(here: Here, who: Who) -> Response:
     """Lists all relations, with their columns and descriptions."""
     answer = here.sql.ask("SELECT * FROM relations", viewer(who), rows=_LIMITS.most_rows)

@@ -103,14 +103,14 @@ class Status(JsonBody):
     """All figures, for the operator."""
 
 
-@router.get("/metrics", summary="Show figures for Prometheus", response_class=Response)
+@router.get("/metrics", summary="Show metrics for Prometheus", response_class=Response)
 def metrics(here: Here, who: TheOperator) -> Response:
     """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
     with here.reading() as store:
         return Response(here.metrics.text(store), media_type=CONTENT_TYPE)
 
 
-@router.get("/health", summary="Say whether the service answers")
+@router.get("/health", summary="Check the health of the service")
 async def health(here: Here) -> Health:
     """Answers without delay; needs no token."""
     clock, stall = here.clock.agreement(), here.watch.stall()
@@ -122,7 +122,7 @@ async def health(here: Here) -> Health:
     return found
 
 
-@router.get("/status", summary="Show how the service is doing")
+@router.get("/status", summary="Show the status of the service")
 def status(here: Here, who: Who) -> Status:
     """Shows your usage; the operator also sees the figures of the service, at most 1 s old."""
     return Status(
@@ -187,7 +187,7 @@ def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
 
 @router.post(
     "/backup",
-    summary="Back up everything that is kept",
+    summary="Download a backup",
     response_class=Response,
     responses=raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
 )

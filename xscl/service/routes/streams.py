@@ -87,7 +87,7 @@ def get(name: Name, here: Here, who: Who) -> Stream:
 
 @router.put(
     "/streams/{name}",
-    summary="Make a stream, or change how late it may be",
+    summary="Create a stream, or change its lateness",
     responses={201: {"model": MadeStream, "description": "It is new."}},
 )
 def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> MadeStream:

@@ -101,13 +101,15 @@ class MadeAddress(ShownAddress):
     """The address for JSON Feed."""
 
 
-@router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)
+@router.get("/feed.atom", summary="Get matches as Atom", response_class=Response, responses=_ATOM)
 def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
     return _answer(here, existing(here, who, name).name, "atom", conditions)
 
 
-@router.get("/feed.json", summary="Fetch as JSON Feed", response_class=Response, responses=_JSON)
+@router.get(
+    "/feed.json", summary="Get matches as JSON Feed", response_class=Response, responses=_JSON
+)
 def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
     return _answer(here, existing(here, who, name).name, "json", conditions)
@@ -131,7 +133,7 @@ def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Respo
     return _answer(here, _subscription_of(here, secret), "json", conditions)
 
 
-@router.post("/addresses", summary="Make a secret address", status_code=201)
+@router.post("/addresses", summary="Create a secret address", status_code=201)
 def make(name: Name, here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
     """Feed readers fetch from it without a token.  It is shown this once."""
     known = existing(here, who, name).name

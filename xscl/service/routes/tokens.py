@@ -110,7 +110,7 @@ class User_(JsonBody):
     """Current usage of the user."""
 
 
-@router.get("/me", summary="Show who you are")
+@router.get("/me", summary="Show your account")
 def me(here: Here, who: Who) -> User_:
     """Shows your name, what you may have and what you have."""
     return _user(here, who)
@@ -122,7 +122,7 @@ def list_(here: Here, who: Who) -> list[Shown]:
     return [_shown(here, one) for one in here.tokens.of(None if who.is_operator else who)]
 
 
-@router.post("/tokens", summary="Make a token", status_code=HTTPStatus.CREATED)
+@router.post("/tokens", summary="Create a token", status_code=HTTPStatus.CREATED)
 def create(new: New, here: Here, who: Who) -> Made:
     """Makes a token; its text is in this answer and nowhere else."""
     account = who
@@ -148,7 +148,7 @@ def accounts(here: Here, _: TheOperator) -> list[User_]:
     return [_user(here, one) for one in here.accounts if not one.is_operator]
 
 
-@router.put("/accounts/{name}/quota", summary="Say how much a user may have")
+@router.put("/accounts/{name}/quota", summary="Set the quota of a user")
 def allow(name: User, quotas: Quotas, here: Here, _: TheOperator) -> User_:
     """Replaces the quota of a user."""
     found = here.accounts.get(name)
