@@ -317,7 +317,7 @@ class FeedRepository:
             return
         keys: set[str] = set()
         segments = 0
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             for number in numbers:
                 rows = list(self._unrecorded(spool, number))
                 self._save_items(rows)

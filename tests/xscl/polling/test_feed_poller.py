@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -326,6 +327,25 @@ def test_what_was_appended_but_not_recorded_is_not_appended_again(
     server.script.body = rss("three", "one", "two")
     assert place.poll() == [1]
     assert not place.spooled(after=1)[0].history
+
+
+def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, feed: Feed) -> None:
+    found = new_items(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
+    place.spool.append(found.documents, 1)
+
+    def polls() -> int:
+        with FeedRepository(place.engine, place.spool.directory) as reopened:
+            return reopened[feed.key].polls
+
+    with ThreadPoolExecutor(1) as pool:
+        store = place.feeds._store
+        with place.feeds._writing, store.transaction():
+            store.fetch("UPDATE state.feed SET tags = ['late'] WHERE key = ?", [feed.key])
+            opening = pool.submit(polls)
+            with pytest.raises(TimeoutError):
+                opening.result(0.3)
+        assert opening.result(10) == 1
+    assert (place.feeds[feed.key].polls, place.feeds[feed.key].tags) == (1, ("late",))
 
 
 def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> None:
