@@ -7,6 +7,7 @@ scheduler   tasks that run one at a time, in virtual time; finds deadlocks
 threads     locks, threads and clocks of the standard library as scheduling points
 loops       event loops in virtual time, without sockets
 network     sites that clients of the product reach in memory
+database    connections as scheduling points, and who may use them
 disk        the files that survive a crash, from changes that `disk.c` records
 service     the service as a group of tasks, and requests to it
 world       clients, faults, and a model of what was acknowledged

@@ -22,7 +22,7 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
 
     import logging
 
-    from tests.simulation import service
+    from tests.simulation import database, service
     from tests.simulation.world import World
 
     logging.getLogger("concurrent.futures").disabled = True
@@ -30,6 +30,7 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
     if not events:
         logging.disable(logging.CRITICAL)
     service.install()
+    database.install(scheduler)
     if plant is not None:
         from tests.simulation.planted import DEFECTS
 
@@ -45,6 +46,7 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
         traceback.print_exc()
         wrong = [f"{error!r}"]
     wrong += [f"the thread {name} failed: {error!r}" for name, error in threads.Thread.failures]
+    wrong += database.WRONG[:5]
     if events:
         print(*world.events, sep="\n")
     counts = ", ".join(f"{n} {what}" for what, n in sorted(world.model.counts.items()))

@@ -103,9 +103,17 @@ def early_unlock() -> None:
     Transactions.change = _change  # type: ignore[method-assign]
 
 
+def shared_connection() -> None:
+    """Matches are printed from the engine's own connection, in the thread that prints."""
+    from tests.stress import planted
+
+    planted.plant()
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
+        shared_connection,
     )
 }

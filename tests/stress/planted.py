@@ -52,7 +52,12 @@ def _read_and_notify(service: Service, matches: Matches) -> None:
     _notify(service, matches)
 
 
-if __name__ == "__main__":
+def plant() -> None:
+    """Replace the parts of the product."""
     MatchLog.expand = _expand  # type: ignore[assignment, method-assign]
     Service._notify = _read_and_notify  # type: ignore[assignment, method-assign]
+
+
+if __name__ == "__main__":
+    plant()
     main()
