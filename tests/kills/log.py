@@ -1,6 +1,7 @@
 """The log of what was sent and acknowledged: lines of JSON, each synchronised when it returns.
 
-A line is one write, so that a kill leaves it whole or not at all.  The documents themselves are
+A line is one write.  A kill may cut it at a page of the file: what follows the last end of a line
+was not synchronised, is not read, and is removed by the next writer.  The documents themselves are
 in it: whoever reads it needs to know nothing of how they are made.
 """
 
@@ -39,7 +40,9 @@ class Log:
     """Writes to the log; from any thread."""
 
     def __init__(self, path: Path) -> None:
+        whole = sum(map(len, _lines(path)))
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.ftruncate(self._file, whole)
 
     def sent(self, batch: int, documents: list[Document]) -> None:
         """Say what is about to be sent."""
@@ -87,6 +90,11 @@ def at_work(path: Path) -> list[float]:
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        for line in path.read_text().splitlines():
-            yield json.loads(line)
+    yield from map(json.loads, _lines(path))
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Return the whole lines."""
+    if not path.exists():
+        return []
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

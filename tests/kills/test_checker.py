@@ -227,3 +227,15 @@ def test_the_log_says_what_was_sent_and_acknowledged(tmp_path: Path) -> None:
     assert batches(path) == (sent(0), sent(1, acknowledged=False))
     assert delivered(path) == {"a", "b"}
     assert len(at_work(path)) == 1
+
+
+def test_a_line_that_a_kill_has_cut_is_not_read_and_removed_by_the_next_writer(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    Log(path).delivered(["one"])
+    with path.open("a") as file:
+        file.write('{"delivered": ["cu')
+    assert delivered(path) == {"one"}
+    Log(path).delivered(["two"])
+    assert delivered(path) == {"one", "two"}
