@@ -110,7 +110,10 @@ def test_the_first_example_of_the_readme_prints_what_it_says(
     assert printed(installed, installed.python, "-P", "-c", code, cwd=folder) == said
 
 
-@pytest.mark.parametrize(("given", "said"), [([], [DIRECTLY]), (["--no-spark"], [])])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    usually([([], [DIRECTLY]), (["--no-spark"], [])], ([], [DIRECTLY]), several=True),
+)
 def test_serve_once_needs_no_extra(
     bare: Environment, folder: Path, given: list[str], said: list[str]
 ) -> None:

@@ -34,11 +34,11 @@ def simulated(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def test_a_quarter_of_an_hour_is_clean() -> None:
-    run = simulated("--seed", "7", "--hours", "0.25")
+def test_some_minutes_are_clean() -> None:
+    run = simulated("--seed", "7", "--hours", "0.15")
     assert run.returncode == 0, run.stdout + run.stderr
     counts = {what: int(n) for n, what in re.findall(r"(\d+) ([a-z]+)", run.stdout)}
-    assert counts["pushes"] >= 60
+    assert counts["pushes"] >= 50
     assert counts["matches"] >= 20
     assert counts["faults"] >= 1
 

@@ -291,6 +291,7 @@ BOUNDED = (
 )
 
 
+@pytest.mark.slow  # the bound is in the engine, which both consumers share
 @pytest.mark.spark
 def test_bounded_results_are_the_same_directly_and_through_spark(
     spark_session: "SparkSession", spool: Spool, tmp_path: Path

@@ -94,6 +94,7 @@ def replay(
     return month
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_month_through_spark_is_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
