@@ -10,6 +10,13 @@ network     sites that clients of the product reach in memory
 database    connections as scheduling points, and who may use them
 disk        the files that survive a crash, from changes that `disk.c` records
 service     the service as a group of tasks, and requests to it
-world       clients, faults, and a model of what was acknowledged
+host        the machine of the service: its lives, and requests to it
+model       what was acknowledged
+journal     what happened, and what is wrong
+clients     clients of the operator
+sites       the server of a feed, a receiver of webhooks
+faults      faults of the disk, the machine, the clock and the network
+checks      the comparison with the model
+world       the composition of these
 child       one simulation, in a process that it takes over
 """

@@ -48,9 +48,9 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
     wrong += [f"the thread {name} failed: {error!r}" for name, error in threads.Thread.failures]
     wrong += database.WRONG[:5]
     if events:
-        print(*world.events, sep="\n")
+        print(*world.journal.events, sep="\n")
     counts = ", ".join(f"{n} {what}" for what, n in sorted(world.model.counts.items()))
-    print(f"seed {seed}: {hours:g} h, {world.lives} lives, {scheduler.steps} steps,", end=" ")
+    print(f"seed {seed}: {hours:g} h, {world.host.lives} lives, {scheduler.steps} steps,", end=" ")
     print(f"trace {scheduler.trace:08x}; {counts}")
     for text in wrong:
         print(f"  seed {seed}: {text}")

@@ -49,7 +49,7 @@ def differences(database: Path, sent: list[Sent], printed: Counter[str]) -> list
                 wrong.append(f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}")
             if there := one.refused & kept.keys():
                 wrong.append(f"{len(there)} refused documents were taken: {sorted(there)[:3]}")
-            matches = _matches(engine, one.subscription)
+            matches = matches_of(engine, one.subscription)
             found, expected = Counter(documents for _, documents in matches), one.pairs()
             for what, those in (("lost", expected - found), ("too many", found - expected)):
                 if those:
@@ -62,7 +62,8 @@ def differences(database: Path, sent: list[Sent], printed: Counter[str]) -> list
     return wrong
 
 
-def _matches(engine: xscl.Engine, subscription: str) -> list[tuple[str, tuple[str, ...]]]:
+def matches_of(engine: xscl.Engine, subscription: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the id and the documents of each match of a subscription, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     after, more = 0, True
     while more:

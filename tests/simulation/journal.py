@@ -1,0 +1,23 @@
+"""What happened in a simulation, and what is wrong, at virtual times."""
+
+from __future__ import annotations
+
+from tests.simulation.scheduler import NS, Scheduler
+
+
+class Journal:
+    """The events of a simulation, and the violations among them."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.events: list[str] = []
+        self.violations: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Record an event."""
+        self.events.append(f"{self._scheduler.now / NS:10.3f} s  {text}")
+
+    def wrong(self, text: str) -> None:
+        """Record a violation."""
+        self.note(f"WRONG: {text}")
+        self.violations.append(text)
