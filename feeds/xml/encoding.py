@@ -83,7 +83,9 @@ def _narrow(xml: bytes, encoding: str) -> bytes:
         text = xml.decode(encoding)
     except UnicodeDecodeError as error:
         message = f"the document is not valid {encoding.upper()} ({error.reason})"
-        raise MalformedDocument("xml_encoding", message) from None
+        before = xml[: error.start].decode(encoding, "replace")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise MalformedDocument("xml_encoding", message, line, column) from None
     return without_declared_encoding(text).encode("utf-8", "replace")
 
 

@@ -57,6 +57,7 @@ class DocumentLimits:
 DEFAULT = DocumentLimits()
 
 _PARSER_DEPTH = 256
+_NAME = 50_000  # characters, libxml2's limit
 _LEVEL = len(b"<a></a>")
 _ELEMENT = len(b"<a/>")
 _ATTRIBUTE = len(b' a=""')
@@ -333,6 +334,7 @@ _HINTS: dict[int, str] = {
     _ERROR.ERR_UNDECLARED_ENTITY: "write the character itself, or its number as in &#160;",
     _ERROR.ERR_NAME_REQUIRED: "a bare & is written &amp;",
     _ERROR.ERR_INVALID_ENCODING: "declare the encoding, or send UTF-8",
+    _ERROR.ERR_NAME_TOO_LONG: f"the limit is {_NAME:,} characters",
 }
 _PLACE = re.compile(r"[,\s]*line \d+, column \d+\s*$")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import ssl
 import subprocess
 import sys
 import threading
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -43,6 +45,7 @@ from feeds.http.fetch import (
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
+CERTIFICATE = ROOT / "tests/data/tls/self-signed.pem"
 NOW = 1_363_700_000_000_000
 FEED = b"<rss version='2.0'><channel><title>T</title><item><guid>1</guid></item></channel></rss>"
 
@@ -71,9 +74,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(script: Script) -> AsyncIterator[Server]:
+async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     server = Server(script)
-    listener = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    listener = await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=tls)
     server.address = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:
         yield server
@@ -190,12 +193,12 @@ def test_after_many_304_one_request_is_unconditional() -> None:
     assert b"If-None-Match" not in asyncio.run(run()).requests[0]
 
 
-def test_304_to_an_unconditional_request_is_a_failure() -> None:
+def test_f7_304_to_an_unconditional_request_is_a_failure() -> None:
     outcome, _ = poll(answering(status="304 Not Modified"))
     assert failed(outcome).code == "fetch_status"
 
 
-def test_410_is_gone() -> None:
+def test_f11_410_is_gone() -> None:
     assert isinstance(poll(answering(FEED, status="410 Gone"))[0], Gone)
 
 
@@ -210,11 +213,42 @@ def test_410_is_gone() -> None:
         ("9" * 30, None),
     ],
 )
-def test_other_answers_fail_with_their_retry_after(written: str, seconds: int | None) -> None:
+def test_f11_other_answers_fail_with_their_retry_after(written: str, seconds: int | None) -> None:
     script = answering(FEED, f"Retry-After: {written}", status="429 Too Many Requests")
     outcome = failed(poll(script)[0])
     assert (outcome.code, outcome.status, outcome.retry_after) == ("fetch_status", 429, seconds)
     assert outcome.message == "the server answered 429 Too Many Requests"
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden", "407 Proxy"])
+def test_f11_who_may_not_read_fails_with_the_status(status: str) -> None:
+    outcome = failed(poll(answering(FEED, "WWW-Authenticate: Basic", status=status))[0])
+    assert (outcome.code, outcome.status) == ("fetch_status", int(status[:3]))
+
+
+def test_f11_a_name_that_does_not_resolve_fails() -> None:
+    async def nowhere(host: str, port: int) -> tuple[str, ...]:
+        raise OSError("no such name")
+
+    settings = FetchSettings(resolve=nowhere)
+    outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
+    assert failed(outcome).code == "fetch_unreachable"
+
+
+def test_f11_a_certificate_that_nobody_vouches_for_is_refused() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+
+    async def run() -> tuple[Outcome, Server]:
+        async with serving(answering(FEED), context) as server:
+            settings = FetchSettings(allow_addresses=frozenset({server.address}))
+            state = FeedState(f"https://{server.address}/feed")
+            return await fetch(state, now=NOW, settings=settings), server
+
+    outcome, server = asyncio.run(run())
+    assert failed(outcome).code == "fetch_certificate"
+    assert failed(outcome).message == "the server's certificate is not valid for its name"
+    assert server.requests == []
 
 
 def test_partial_content_is_no_feed() -> None:
@@ -240,6 +274,18 @@ def test_f1_gzip_bomb_stops_at_the_limit() -> None:
     outcome = failed(poll(answering(packed, "Content-Encoding: gzip"))[0])
     assert outcome.code == "fetch_too_large"
     assert outcome.message == "the feed has more than 10,000,000 bytes"
+
+
+def test_f1_half_a_megabyte_that_unpacks_to_five_hundred_costs_little_memory() -> None:
+    packed = gzip.compress(bytes(52_428_800), 9) * 10
+    assert len(packed) < 600_000
+    tracemalloc.start()
+    try:
+        outcome = failed(poll(answering(packed, "Content-Encoding: gzip"))[0])
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    assert outcome.code == "fetch_too_large"
 
 
 @pytest.mark.parametrize(
@@ -387,6 +433,18 @@ def test_f5_validators_go_only_to_the_address_that_gave_them() -> None:
 def test_f5_redirect_loop_ends_after_five() -> None:
     outcome, server = poll(redirecting(feed="302 /feed"))
     assert failed(outcome).message == "there are more than 5 redirects"
+    assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize("hops", [5, 11])
+def test_f5_five_hops_are_followed_and_no_more(hops: int) -> None:
+    names = ["feed", *(f"h{number}" for number in range(1, hops))]
+    chain = dict(zip(names, [f"302 /{name}" for name in [*names[1:], "end"]], strict=True))
+    outcome, server = poll(redirecting(**chain))
+    if hops == 5:
+        assert fetched(outcome).url == f"http://{server.address}/end"
+    else:
+        assert failed(outcome).code == "fetch_redirect"
     assert len(server.requests) == 6
 
 

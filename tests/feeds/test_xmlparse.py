@@ -57,7 +57,15 @@ def bomb(reference: bytes) -> bytes:
             "line 1, column 7: Invalid bytes in character encoding: "
             "declare the encoding, or send UTF-8",
         ),
+        (
+            "<a>\n\xe9</a>".encode("utf-16")[:-1],
+            "line 2, column 5: the document is not valid UTF-16 (truncated data)",
+        ),
         (b"<a>" * 257, "line 1, column 771: elements are nested more than 256 deep"),
+        (
+            b"<" + b"a" * 60_000 + b"/>",
+            "line 1, column 60002: Name too long: NCName: the limit is 50,000 characters",
+        ),
         (b" " * 10_000_001, "the document has 10,000,001 bytes; the limit is 10,000,000"),
     ],
 )
@@ -154,10 +162,13 @@ def test_smaller_depths_are_counted(depth: int, limit: int) -> None:
     [
         b"<a>" + b"x" * 11_000_000 + b"</a>",
         b"<a t='" + b"x" * 11_000_000 + b"'/>",
+        b"<a><![CDATA[" + b"x" * 11_000_000 + b"]]></a>",
         b"<a><!--" + b"x" * 11_000_000 + b"--></a>",
+        b"<a><?p " + b"x" * 11_000_000 + b"?></a>",
         b"<" + b"a" * 60_000 + b"/>",
+        b"<a " + b"a" * 60_000 + b"=''/>",
     ],
-    ids=["text", "attribute", "comment", "name"],
+    ids=["text", "attribute", "cdata", "comment", "instruction", "name", "name of an attribute"],
 )
 def test_x8_too_large(xml: bytes) -> None:
     assert refusal(xml).reason_code == "xml_size"
@@ -214,7 +225,10 @@ def test_x9_elements_and_attributes(xml: bytes, code: str | None) -> None:
     ],
 )
 def test_x13_characters_and_encodings(xml: bytes, code: str) -> None:
-    assert refusal(xml).reason_code == code
+    error = refusal(xml)
+    assert error.reason_code == code
+    assert error.line >= 1
+    assert error.column >= 1
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Respond before a request and close the connection."""
         self._is_refused = True
+        self.limit.refused += 1
         detail = f"there are too many connections: {reason}"
         headers = {"Retry-After": str(RETRY), "Connection": "close"}
         refusal = answer(Problem("too_many_connections", detail, status=status, headers=headers))

@@ -24,9 +24,13 @@ _EXTENSION = "xscl.connection"
 
 
 class ConnectionLimit:
-    """Counts connections by client; `most` is the limit of each."""
+    """Counts connections by client; `most` is the limit of each.
+
+    `refused` counts connections beyond this limit or that of the service.
+    """
 
     def __init__(self, most: int = CONNECTIONS) -> None:
+        self.refused = 0
         self._most = most
         self._open = KeyedLimiter[str]()
 

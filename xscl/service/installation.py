@@ -247,11 +247,12 @@ def installed(
         outbox.mail_limit = accounts.mails_of
         intake = Intake(spool, engine, room, clock, settings.waiting)
         stack.enter_context(closing(intake))
+        connections = ConnectionLimit(settings.connections)
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
-            *(clock, intake, usage, sql, Metrics(engine, home)),
+            *(clock, intake, usage, sql, Metrics(engine, home, connections)),
             Backups(home, engine, readers, room),
-            connections=ConnectionLimit(settings.connections),
+            connections=connections,
             watch=watch,
         )

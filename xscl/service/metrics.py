@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Stage
+from xscl.service.connection_limit import ConnectionLimit
+from xscl.service.problems import PROBLEM
 from xscl.service.status import ServiceStatus
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
@@ -44,30 +46,47 @@ _GAUGES = {
     "waiting": "Documents in the spool that wait to be consumed",
     "lag": "Seconds that the oldest of them has waited",
 }
-_STATES = {
+_COUNTED = {
     "feeds": (
+        "state",
         "Feeds by state",
         "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
         " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
     ),
+    "feeds_failing": (
+        "code",
+        "Feeds whose last poll failed, by its code",
+        "SELECT code, count(*) FROM state.feed WHERE error IS NOT NULL GROUP BY 1",
+    ),
     "endpoints": (
+        "state",
         "Endpoints of deliveries by state",
         "SELECT coalesce(state, 'unknown'), count(*) FROM state.endpoint GROUP BY 1",
     ),
     "dead_letters": (
+        "state",
         "Matches that could not be delivered",
         "SELECT 'dead', count(*) FROM state.dead_letter",
     ),
+    "rejections": (
+        "code",
+        "Documents that were not taken and are remembered, by reason",
+        "SELECT reason, count(*) FROM state.rejected GROUP BY 1",
+    ),
+    "cuts": (
+        "state",
+        "Documents with more results of a join than stay, of the latest ones of each join",
+        "SELECT 'cut', count(*) FROM state.cut",
+    ),
 }
-"""Metrics by state: what they are, and the query of their figures."""
+"""Metrics of tables by one label: its name, what they are, and the query of their figures."""
 
 
 class Metrics:
     """The metrics of one service, in a registry of its own."""
 
-    def __init__(self, engine: Engine, home: DataDirectory) -> None:
+    def __init__(self, engine: Engine, home: DataDirectory, limit: ConnectionLimit) -> None:
         self.registry = CollectorRegistry()
-        self._engine = engine
         self._stages = Histogram(
             "xscl_push_stage_seconds",
             "How long the stages of a push took",
@@ -81,6 +100,12 @@ class Metrics:
             ["method", "route", "status"],
             registry=self.registry,
         )
+        self._problems = Counter(
+            "xscl_problems",
+            "Requests that were answered with a problem, by its code",
+            ["code"],
+            registry=self.registry,
+        )
         self._answers = Histogram(
             "xscl_request_seconds",
             "How long it took until an answer began",
@@ -89,21 +114,25 @@ class Metrics:
             registry=self.registry,
         )
         engine.host.ingest.pace.listener = self._stage
-        self.figures = _StatusCollector(engine, home)
+        self.figures = _StatusCollector(engine, home, limit)
         self.registry.register(self.figures)
 
     def _stage(self, stage: Stage, seconds: float) -> None:
         self._stages.labels(stage).observe(seconds)
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
+    def answered(
+        self, method: str, route: str, status: int, seconds: float, problem: str | None
+    ) -> None:
+        """Count a request, and its problem code if it has one."""
         self._requests.labels(method, route, str(status)).inc()
+        if problem is not None:
+            self._problems.labels(problem).inc()
         self._answers.labels(route).observe(seconds)
 
     def text(self, store: Store) -> bytes:
         """Return all metrics in the text format; `store` is a connection of the caller."""
         self.figures.counted = {
-            name: dict(store.fetch(query)) for name, (_, query) in _STATES.items()
+            name: dict(store.fetch(query)) for name, (_, _, query) in _COUNTED.items()
         }
         return generate_latest(self.registry)
 
@@ -111,9 +140,10 @@ class Metrics:
 class _StatusCollector(Collector):
     """A collector of metrics from the engine, the status file and tables."""
 
-    def __init__(self, engine: Engine, home: DataDirectory) -> None:
+    def __init__(self, engine: Engine, home: DataDirectory, limit: ConnectionLimit) -> None:
         self._engine = engine
         self._home = home
+        self._limit = limit
         self.counted: dict[str, dict[str, int]] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -123,6 +153,7 @@ class _StatusCollector(Collector):
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
             ("pushed_matches", pace.matches, "Matches that were found since the start"),
+            ("refused_connections", self._limit.refused, "Connections beyond a limit"),
         ):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
         what = "Rows of joins' results, by what evaluated the conjunctive query"
@@ -132,8 +163,8 @@ class _StatusCollector(Collector):
         yield rows
         what = "Bytes of the state that joins meet in memory"
         yield _gauge("kept_bytes", what, queries.kept_bytes)
-        for name, (what, _) in _STATES.items():
-            yield _gauges(name, what, "state", dict(sorted(self.counted.get(name, {}).items())))
+        for name, (label, what, _) in _COUNTED.items():
+            yield _gauges(name, what, label, dict(sorted(self.counted.get(name, {}).items())))
         written = self._home.read_status() or {}
         yield _gauge("paused", "1 while nothing new is taken", bool(written.get("paused")))
         stalled = (written.get("stalled") or {}).get("seconds", 0.0)
@@ -224,7 +255,8 @@ class Counting:
         finally:
             route = _route(scope)
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.answered(method, route, status, max(0.0, until - began))
+            seconds = max(0.0, until - began)
+            self._metrics.answered(method, route, status, seconds, scope.get(PROBLEM))
 
 
 def _route(scope: Scope) -> str:

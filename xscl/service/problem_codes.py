@@ -44,7 +44,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("query_or_subscription", "subscription_name", "stream_name"),
             *("wrong_row", "mixed_rows", "empty_list", "encoding"),
             *("not_a_list", "not_a_feed", "json_syntax"),
-            *("xml_syntax", "xml_encoding", "xml_entities"),
+            *("xml_syntax", "xml_chars", "xml_encoding", "xml_entities"),
             *("xml_depth", "xml_size", "xml_elements"),
             *("no_stream", "name", "type", "timestamp", "time", "future", "poison"),
             *("unknown_document", "text_dropped", "duration", "every"),

@@ -21,6 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from feeds.errors import FeedError
 from feeds.http.addresses import RefusedAddress
@@ -33,6 +34,8 @@ from xscl.service.problem_codes import STATUS
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+PROBLEM = "xscl.problem"
+"""Key in the scope of a request that was answered with a problem: its code."""
 
 _UNLISTED: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -85,6 +88,20 @@ def refused_address(who: Account, refused: RefusedAddress) -> Problem:
     return Problem(refused.code, refused.message, hint=hint)
 
 
+class _ProblemResponse(JSONResponse):
+    """A problem document; it leaves its code in the scope of the request."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, problem: Problem, document: Mapping[str, Any]) -> None:
+        super().__init__(document, problem.status.value, problem.headers)
+        self._problem = problem
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PROBLEM] = self._problem.code
+        await super().__call__(scope, receive, send)
+
+
 def answer(problem: Problem) -> Response:
     """Render a problem as a response."""
     fields = {
@@ -97,7 +114,7 @@ def answer(problem: Problem) -> Response:
         **problem.more,
     }
     document = {name: value for name, value in fields.items() if value is not None}
-    return JSONResponse(document, problem.status.value, problem.headers, MEDIA_TYPE)
+    return _ProblemResponse(problem, document)
 
 
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving, token_of
 from tests.xscl.service.listening import listening
+from tests.xscl.service.test_events import until
 from tests.xscl.service.test_strangers import closed
 from xscl.service import connection
 from xscl.service.connection_limit import CONNECTIONS
@@ -207,6 +208,8 @@ def test_the_service_has_a_limit_of_its_own(
             assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
             assert b"\r\nretry-after: 1\r\n" in answer
             eventually(lambda: closed(refused))
+        answered.sendall(HEALTH.replace(b"health", b"metrics"))
+        assert b"\nxscl_refused_connections_total 1.0\n" in until(answered, b"xscl_paused ")
 
 
 def test_who_leaves_within_a_body_is_no_failure_of_the_service(
