@@ -34,6 +34,7 @@ class Quota:
     streams: int | None = 100
     endpoints: int | None = 100
     documents_a_day: int | None = 100_000
+    bytes_a_day: int | None = 1_000_000_000
     matches_a_day: int | None = 100_000
     mails_a_day: int | None = 100
     requests_a_minute: int | None = 6_000

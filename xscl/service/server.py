@@ -17,6 +17,9 @@ from xscl.service.installation import ServiceSettings
 GRACE = 3
 """Grace period in seconds of requests in progress at shutdown."""
 
+KEEP_ALIVE = 30
+"""Seconds after an answer until an idle connection is closed."""
+
 _BACKLOG = 1024
 _UNREAD = 120_000
 """Milliseconds after which a connection with unacknowledged data is closed."""
@@ -40,7 +43,7 @@ class Server:
             server_header=False,
             date_header=True,
             proxy_headers=False,
-            timeout_keep_alive=30,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=GRACE,
             http=bounded(limit, settings.trusted_proxies),
             lifespan="off",

@@ -25,6 +25,8 @@ from xscl.store.store import Store
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 """The syntax of a token."""
 
+SESSIONS = 100
+"""Sessions of one user; a further one ends the oldest."""
 SESSION = 30 * 86_400 * 1_000_000
 """Lifetime of a session in ticks."""
 
@@ -86,16 +88,23 @@ class Tokens:
             if parent is not None:
                 token = replace(token, expires=now + SESSION, session=True, parent=_id(parent))
             digest = _hash(secret)
+            ended = self._ended(account, now) if token.session else []
             with self._store.transaction():
-                self._store.fetch(
-                    "DELETE FROM state.token WHERE expires IS NOT NULL AND expires < ?", [now]
-                )
+                self._store.fetch("DELETE FROM state.token WHERE id IN (SELECT unnest(?))", [ended])
                 self._store.fetch(
                     f"INSERT INTO state.token ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     [*astuple(token), digest],
                 )
-            self._known[name] = token, digest
+            kept = {id: one for id, one in self._known.items() if id not in ended}
+            self._known = {**kept, name: (token, digest)}
         return token, f"xscl_{name}_{secret}"
+
+    def _ended(self, account: Account, now: int) -> list[str]:
+        """Return the ids of expired sessions, and of a user's oldest ones beyond `SESSIONS`."""
+        sessions = [token for token, _ in self._known.values() if token.session]
+        expired = [one.id for one in sessions if (one.expires or 0) < now]
+        own = sorted((one.created, one.id) for one in sessions if one.account == account.number)
+        return [*expired, *(id for _, id in own[: max(0, len(own) + 1 - SESSIONS)])]
 
     def owner(self, given: str) -> Account | None:
         """Return the account of a token; None if it is wrong, revoked or expired."""

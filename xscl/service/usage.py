@@ -18,7 +18,7 @@ from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
 
 Owned: TypeAlias = Literal["subscriptions", "feeds"]
-Done: TypeAlias = Literal["documents", "matches"]
+Done: TypeAlias = Literal["documents", "bytes", "matches"]
 
 
 class Usage:
@@ -32,6 +32,7 @@ class Usage:
         }
         self._done: dict[Done, DailyQuota[int]] = {
             "documents": DailyQuota(),
+            "bytes": DailyQuota(),
             "matches": DailyQuota(),
         }
 
@@ -76,10 +77,14 @@ class Usage:
         for name in names:
             self.subtract(owner(name)[0], "subscriptions")
 
-    def count_documents(self, account: Account, count: int) -> None:
-        """Count documents against the daily quota; raises QuotaExceeded above it."""
+    def count_document(self, account: Account, size: int) -> None:
+        """Count a document against the daily quotas; raises QuotaExceeded above one of them."""
+        most = account.quota.bytes_a_day
+        if self._done["bytes"].consume(account.number, most, size) is not None:
+            has = self.today(account, "bytes")
+            raise QuotaExceeded(f"you have sent {has} bytes today, and may send {most}")
         most = account.quota.documents_a_day
-        if self._done["documents"].consume(account.number, most, count) is not None:
+        if self._done["documents"].consume(account.number, most) is not None:
             raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
 
     @property

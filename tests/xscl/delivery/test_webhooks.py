@@ -35,6 +35,7 @@ from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
 from xscl.delivery.message import Message
+from xscl.delivery.outbox import deliveries
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
@@ -206,6 +207,29 @@ def test_a_message_that_is_refused_while_others_are_taken_is_put_aside(
     assert receiver.ids(name)[-1] == refused[0]
     others = [id for id in receiver.ids(name) if id != refused[0]]
     assert len(others) == 3
+
+
+def test_an_endpoint_has_so_many_letters_and_then_waits(
+    at_work: Sending, receiver: Receiver, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "LETTERS", 2)
+    refused = [0, 2, 4]
+    came: dict[str, int] = {}
+
+    def choose(got: Got) -> Does:
+        return status(422) if came.setdefault(got.id, len(came)) in refused else OK
+
+    receiver.choose[name] = choose
+    endpoint = hook(at_work, name, receiver.url(name))
+    at_work.items(6)
+    eventually(lambda: now(at_work, endpoint).state == "disabled")
+    letters = at_work.outbox.endpoints.letters(endpoint.id)
+    assert [came[one.message] for one in letters] == refused
+    assert letters[2].next_try is None, "the one at which the endpoint was disabled"
+    assert len(came) == 5, "it blocks those behind it"
+    refused.clear()
+    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    eventually(lambda: len(came) == 6)
 
 
 def test_w15_down_and_up_again_has_all_in_order(

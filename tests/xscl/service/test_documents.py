@@ -11,7 +11,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.intake import Intake, IntakeFull
@@ -186,6 +186,19 @@ def test_a_quota_of_documents(operator: httpx.Client, bob: httpx.Client) -> None
     assert ok(bob.get("/v1/me"))["used"]["documents_today"] == 2
 
 
+def test_a_quota_of_bytes(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "erin")) as erin:
+        ok(operator.put("/v1/accounts/erin/quota", json={"bytes_a_day": 100}))
+        whole, broken = b"<a>" + b"x" * 33 + b"</a>", b"<a>" + b"x" * 37
+        ok(erin.post("/v1/documents/hers", content=whole))
+        assert code(erin.post("/v1/documents/hers", content=broken)) == (422, "xml_syntax")
+        refused = erin.post("/v1/documents/hers", content=whole)
+        assert code(refused) == (403, "quota_exceeded")
+        assert refused.json()["detail"] == "you have sent 80 bytes today, and may send 100"
+        ok(erin.post("/v1/documents/hers", content=b"<a/>"))
+        assert ok(erin.get("/v1/me"))["used"]["bytes_today"] == 84
+
+
 def test_a_quota_of_matches(operator: httpx.Client, alice: httpx.Client) -> None:
     ok(operator.put("/v1/accounts/alice/quota", json={"matches_a_day": 2}))
     ok(alice.put("/v1/streams/counted", json={}))
@@ -214,6 +227,19 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: DataDi
         intake.close()
     taken = [one for number in spool.numbers(0) for one in spool.read(number)]
     assert len(taken) == 10
+
+
+def test_l2_the_bytes_that_wait_are_bounded(
+    place: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.service.intake.BYTES", 100)
+    large = Document("S", "d", 1, b"<a>" + b"x" * 90 + b"</a>")
+    with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
+        intake = Intake(spool, engine, DiskGuard(place.path, 0), ArrivalClock())
+        intake.append([large])
+        with pytest.raises(IntakeFull, match="documents wait to be consumed"):
+            intake.append([large])
+        intake.close()
 
 
 def test_many_at_once_are_all_there(place: DataDirectory) -> None:

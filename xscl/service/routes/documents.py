@@ -97,7 +97,7 @@ def take(
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
-    here.usage.count_documents(who, 1)
+    here.usage.count_document(who, len(xml))
     here.accounts.claim(who, stream)
     if time is None:
         here.engine.host.catalog.declare_live(known)
@@ -113,7 +113,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
         with suppress(
             XsclError
         ):  # it is told what is wrong, whether there is room to keep it or not
-            here.usage.count_documents(who, 1)
+            here.usage.count_document(who, len(document.xml))
             here.intake.append([document])
         raise
 

@@ -68,6 +68,8 @@ class Quotas(RequestBody):
     """Webhooks, mail addresses and files."""
     documents_a_day: Most = Field(None, examples=[100000])
     """Documents sent per day (UTC)."""
+    bytes_a_day: Most = Field(None, examples=[1000000000])
+    """Bytes of documents sent per day (UTC)."""
     matches_a_day: Most = Field(None, examples=[1000000])
     """Matches delivered per day (UTC)."""
     mails_a_day: Most = Field(None, examples=[1000])
@@ -91,6 +93,8 @@ class Used(JsonBody):
     """Webhooks, mail addresses and files."""
     documents_today: int = Field(examples=[40])
     """Documents sent today (UTC)."""
+    bytes_today: int = Field(examples=[5000])
+    """Bytes of documents sent today (UTC)."""
     matches_today: int = Field(examples=[7])
     """Matches delivered today (UTC)."""
     listeners: int = Field(examples=[1])
@@ -174,6 +178,7 @@ def _user(here: Installation, one: Account) -> User_:
             endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
             listeners=here.listeners.held(one.number),
             documents_today=here.usage.today(one, "documents"),
+            bytes_today=here.usage.today(one, "bytes"),
             matches_today=here.usage.today(one, "matches"),
             mails_today=here.outbox.mails.used(one.number),
         ),

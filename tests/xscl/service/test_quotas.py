@@ -1,0 +1,87 @@
+"""How much one user, or one subscription, may have of what has no other limit."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import httpx
+import pytest
+
+from tests.xscl.polling.scripted import Clock
+from tests.xscl.service.conftest import Running, code, ok, token_of
+from tests.xscl.service.test_events import subscribed
+from xscl.engine.facade import Engine
+from xscl.service import tokens
+from xscl.service.accounts import Accounts
+from xscl.service.tokens import SESSION, Tokens
+
+
+def test_a_user_has_so_many_tokens(
+    running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.service.routes.tokens.MOST", 3)
+    with running.client(token_of(operator, "alice")) as alice:
+        made = [ok(alice.post("/v1/tokens", json={"label": str(n)})) for n in range(2)]
+        assert code(alice.post("/v1/tokens", json={})) == (403, "quota_exceeded")
+        assert alice.delete(f"/v1/tokens/{made[0]['id']}").status_code == 204
+        ok(alice.post("/v1/tokens", json={}))
+
+
+def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "SESSIONS", 3)
+    clock = Clock(0)
+    monkeypatch.setattr(tokens, "ticks", clock)
+    with Engine() as engine, closing(engine.host.connect()) as store:
+        accounts = Accounts(store)
+        kept = Tokens(store, accounts)
+        alice, bob = (accounts.make(name) for name in ("alice", "bob"))
+        _, signed = kept.create(alice)
+        _, his = kept.create(bob, parent=signed)
+        sessions = []
+        for _ in range(5):
+            clock.now += 1
+            sessions.append(kept.create(alice, parent=signed)[1])
+        assert [kept.owner(one) for one in sessions] == [None, None, alice, alice, alice]
+        assert kept.owner(signed) == alice
+        assert kept.owner(his) == bob
+        clock.now = SESSION + 4
+        assert [kept.owner(one) for one in sessions[2:]] == [None, alice, alice]
+        _, last = kept.create(bob, parent=his)
+        again = Tokens(store, accounts)
+        for text in (his, *sessions[:3]):
+            assert kept.owner(text) is again.owner(text) is None
+        for text in (signed, last, *sessions[3:]):
+            assert kept.owner(text) == again.owner(text) is not None
+        assert store.fetch("SELECT count(*) FROM state.token") == [(4,)]
+
+
+def test_a_subscription_has_so_many_endpoints_and_secret_addresses(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.delivery.outbox.endpoints.MOST", 2)
+    monkeypatch.setattr("xscl.delivery.syndication.secret_addresses.MOST", 2)
+    at = subscribed(operator, "few")
+    for number in range(2):
+        ok(operator.post(f"{at}/endpoints", json={"kind": "file", "name": f"{number}.jsonl"}))
+        ok(operator.post(f"{at}/addresses", json={}))
+    more = operator.post(f"{at}/endpoints", json={"kind": "file", "name": "more.jsonl"})
+    assert code(more) == (400, "too_many_endpoints")
+    assert code(operator.post(f"{at}/addresses", json={})) == (400, "too_many_addresses")
+
+
+def test_an_import_has_so_many_rows_or_is_refused_whole(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.service.routes.subscriptions.MOST", 3)
+    rows = [json.dumps({"name": f"row{n}", "query": "S//a"}) for n in range(4)]
+    refused = operator.post("/v1/subscriptions:import", content="\n".join(rows))
+    assert code(refused) == (413, "too_many_rows")
+    assert operator.get("/v1/subscriptions/row0").status_code == 404
+    assert ok(operator.post("/v1/subscriptions:import", content="\n".join(rows[:3])))["new"] == 3
+
+
+def test_the_name_of_a_subscription_has_an_end(operator: httpx.Client) -> None:
+    for length, status in ((500, 201), (501, 422)):
+        made = operator.put(f"/v1/subscriptions/{'n' * length}", json={"query": "S//a"})
+        assert made.status_code == status, made.text
