@@ -5,10 +5,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 VERSION = import sys; print(sys.version_info[:2])
 
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fmt bench golden reliability build
+.PHONY: help setup demo test test-slow fmt bench golden reliability soak build
 
 help:
-	@echo "make demo | test | test-slow | fmt | golden | reliability | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
+	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
 
 setup: .venv/.installed
 
@@ -57,6 +57,9 @@ golden: setup
 
 reliability: setup
 	@echo "reliability: promises without a test in the usual run" && $(BIN)/python -m tests.reliability
+
+soak: setup
+	@echo "soak: the service under load for $(or $(HOURS),1) h; the report goes to $(or $(REPORT),build/soak)" && $(BIN)/python -m tests.soak --hours $(or $(HOURS),1) --report $(or $(REPORT),build/soak) $(ARGS)
 
 build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .

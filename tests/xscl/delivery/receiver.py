@@ -26,7 +26,7 @@ from xscl.polling.credentials import Credentials
 
 QUICK = RetryPolicy(schedule=(0.05, 0.05, 0.05), ending=2.0)
 
-Does: TypeAlias = bytes | Literal["hang", "endless", "reset"]
+Does: TypeAlias = bytes | Literal["slow", "hang", "endless", "reset"]
 """What a receiver does: it answers with these bytes, or it misbehaves."""
 
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
@@ -101,6 +101,10 @@ class Receiver:
         chosen = self.choose.get(got.path)
         does = chosen(got) if chosen else script.pop(0) if len(script) > 1 else script[0]
         match does:
+            case "slow":
+                await asyncio.sleep(0.5)
+                writer.write(OK)
+                await writer.drain()
             case "hang":
                 await asyncio.sleep(PATIENCE)
             case "reset":

@@ -1,0 +1,131 @@
+"""The verdict of a soak: what grows over the second half, and what exceeds its bound.
+
+Each figure is cut into `BINS` bins; the median of a bin leaves out single peaks.  Its growth is the
+Theil-Sen slope of the bins, which some outliers do not move, times the duration of the half.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from tests.soak.measurements import Sample
+
+BINS = 12
+SHORTEST = 240.0
+"""Seconds of a half below which growth says nothing: windows are not full, bins are noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much a figure may grow: a share of its median, at least some units."""
+
+    figure: str
+    share: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The largest value that a figure may have at any time."""
+
+    figure: str
+    most: float
+
+
+LIMITS = (
+    Limit("rss", 0.05, 24),
+    Limit("children_rss", 0.10, 48),
+    Limit("handles", 0.05, 8),
+    Limit("children_handles", 0.20, 24),
+    Limit("threads", 0.0, 4),
+    Limit("disk_store", 0.05, 24),
+    Limit("disk_other", 0.05, 4),
+    Limit("disk_unlinked", 0.20, 8),
+    Limit("documents", 0.10, 500),
+    Limit("matches", 0.15, 2_000),
+    Limit("texts", 0.10, 500),
+    Limit("text_bytes", 0.10, 1_000_000),
+    Limit("state_witnesses", 0.10, 500),
+    Limit("state_instances", 0.10, 200),
+    Limit("subscriptions", 0.01, 20),
+    Limit("waiting", 0.0, 100),
+)
+"""Figures that windows and retention bound, with memory in MB."""
+
+BOUNDS = (
+    Bound("disk_wal", 2 * 134.3),  # twice the size at which a checkpoint is made
+    Bound("disk_spool", 1.1 * 268.5),  # consumed segments are kept up to 256 MiB
+    Bound("late", 1.2 * 10_000),
+    Bound("rejected", 1.2 * 10_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One condition: what it says, and whether it holds."""
+
+    what: str
+    holds: bool
+
+
+def verdict(samples: Sequence[Sample], wrong: Iterable[str]) -> list[Judged]:
+    """Return all conditions; `wrong` lists violations that were seen while the service ran."""
+    found = [Judged(one, False) for one in dict.fromkeys(wrong)]
+    half = second_half(samples)
+    duration = half[-1].at - half[0].at if half else 0.0
+    for limit in LIMITS:
+        if duration >= SHORTEST:
+            found.append(_grown(half, limit))
+    for bound in BOUNDS:
+        found.append(_bounded(samples, bound))
+    if duration < SHORTEST:
+        found.append(Judged("growth was not judged: the run was too short", True))
+    return found
+
+
+def second_half(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Return the samples of the second half of the time."""
+    if not samples:
+        return ()
+    middle = (samples[0].at + samples[-1].at) / 2
+    return [one for one in samples if one.at >= middle]
+
+
+def growth(points: Sequence[tuple[float, float]]) -> float:
+    """Return by how much a figure rises from the first to the last of its points (time, value)."""
+    bins = _bins(points, statistics.median)
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(bins, 2) if b[0] > a[0]]
+    return statistics.median(slopes) * (points[-1][0] - points[0][0]) if slopes else 0.0
+
+
+def series(samples: Sequence[Sample], figure: str) -> list[tuple[float, float]]:
+    """Return the points of a figure."""
+    return [(one.at, one.figures[figure]) for one in samples if figure in one.figures]
+
+
+def _bins(
+    points: Sequence[tuple[float, float]], of: Callable[[list[float]], float]
+) -> list[tuple[float, float]]:
+    size = max(1, len(points) // BINS)
+    parts = [points[n : n + size] for n in range(0, len(points) - size + 1, size)]
+    return [(of([x for x, _ in part]), of([y for _, y in part])) for part in parts]
+
+
+def _grown(half: Sequence[Sample], limit: Limit) -> Judged:
+    points = series(half, limit.figure)
+    if not points:
+        return Judged(f"{limit.figure} was never seen", False)
+    median = statistics.median(value for _, value in points)
+    allowed, grown = max(limit.least, limit.share * median), growth(points)
+    what = f"{limit.figure} grows by {grown:+,.1f} of {median:,.1f}, at most {allowed:,.1f}"
+    return Judged(what, grown <= allowed)
+
+
+def _bounded(samples: Sequence[Sample], bound: Bound) -> Judged:
+    most = max((value for _, value in series(samples, bound.figure)), default=0.0)
+    return Judged(
+        f"{bound.figure} is {most:,.1f} at most, {bound.most:,.1f} allowed", most <= bound.most
+    )
