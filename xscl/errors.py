@@ -7,6 +7,7 @@
     ├── NameTaken             a subscription of that name exists
     ├── UnknownSubscription   none of that name exists
     ├── StreamCycle           a published stream would reach the query that makes it
+    ├── StreamsTooDeep        published streams would be made from one another too often
     ├── StreamInUse           others still read the stream
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
     ├── TooLong               a trial took longer than it may
@@ -98,6 +99,12 @@ class StreamCycle(XsclError):
     """A published stream would reach the query that makes it."""
 
     code = "stream_cycle"
+
+
+class StreamsTooDeep(XsclError):
+    """Published streams would be made from one another more often than ranks can count."""
+
+    code = "streams_too_deep"
 
 
 class StreamInUse(XsclError):

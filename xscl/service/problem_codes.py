@@ -30,7 +30,13 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     409: (
         "Something that is there stands against it.",
         (
-            *("name_taken", "stream_cycle", "stream_in_use", "stream_published"),
+            *(
+                "name_taken",
+                "stream_cycle",
+                "streams_too_deep",
+                "stream_in_use",
+                "stream_published",
+            ),
             *("endpoint_not_active", "endpoint_unconfirmed"),
         ),
     ),

@@ -20,8 +20,16 @@ from typing import Any
 from cep_core import Query
 from templates.model.join_graph import JoinGraph
 from templates.registry.registry import Placed, Registry
+from xscl.documents.document_log import LEVELS
 from xscl.documents.results import Subscription
-from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
+from xscl.errors import (
+    NameTaken,
+    StreamCycle,
+    StreamInUse,
+    StreamsTooDeep,
+    UnknownSubscription,
+    XsclError,
+)
 from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
@@ -256,7 +264,8 @@ class Subscriptions:
     ) -> None:
         """Raise if the stream that a query publishes would reach the query itself.
 
-        It also raises if others publish it in another language: a stream has one schema.
+        It also raises if others publish it in another language, as a stream has one schema, and if
+        there would be more streams in a row than a document has ranks.
         """
         if target is None:
             return
@@ -274,6 +283,34 @@ class Subscriptions:
                     " that it reads is made: a cycle",
                     hint="publish under another name",
                 )
+
+        if self._levels_above(reads) + 1 + self._levels_below(target) >= LEVELS:
+            raise StreamsTooDeep(
+                f"{name!r} would publish {target!r} in a row of more than {LEVELS - 1} streams that"
+                " are made from one another",
+                hint="read a stream that is nearer to the documents",
+            )
+
+    def _levels_above(self, streams: Iterable[str]) -> int:
+        """Return how many published streams in a row lead to one of some streams at most."""
+        level = set(streams)
+        for levels in range(LEVELS):
+            level = {
+                read for stream in level for one in self.publishers(stream) for read in one.reads
+            }
+            if not level:
+                return levels
+        return LEVELS
+
+    def _levels_below(self, stream: str) -> int:
+        """Return how many published streams in a row are made from a stream at most."""
+        level = {stream}
+        for levels in range(LEVELS):
+            readers = [self._by_name[name] for stream in level for name in self.readers(stream)]
+            level = {one.publish for one in readers if one.publish is not None}
+            if not level:
+                return levels
+        return LEVELS
 
     def _made_from(self, stream: str) -> set[str]:
         """Return a stream, and all streams that are published from it."""

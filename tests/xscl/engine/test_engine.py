@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from xscl.errors import (
     StoreError,
     StreamCycle,
     StreamInUse,
+    StreamsTooDeep,
     UnknownSubscription,
     XsclError,
 )
@@ -220,6 +222,27 @@ def test_a_cycle_of_streams_is_refused_and_leaves_nothing(engine: xscl.Engine) -
     with pytest.raises(StreamCycle, match="cycle"):
         engine.subscribe("back", "B//a->x PUBLISH A")
     assert [s.name for s in engine.subscriptions] == ["there"]
+
+
+def test_published_streams_above_one_another_have_an_end(engine: xscl.Engine) -> None:
+    """A document and what is made of it have 64 ranks: the next document begins after them."""
+    for number in range(1, 63):
+        engine.subscribe(f"q{number}", f"p{number - 1}//a->x PUBLISH p{number}")
+    engine.subscribe("first", "S//a->x PUBLISH p0")
+    for name, query in (
+        ("above", "T//a->x PUBLISH S"),
+        ("below", "p62//a->x PUBLISH p63"),
+        ("aside", "p62//a->x FOLLOWED BY{x=y, 1 h} S//a->y PUBLISH other"),
+    ):
+        with pytest.raises(StreamsTooDeep, match="a row of more than 63 streams") as caught:
+            engine.subscribe(name, query)
+        assert caught.value.code == "streams_too_deep"
+    engine.subscribe("last", "p62//a->x FOLLOWED BY{x=y, 1 h} p62//a->y")
+    engine.push([document(1), document(2)])
+    with closing(engine.host.connect()) as store:
+        ranks = store.fetch("SELECT rank, doc FROM state.document ORDER BY rank")
+    assert len({rank for rank, _ in ranks}) == len(ranks) == 2 * 64
+    assert [match.subscription for match in engine.matches()].count("last") == 1
 
 
 # -- Subscribing ---------------------------------------------------------------------------

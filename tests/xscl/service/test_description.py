@@ -28,6 +28,7 @@ from xscl.errors import (
     StoreError,
     StreamCycle,
     StreamInUse,
+    StreamsTooDeep,
     TooLong,
     UnknownSubscription,
     XsclError,
@@ -177,7 +178,7 @@ def test_every_code_of_the_source_is_in_the_table() -> None:
 _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     403: (QuotaExceeded,),
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
-    409: (NameTaken, StreamCycle, StreamInUse),
+    409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
     422: (QueryError, BadName, RowError, TooLong, SqlError),
     429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
     503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
