@@ -10,12 +10,19 @@ network     sites that clients of the product reach in memory
 database    connections as scheduling points, and who may use them
 disk        the files that survive a crash, from changes that `disk.c` records
 service     the service as a group of tasks, and requests to it
-host        the machine of the service: its lives, and requests to it
-model       what was acknowledged
+files       file operations as scheduling points, and a slow disk
+model       what was acknowledged, by account
+visibility  what an account may see
 journal     what happened, and what is wrong
-clients     clients of the operator
-sites       the server of a feed, a receiver of webhooks
-faults      faults of the disk, the machine, the clock and the network
+host        the machine of the service: its lives, and requests to it
+sites       servers of feeds, and receivers of webhooks
+clients     documents, registrations and reads
+users       users that come and go, and their quotas
+listeners   readers of events
+operation   what the operator does
+faults      faults of the machine, its disk and its clock
+outages     faults of the network and its sites
+bounds      bounds that hold at any time
 checks      the comparison with the model
 world       the composition of these
 child       one simulation, in a process that it takes over

@@ -4,67 +4,107 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import xscl
 from tests.simulation.host import Host
-from tests.simulation.model import Model
-from tests.simulation.sites import FEED
+from tests.simulation.model import Account, Model, Stream
+from tests.simulation.sites import FEED, ODD
 from tests.stress.oracle import Sent, matches_of
+from xscl.service.accounts import THE_OPERATOR, Accounts
 
 
 def compare_service(host: Host, model: Model) -> Iterator[str]:
     """Yield in what a running service is not healthy, or not as the model."""
-    health = host.until("GET", "/v1/health")
-    if health.status != 200:
-        yield f"the service is not healthy: {health.body[:200]!r}"
-    listed = json.loads(host.until("GET", "/v1/subscriptions").body)
-    names = {one["name"] for one in listed["items"]}
-    for name, there in model.subscriptions.items():
-        if there is not None and there != (name in names):
-            yield f"the subscription {name} should be {'' if there else 'not '}there"
+    health = json.loads(host.until(model.operator, "GET", "/v1/health").body)
+    if (health["status"], health["consumer"]) != ("ok", "ok"):
+        yield f"the service is not healthy: {health}"
+    for account in [model.operator, *model.active_users]:
+        listed = host.until(account, "GET", "/v1/subscriptions", query={"limit": "1000"}).body
+        names = {one["name"] for one in json.loads(listed)["items"]}
+        for name, there in account.subscriptions.items():
+            if there is not None and there != (name in names):
+                yield f"the subscription {name} should be {'' if there else 'not '}there"
 
 
 def compare_store(database: Path, model: Model) -> Iterator[str]:
     """Yield in what a store is not as the model."""
-    with xscl.Engine(database) as engine:
-        kept = Counter[str](engine.sql("SELECT id FROM documents")["id"].to_pylist())
-        for sent in model.sent:
-            yield from _compare_sent(engine, model, sent, kept)
-        items = sum(times for name, times in kept.items() if name.startswith(FEED))
+    with xscl.Engine(database) as engine, closing(engine.host.connect()) as store:
+        accounts = Accounts(store)
+        rows = engine.sql("SELECT id FROM documents WHERE NOT published ORDER BY timestamp")
+        kept = rows["id"].to_pylist()
+        for account in model.accounts:
+            known = THE_OPERATOR if account.is_operator else accounts[account.mark]
+            for stream in account.streams:
+                mine = [name for id in kept if (name := known.own(id)) in stream.documents]
+                matches = matches_of(engine, known.qualify(stream.subscription))
+                named = [(id, tuple(map(known.named, documents))) for id, documents in matches]
+                model.counts["matches"] += len(matches)
+                for text in _compare_stream(account, stream, mine, named, set(kept)):
+                    yield f"{account.mark}, {stream.subscription}: {text}"
+        for mark, most in model.quotas.items():
+            qualified = accounts[mark].qualify("")
+            count = sum(one.name.startswith(qualified) for one in engine.subscriptions)
+            if count > most:
+                yield f"{mark} may have {most} subscriptions, and has {count}"
+        items = sum(name.startswith(FEED) for name in kept)
         model.counts["items"] = items
         if items != len(model.published):
             yield f"{len(model.published)} items were published, {items} are stored"
-        if lost := model.shared - kept.keys():
-            yield f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}"
         late = engine.sql("SELECT * FROM late").to_pylist()
-        if stamped := [row for row in late if FEED not in str(row)]:
+        if stamped := [row for row in late if not any(one in str(row) for one in (FEED, ODD))]:
             yield f"documents that the service dated were late: {stamped[:2]}"
-        if doubled := [name for name, times in kept.items() if times > 1]:
+        times = Counter(name for name in kept if not name.startswith(ODD))
+        if doubled := [name for name, count in times.items() if count > 1]:
             yield f"{len(doubled)} documents are stored twice: {doubled[:3]}"
 
 
-def _compare_sent(
-    engine: xscl.Engine, model: Model, sent: Sent, kept: Counter[str]
+def _compare_stream(
+    account: Account,
+    stream: Stream,
+    stored: Sequence[str],
+    matches: Sequence[tuple[str, tuple[str, ...]]],
+    kept: set[str],
 ) -> Iterator[str]:
-    """Compare the documents of a poster, their matches, and the deliveries of these."""
-    lost = {name for name, _ in sent.acknowledged if name not in kept} - model.unknown
-    if lost:
+    """Compare the documents of a stream, their matches, and how these were seen."""
+    there = set(stored)
+    acknowledged = {one.name for one in stream.documents.values() if one.is_acknowledged}
+    if lost := acknowledged - there:
         yield f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}"
-    if taken := sent.refused & kept.keys():
+    if taken := stream.refused & kept:
         yield f"refused documents were stored: {sorted(taken)[:3]}"
-    stored = [(name, key) for name, key in sent.acknowledged if name in kept]
-    expected = Sent(sent.stream, sent.subscription, stored).pairs()
-    matches = matches_of(engine, sent.subscription)
+    if wrong := stream.wrongly_ordered(stored):
+        yield f"documents come before acknowledged ones: {wrong[:3]}"
+    keyed = [(name, stream.documents[name].key) for name in stored]
+    expected = Sent(stream.name, stream.subscription, keyed).pairs()
     found = Counter(documents for _, documents in matches)
     for what, those in (("lost", expected - found), ("too many", found - expected)):
         if those:
-            yield f"{sent.subscription}: {those.total()} matches {what}: {list(those)[:3]}"
-    model.counts["matches"] += len(matches)
-    if sent is model.sent[0]:
-        ids = {id for id, _ in matches}
-        if missing := ids - model.received.keys():
-            yield f"{len(missing)} of {len(ids)} matches were not delivered"
-        if strange := model.received.keys() - ids:
-            yield f"{len(strange)} deliveries of matches that are not there"
+            yield f"{those.total()} matches {what}: {list(those)[:3]}"
+    places = {name: place for place, name in enumerate(stored)}
+    ends = [places.get(documents[-1], -1) for _, documents in matches]
+    if ends != sorted(ends):
+        yield "matches are not in the order of their last documents"
+    ids = [id for id, _ in matches]
+    if stream.listed != ids[: len(stream.listed)]:
+        yield "the matches were listed in another order before"
+    if stream.heard != ids[: len(stream.heard)]:
+        missed = [id for id in ids[: len(stream.heard)] if id not in stream.heard]
+        yield f"events were heard in another order, twice, or with a gap: {missed[:3]}"
+    if stream.hook is not None:
+        yield from _compare_deliveries(account, stream, ids)
+
+
+def _compare_deliveries(account: Account, stream: Stream, ids: Sequence[str]) -> Iterator[str]:
+    """Compare what a webhook has received; that of a revoked user may be late."""
+    missing = set(ids) - stream.received.keys()
+    if missing and not account.is_revoked:
+        yield f"{len(missing)} of {len(ids)} matches were not delivered"
+    if strange := stream.received.keys() - set(ids):
+        yield f"{len(strange)} deliveries of matches that are not there"
+    places = {id: place for place, id in enumerate(ids)}
+    order = [places[id] for id in stream.received if id in places and id not in stream.put_aside]
+    if order != sorted(order):
+        yield "matches were not delivered in their order"

@@ -1,4 +1,4 @@
-"""Clients of the operator: documents, registrations, reads."""
+"""Clients that send documents, register queries and read pages, of the operator and of users."""
 
 from __future__ import annotations
 
@@ -9,23 +9,32 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 from tests.simulation.host import Host
-from tests.simulation.model import POSTERS, SHARED, Model
+from tests.simulation.model import POSTERS, SHARED, Account, Model, Pushed, Stream
 from tests.simulation.service import Refused
-from tests.simulation.sites import FEED, HOOK
 from tests.stress.oracle import QUERY
 
-PUSHES = 330
-"""Documents an hour, without those of bursts."""
-BURSTS = 20
-REGISTRATIONS = 34
-READS = 14
-ITEMS = 6
-PAGES = (
-    *("/v1/status", "/v1/matches", "/v1/subscriptions/pairs-1/matches", "/v1/feeds"),
-    "/status",
+Act: TypeAlias = tuple[str, float, Callable[[], None]]
+"""The name of a client, its acts an hour, and one of them."""
+
+POSTS = 40
+"""Documents of each poster of the operator, an hour."""
+USERS_POSTS = 90
+BURSTS = 8
+BURST = 12
+"""Documents that come at the same time."""
+REGISTRATIONS = 17
+READS = 24
+AGAIN, HANGS_UP = 0.04, 0.04
+"""The probabilities that a document is sent twice, and that a client hangs up."""
+
+_OWN = (
+    *("/v1/status", "/v1/me", "/v1/matches", "/v1/streams", "/v1/tokens", "/v1/feeds"),
+    *("/v1/rejected", "/v1/late", "/status", "/subscriptions"),
 )
+_OF_SUBSCRIPTION = ("", "/feed.atom", "/feed.json", "/endpoints", "/explain", "/addresses")
 
 
 class Clients:
@@ -36,121 +45,214 @@ class Clients:
         self._model = model
         self._draw = draw
         self._registering: set[str] = set()
+        self._posting: set[str] = set()
 
-    def acts(self) -> Sequence[tuple[str, float, Callable[[], None]]]:
-        """Return the name of each client, its acts an hour, and the act."""
+    def acts(self) -> Sequence[Act]:
+        """Return the clients."""
+        posters = [partial(self._post, n) for n in range(POSTERS)]
         return [
-            *((f"poster {n}", PUSHES / POSTERS, partial(self._post, n)) for n in range(POSTERS)),
+            *((f"poster {n}", POSTS, post) for n, post in enumerate(posters)),
+            ("user", USERS_POSTS, self._post_as_user),
             ("burst", BURSTS, self._burst),
             ("registrar", REGISTRATIONS, self._register),
             ("reader", READS, self._read),
-            ("publisher", ITEMS, self._publish),
         ]
 
-    def prepare(self) -> None:
-        """Make the subscriptions, the endpoint and the feed whose results the model knows."""
-        until = self._host.until
-        for sent in self._model.sent:
-            query = {"query": QUERY.format(stream=sent.stream)}
-            until("PUT", f"/v1/subscriptions/{sent.subscription}", query)
-        until("PUT", "/v1/subscriptions/shared", {"query": QUERY.format(stream=SHARED)})
-        query = {"query": "F//item[./title->x] FOLLOWED BY{x=y, 1 d} F//item[./title->y]"}
-        until("PUT", "/v1/subscriptions/items", query)
-        hook = {"kind": "webhook", "url": f"http://{HOOK}/pairs-0"}
-        until("POST", "/v1/subscriptions/pairs-0/endpoints", hook)
-        until("POST", "/v1/feeds", {"url": f"http://{FEED}/", "stream": "F", "every": "5 min"})
+    # Documents
 
     def _post(self, number: int) -> None:
-        """Post the next document of a poster."""
-        sent, unknown = self._model.sent[number], self._model.unknown
-        made = len(sent.acknowledged) + len(sent.refused)
-        name, key = f"{number}-{made}", f"{number}-{made // 8}-{self._draw.randrange(4)}"
+        """Send the next document of a poster of the operator."""
+        operator = self._model.operator
+        self.send(operator, operator.streams[number])
+
+    def _post_as_user(self) -> None:
+        """Send the next document of a user, who sends one after another."""
+        free = [user for user in self._model.active_users if user.mark not in self._posting]
+        if not free:
+            return
+        user = self._draw.choice(free)
+        self._posting.add(user.mark)
+        try:
+            self.send(user, user.streams[0])
+        finally:
+            self._posting.discard(user.mark)
+
+    def send(self, account: Account, stream: Stream) -> None:
+        """Send the next document of a stream; sometimes an earlier one again."""
+        if stream.documents and self._draw.random() < AGAIN:
+            again = self._draw.choice(list(stream.documents.values())[-10:])
+            self.push(account, stream, again)
+            return
+        made = len(stream.documents) + len(stream.refused)
+        key = f"{made // 8}-{self._draw.randrange(4)}"
+        name = f"{account.mark}-{stream.name}-{made}"
+        patience = self._draw.uniform(0, 0.01) if self._draw.random() < HANGS_UP else None
+        self.push(account, stream, Pushed(name, key, time.monotonic()), patience)
+
+    def push(
+        self, account: Account, stream: Stream, document: Pushed, patience: float | None = None
+    ) -> None:
+        """Send a document, and record what is known of it: without an answer the store decides."""
         self._model.counts["pushes"] += 1
-        sent.acknowledged.append((name, key))
-        unknown.add(name)  # until there is an answer; else the store decides
-        content = f"<a><k>{key}</k></a>".encode()
-        answer = self._host.ask("POST", f"/v1/documents/{sent.stream}", content, {"id": name})
+        is_new = stream.documents.setdefault(document.name, document) is document
+        content = f"<a><k>{document.key}</k></a>".encode()
+        path, query = f"/v1/documents/{stream.name}", {"id": document.name}
+        answer = self._host.ask(account, "POST", path, content, query, patience)
         if answer.status == 202:
-            unknown.discard(name)
-        elif answer.status in (429, 503):
-            unknown.discard(name)
-            sent.acknowledged.pop()
-            sent.refused.add(name)
+            document.acknowledged = min(document.acknowledged, time.monotonic())
+            self._model.acknowledged.set()
+        elif answer.status in (429, 503) and is_new:
+            del stream.documents[document.name]
+            stream.refused.add(document.name)
+        elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
+            told = f"{answer.status} {answer.body[:200]!r}"
+            self._host.journal.wrong(f"{account.mark} may not send {document.name}: {told}")
 
     def _burst(self) -> None:
-        """Post documents to one stream at the same time; their order is the service's."""
+        """Send documents to one stream at the same time; their order is the service's."""
+        operator = self._model.operator
+        stream = next(one for one in operator.streams if one.name == SHARED)
         burst = self._model.counts["bursts"]
         self._model.counts["bursts"] += 1
+        spread = self._draw.choice([0.002, 0.02, 0.2])
 
-        def post(name: str) -> None:
-            time.sleep(random.Random(name).random())
-            self._model.counts["pushes"] += 1
-            path, content = f"/v1/documents/{SHARED}", f"<a><k>{burst}</k></a>".encode()
-            with suppress(Refused):  # the store decides
-                if self._host.ask("POST", path, content, {"id": name}).status == 202:
-                    self._model.shared.add(name)
+        def post(number: int) -> None:
+            time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
+            name = f"{operator.mark}-{SHARED}-{burst}-{number}"
+            self.push(operator, stream, Pushed(name, f"{burst}-{number % 6}", time.monotonic()))
 
-        names = [f"burst-{burst}-{n}" for n in range(12)]
-        threads = [threading.Thread(target=post, args=(name,), name=name) for name in names]
-        threads += [threading.Thread(target=self._register_soon) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _register_soon(self) -> None:
-        time.sleep(self._draw.random())
-        with suppress(Refused):
+        def register() -> None:
+            time.sleep(self._draw.uniform(0, spread))
             self._register()
+
+        at_the_same_time([*(partial(post, n) for n in range(BURST)), register])
+
+    # Registrations
 
     def _register(self) -> None:
         """Subscribe or unsubscribe under one of some names, one request for each at a time."""
-        name = f"s{self._draw.randrange(40)}"
+        account = self._drawn_account()
+        name = f"{account.mark}-s{self._draw.randrange(30 if account.is_operator else 8)}"
         if name in self._registering:
             return
         self._registering.add(name)
         try:
-            self._register_as(name)
+            self._register_as(account, name)
         finally:
             self._registering.discard(name)
 
-    def _register_as(self, name: str) -> None:
+    def _register_as(self, account: Account, name: str) -> None:
         path = f"/v1/subscriptions/{name}"
         self._model.counts["registrations"] += 1
-        before = self._model.subscriptions.get(name, False)
-        self._model.subscriptions[name] = None
+        before = account.subscriptions.get(name, False)
+        account.subscriptions[name] = None
         if before and self._draw.random() < 0.5:
-            answer = self._host.ask("DELETE", path)
+            answer = self._host.ask(account, "DELETE", path)
             if answer.status == 204:
-                self._model.subscriptions[name] = False
+                account.subscriptions[name] = False
             return
-        stream = f"P{self._draw.randrange(POSTERS)}"
+        stream = self._draw.choice(account.streams).name
+        other = "F//item/title" if account.is_operator else f"{stream}//k"
         query = self._draw.choice(
             [
                 QUERY.format(stream=stream),
                 f"{stream}//a[./k->x] NEXT{{x=y}} {stream}//a[./k->y]",
                 f"{stream}//a[./k->x] NOT FOLLOWED BY{{x=y, 10 min}} {stream}//a[./k->y]",
                 f"{stream}//a->a",
-                f"{stream}//a[./k->x] FOLLOWED BY{{x=y, 20 min}} F//item/title->y",
+                f"{stream}//a[./k->x] FOLLOWED BY{{x=y, 20 min}} {other}->y",
             ]
         )
-        answer = self._host.ask("PUT", path, {"query": query})
+        answer = self._host.ask(account, "PUT", path, {"query": query})
         if answer.status < 300 or (answer.status == 409 and before is not False):
-            self._model.subscriptions[name] = True
-        elif answer.status < 500:
+            account.subscriptions[name] = True
+        elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
             told = f"{answer.status} {answer.body[:200]!r}"
-            self._host.journal.wrong(f"{query!r} is refused: {told}")
+            self._host.journal.wrong(f"{account.mark}: {query!r} is refused: {told}")
+
+    # Reading
 
     def _read(self) -> None:
-        """Read a page."""
+        """Read a page, a list or what another account has."""
+        account = self._drawn_account()
         self._model.counts["reads"] += 1
-        path = self._draw.choice(PAGES)
-        answer = self._host.ask("GET", path)
-        if answer.status == 200 and path.endswith("/matches"):
-            ids = [match["id"] for match in json.loads(answer.body)["matches"]]
-            if len(ids) != len(set(ids)):
-                self._host.journal.wrong(f"a page of {path} has a match twice")
+        match self._draw.randrange(4):
+            case 0:
+                self._host.ask(account, "GET", self._draw.choice(_OWN))
+            case 1:
+                self._list_matches(account)
+            case 2:
+                self._list_subscriptions(account)
+            case _:
+                self._pry(account)
 
-    def _publish(self) -> None:
-        """Add an item to the feed."""
-        self._model.published.append(f"item-{len(self._model.published)}")
+    def _list_matches(self, account: Account) -> None:
+        """List all matches of a stream; they continue the last list."""
+        stream = self._draw.choice(account.streams)
+        path, ids, more = f"/v1/subscriptions/{stream.subscription}/matches", list[str](), "after=0"
+        before = list(stream.listed)
+        while more:
+            query = dict(part.split("=") for part in more.split("&"))
+            answer = self._host.ask(account, "GET", path, query=query | {"limit": "500"})
+            if answer.status != 200:
+                return
+            page = json.loads(answer.body)
+            ids += [match["id"] for match in page["matches"]]
+            more = page["next"] or ""
+        if ids[: len(before)] != before:
+            self._host.journal.wrong(f"the matches of {account.mark} by {path} changed their order")
+        if len(ids) > len(stream.listed):
+            stream.listed = ids
+
+    def _list_subscriptions(self, account: Account) -> None:
+        """List the subscriptions: what is known of them is in the list."""
+        known = {name: there for name, there in account.subscriptions.items() if there is not None}
+        answer = self._host.ask(account, "GET", "/v1/subscriptions", query={"limit": "1000"})
+        if answer.status != 200:
+            return
+        names = [one["name"] for one in json.loads(answer.body)["items"]]
+        possible = {one.subscription for one in account.streams} | account.subscriptions.keys()
+        now = account.subscriptions
+        wrong = [name for name, there in known.items() if now[name] is there is (name not in names)]
+        wrong += [] if account.is_operator else sorted(set(names) - possible)
+        if wrong or len(names) != len(set(names)):
+            self._host.journal.wrong(f"{account.mark} lists {sorted(names)}: {wrong} are wrong")
+
+    def _pry(self, account: Account) -> None:
+        """Ask for what the operator or another user has."""
+        others = [one for one in self._model.accounts if one is not account]
+        if account.is_operator or not others:
+            return
+        other = self._draw.choice(others)
+        subscription = self._draw.choice([*other.subscriptions, other.mark])
+        path = self._draw.choice(
+            [
+                f"/v1/subscriptions/{subscription}{self._draw.choice(_OF_SUBSCRIPTION)}",
+                f"/v1/subscriptions/{subscription}/matches",
+                f"/v1/documents/{other.mark}-{other.streams[0].name}-0/witness",
+                *("/v1/metrics", "/v1/accounts"),
+            ]
+        )
+        answer = self._host.ask(account, "GET", path)
+        if answer.status < 400:
+            self._host.journal.wrong(f"{account.mark} may ask for {path}: {answer.body[:200]!r}")
+
+    def _drawn_account(self) -> Account:
+        """Return a user, or at times the operator."""
+        users = self._model.active_users
+        if not users or self._draw.random() < 0.4:
+            return self._model.operator
+        return self._draw.choice(users)
+
+
+def at_the_same_time(works: Sequence[Callable[[], None]]) -> None:
+    """Run works in threads until all have ended; some may be refused."""
+
+    def guarded(work: Callable[[], None]) -> None:
+        with suppress(Refused):
+            work()
+
+    threads = [threading.Thread(target=guarded, args=(work,), name="client") for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

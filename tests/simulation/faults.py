@@ -1,55 +1,56 @@
-"""Faults of the disk, the machine, the clock and the network."""
+"""Faults of the machine and its disk, which come one after another, and how each ends."""
 
 from __future__ import annotations
 
 import errno
 import random
+import shutil
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tests.simulation import disk
-from tests.simulation.host import Host
-from tests.simulation.network import Answer, Network
+from tests.simulation.clients import Act
+from tests.simulation.files import Pace
+from tests.simulation.host import Host, LostSegment
+from tests.simulation.model import Model
 from tests.simulation.scheduler import NS
-from tests.simulation.sites import FeedServer, Receiver
+from xscl.engine.facade import Engine
+from xscl.store.data_directory import DataDirectory
 
-FAULTS = 6
-"""Faults an hour."""
+FAULTS = 4.0
+"""Faults of the machine an hour."""
 
 
 class Faults:
-    """Makes one fault after another; each lasts for some virtual time."""
+    """Makes faults of the machine; requests may be slow while one lasts."""
 
-    def __init__(
-        self,
-        host: Host,
-        network: Network,
-        feed: FeedServer,
-        receiver: Receiver,
-        draw: random.Random,
-    ) -> None:
+    def __init__(self, host: Host, model: Model, pace: Pace, draw: random.Random) -> None:
         self._host = host
-        self._network = network
-        self._feed = feed
-        self._receiver = receiver
+        self._model = model
+        self._pace = pace
         self._draw = draw
-
-    def strike(self) -> None:
-        """Make a drawn fault, and end it."""
-        fault = self._draw.choice(
-            [
-                *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
-                *(self._step_clock, self._break_receiver, self._break_feed, self._break_network),
-            ]
+        self._kinds: tuple[Callable[[], None], ...] = (
+            *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
+            *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
+            self._lose_segment,
         )
-        self._host.journal.note(fault.__name__)
+
+    def acts(self) -> Sequence[Act]:
+        """Return the faults as a client."""
+        return [("faults", FAULTS, self._strike)]
+
+    def _strike(self) -> None:
+        """Make a drawn fault, end it, and wait until the service answers."""
+        fault = self._draw.choice(self._kinds)
+        self._model.counts["faults"] += 1
+        self._host.journal.note(fault.__name__.strip("_"))
         self._host.begin_disturbance()
         fault()
+        self._host.until(self._model.operator, "GET", "/v1/health")
         self._host.end_disturbance()
 
-    def end(self) -> None:
-        """End the faults that last beyond `strike`."""
-        disk.fail(0, 0, 0)
-        self._host.is_faulty = False
+    # The process
 
     def _lose_power(self) -> None:
         self._host.crash(self._draw.uniform(0.1, 20), power=True)
@@ -61,11 +62,56 @@ class Faults:
         if self._host.process is not None:
             self._host.process.stop()
 
+    # The disk
+
     def _break_disk(self) -> None:
-        disk.fail(errno.EIO, self._draw.randrange(40), self._draw.choice([1, 1, 2, 5]))
+        self._fail(errno.EIO, self._draw.choice([1, 1, 2, 5]))
 
     def _fill_disk(self) -> None:
-        disk.fail(errno.ENOSPC, self._draw.randrange(40), self._draw.choice([1, 3, 20]))
+        self._fail(errno.ENOSPC, self._draw.choice([1, 3, 20]))
+
+    def _fail(self, code: int, times: int) -> None:
+        """Make some changes of files fail."""
+        disk.fail(code, self._draw.randrange(40), times)
+        time.sleep(self._draw.uniform(30, 300))
+        disk.fail(0, 0, 0)
+
+    def _slow_disk(self) -> None:
+        self._take(self._draw.choice([0.05, 0.5, 3.0]), self._draw.uniform(10, 200))
+
+    def _hang_disk(self) -> None:
+        self._take(self._draw.uniform(20, 120), 1.0)
+
+    def _take(self, slowest: float, seconds: float) -> None:
+        self._pace.slowest = slowest
+        time.sleep(seconds)
+        self._pace.slowest = 0.0
+
+    def _lose_segment(self) -> None:
+        """Remove a segment that was acknowledged and not consumed, while no service runs."""
+        self._model.acknowledged.clear()
+        self._model.acknowledged.wait(300)
+        self._host.crash(self._draw.uniform(0.1, 5), power=False, harm=self._remove_segment)
+        time.sleep(60)
+
+    def _remove_segment(self, data: Path) -> None:
+        peeked = data.with_name(f"{data.name}-peeked")
+        shutil.copytree(data, peeked)
+        with Engine(DataDirectory(peeked).database) as engine:
+            consumed = engine.host.ingest.segment
+        shutil.rmtree(peeked)
+        waiting = [
+            path
+            for path in sorted(DataDirectory(data).spool.glob("*.arrow"))
+            if int(path.stem) > consumed
+        ]
+        if waiting:
+            path = self._draw.choice(waiting)
+            self._host.lost = LostSegment(path, path.read_bytes())
+            path.unlink()
+            self._model.counts["removed"] += 1
+
+    # The clock
 
     def _step_clock(self) -> None:
         seconds = self._draw.choice([-3600, -60, -2, 2, 60, 3600, 86_400])
@@ -73,23 +119,11 @@ class Faults:
         time.sleep(self._draw.uniform(1, 400))
         self._host.scheduler.wall_offset -= seconds * NS
 
-    def _break_receiver(self) -> None:
-        self._receiver.is_broken = True
-        time.sleep(self._draw.uniform(1, 300))
-        self._receiver.is_broken = False
-
-    def _break_feed(self) -> None:
-        self._feed.fault = self._draw.choice(
-            [
-                *(Answer(status=500), Answer(status=None), Answer(b"<rss", cut=2)),
-                *(Answer(b"no feed"), Answer(status=429, headers={"Retry-After": "60"})),
-                Answer(b'<rss version="2.0"><channel><item><title>cut', delay=10),
-            ]
-        )
-        time.sleep(self._draw.uniform(60, 900))
-        self._feed.fault = None
-
-    def _break_network(self) -> None:
-        self._network.lost, self._network.latency = self._draw.random(), self._draw.uniform(0, 30)
-        time.sleep(self._draw.uniform(1, 300))
-        self._network.lost, self._network.latency = 0.0, 0.05
+    def _drift_clock(self) -> None:
+        """Let the wall clock go too fast or too slowly, and set it right again."""
+        rate, drifted = self._draw.choice([-0.2, -0.01, 0.001, 0.05, 0.5]), 0
+        for _ in range(self._draw.randrange(4, 40)):
+            time.sleep(10)
+            drifted += int(10 * rate * NS)
+            self._host.scheduler.wall_offset += int(10 * rate * NS)
+        self._host.scheduler.wall_offset -= drifted

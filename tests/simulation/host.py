@@ -6,15 +6,24 @@ import json
 import math
 import random
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from feeds.spool import SegmentsMissing
 from tests.simulation import disk
 from tests.simulation.journal import Journal
+from tests.simulation.model import Account
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Listening, Process, Refused, Response, Silent
+from tests.simulation.visibility import foreign
+from xscl.engine.facade import Engine
 from xscl.polling.feed_poller import PollSettings
+from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.tokens import Tokens
+from xscl.store.data_directory import DataDirectory
 
 SLOW = 6.0
 """Virtual seconds in which requests are answered: idle waits only, as work takes no time."""
@@ -22,14 +31,38 @@ SETTLED = 120.0
 """Virtual seconds after a fault or a start in which requests may take longer."""
 
 
+@dataclass(frozen=True)
+class LostSegment:
+    """The file of a segment that vanished while no service ran, and its content."""
+
+    path: Path
+    content: bytes
+
+    def restore(self, error: SegmentsMissing, journal: Journal) -> None:
+        """Put the file back, as the error of the service says."""
+        if error.path != self.path or str(self.path) not in str(error):
+            journal.wrong(f"{self.path} is missing, and the service says {error}")
+        self.path.write_bytes(self.content)
+
+
+def bearer(account: Account) -> dict[str, str]:
+    """Return the headers with which an account asks."""
+    return {} if account.token is None else {"authorization": f"Bearer {account.token}"}
+
+
 class Host:
     """Runs the service, again whenever it has ended, until `is_over`.
 
-    `is_faulty` is set while faults may occur, `disturbed` is the time of the last one.
+    `is_faulty` is set while faults may occur.  A service with `names` asks for tokens.
     """
 
     def __init__(
-        self, scheduler: Scheduler, root: Path, network: Network, journal: Journal
+        self,
+        scheduler: Scheduler,
+        root: Path,
+        network: Network,
+        journal: Journal,
+        names: tuple[str, ...] = (),
     ) -> None:
         self.scheduler = scheduler
         self.journal = journal
@@ -37,21 +70,38 @@ class Host:
         self.lives = 0
         self.is_faulty = True
         self.is_over = False
-        self.disturbed = 0.0
+        self.lost: LostSegment | None = None
+        self._names = names
+        self._disturbed = 0.0
         self._root = root
         self._network = network
         self._disk: disk.Disk | None = None
 
-    def boot(self, data: Path | None = None) -> None:
-        """Start the service on a directory, by default a new one."""
-        data = data or self._root / "life0"
-        data.mkdir(parents=True, exist_ok=True)
+    def install(self) -> str:
+        """Make a data directory, and start the service; return a token of the operator."""
+        data = self._root / "life0"
+        data.mkdir(parents=True)
+        with (
+            Engine(DataDirectory(data).database) as engine,
+            closing(engine.host.connect()) as store,
+        ):
+            _, token = Tokens(store, Accounts(store)).create(THE_OPERATOR)
+        self._boot(data)
+        return token
+
+    def _boot(self, data: Path) -> None:
+        """Start the service on a directory."""
         self._disk = disk.Disk(data, self._root / "log")
         self.lives += 1
         fetching = PollSettings(resolve=self._network.resolve)
-        self.process = Process(self.scheduler, self.lives, data, fetching)
+        self.process = Process(self.scheduler, self.lives, data, fetching, self._names)
         self.process.start()
-        self.disturbed = time.monotonic()
+        self._disturbed = max(self._disturbed, time.monotonic())
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether a fault lasts, or one or a start was a moment ago."""
+        return time.monotonic() - self._disturbed < SETTLED
 
     def supervise(self) -> None:
         """Start the service again whenever it has ended, as an init system does."""
@@ -62,17 +112,32 @@ class Host:
             if process is None or process.is_alive:
                 failed = 0 if Listening.current else failed
                 continue
-            self.journal.note(f"the service ended: {process.error!r}")
+            self._judge_end(process)
             failed += 1
             if failed > 5 and not self.is_faulty:
                 self.journal.wrong(f"the service does not start: {process.error!r}")
                 return
             time.sleep(5)
             if self.process is process:
-                self.boot(process.data)
+                self._boot(process.data)
 
-    def crash(self, seconds: float, *, power: bool) -> None:
-        """Kill the service; without power, also what the disk had not synced is lost."""
+    def _judge_end(self, process: Process) -> None:
+        """Record why a service has ended: it may have been stopped, or the disk have failed."""
+        error = process.error
+        self.journal.note(f"the service ended: {error!r}")
+        if isinstance(error, SegmentsMissing) and self.lost is not None:
+            self.lost.restore(error, self.journal)
+            self.lost = None
+        elif error is not None and not self.is_disturbed:
+            self.journal.wrong(f"the service ended, and nothing was wrong: {error!r}")
+
+    def crash(
+        self, seconds: float, *, power: bool, harm: Callable[[Path], None] | None = None
+    ) -> None:
+        """Kill the service, and start it again after some seconds on what is left.
+
+        Without power, what the disk had not synced is lost, too.  `harm` changes the directory.
+        """
         process, old = self.process, self._disk
         if process is None or old is None:
             return
@@ -81,8 +146,10 @@ class Host:
         draw = random.Random(f"crash {self.scheduler.seed} {self.lives}")
         old.crash(into, draw if power else None)
         self.process = None
+        if harm is not None:
+            harm(into)
         time.sleep(seconds)
-        self.boot(into)
+        self._boot(into)
 
     def stop(self) -> Process | None:
         """End the service for good; return its process if it has ended in time."""
@@ -104,37 +171,56 @@ class Host:
         return process
 
     def ask(
-        self, method: str, path: str, told: object = None, query: dict[str, str] | None = None
+        self,
+        account: Account,
+        method: str,
+        path: str,
+        told: object = None,
+        query: dict[str, str] | None = None,
+        patience: float | None = None,
     ) -> Response:
-        """Make a request; raises Refused."""
+        """Make a request, with JSON or the bytes of a document; raises Refused.
+
+        The client hangs up after `patience` seconds.
+        """
         process = self.process
         if process is None:
             raise Refused
-        body = (
-            told if isinstance(told, bytes) else b"" if told is None else json.dumps(told).encode()
-        )
-        kind = (
-            {} if told is None or isinstance(told, bytes) else {"content-type": "application/json"}
-        )
-        began = time.monotonic()
+        body, headers = b"", bearer(account)
+        if isinstance(told, bytes):
+            body = told
+        elif told is not None:
+            body = json.dumps(told).encode()
+            headers["content-type"] = "application/json"
+        began, calm = time.monotonic(), not self.is_disturbed
         try:
-            answer = process.request(method, path, body, query, kind)
+            answer = process.request(method, path, body, query, headers, patience)
         except Silent:
-            self.journal.wrong(f"{method} {path} was not answered")
+            if calm and not self.is_disturbed:
+                self.journal.wrong(f"{method} {path} was not answered")
             raise
         took = time.monotonic() - began
-        if took > SLOW and began - self.disturbed > SETTLED:
+        if took > SLOW and calm and not self.is_disturbed:
             self.journal.wrong(f"{method} {path} took {took:.1f} s, and nothing was wrong")
-        if answer.status >= 500 and "retry-after" not in answer.headers and not self.is_faulty:
+        if answer.status >= 500 and "retry-after" not in answer.headers and not self.is_disturbed:
             self.journal.wrong(f"{method} {path}: {answer.status} {answer.body[:200]!r}")
+        if seen := foreign(account, answer.body.decode("utf-8", "replace"), path):
+            self.journal.wrong(f"{account.mark} sees {seen} by {method} {path}")
         return answer
 
-    def until(self, method: str, path: str, told: object = None) -> Response:
+    def until(
+        self,
+        account: Account,
+        method: str,
+        path: str,
+        told: object = None,
+        query: dict[str, str] | None = None,
+    ) -> Response:
         """Repeat a request until it is answered with success."""
         last = "no answer"
         for _ in range(600):
             with suppress(Refused):  # it may be starting
-                answer = self.ask(method, path, told)
+                answer = self.ask(account, method, path, told, query)
                 if answer.status < 400:
                     return answer
                 last = f"{answer.status} {answer.body!r}"
@@ -143,8 +229,8 @@ class Host:
 
     def begin_disturbance(self) -> None:
         """Expect slow answers until `end_disturbance`."""
-        self.disturbed = math.inf
+        self._disturbed = math.inf
 
     def end_disturbance(self) -> None:
         """Expect quick answers again, soon."""
-        self.disturbed = time.monotonic()
+        self._disturbed = time.monotonic()

@@ -1,37 +1,113 @@
-"""The model: what the service has acknowledged.
+"""The model: what the service has acknowledged, by account.
 
 A request that got no answer may or may not have been done; the store at the end says which.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from tests.stress.oracle import Sent
 
 POSTERS = 3
 SHARED = "S"
-"""A stream to which requests come at the same time."""
+"""A stream of the operator to which requests come at the same time."""
+OPERATOR = "opm"
+"""The mark of the operator."""
 
 
-def _posters() -> list[Sent]:
-    return [Sent(f"P{number}", f"pairs-{number}") for number in range(POSTERS)]
+@dataclass
+class Pushed:
+    """A document: when it was sent, and when that was acknowledged, in virtual seconds."""
+
+    name: str
+    key: str
+    sent: float
+    acknowledged: float = math.inf
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Return whether the service has acknowledged it."""
+        return self.acknowledged < math.inf
+
+
+@dataclass
+class Stream:
+    """The documents of a stream, its subscription, and how its matches were seen.
+
+    `listed` are the ids of the last list, `heard` those of events, `received` those at the webhook
+    in the order of their first arrival.  The webhook refused those in `put_aside` once.
+    """
+
+    name: str
+    subscription: str
+    documents: dict[str, Pushed] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    listed: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    last_event: str = ""
+    received: dict[str, None] = field(default_factory=dict)
+    put_aside: set[str] = field(default_factory=set)
+    hook: str | None = None
+    """The id of its endpoint."""
+
+    def wrongly_ordered(self, stored: Sequence[str]) -> list[str]:
+        """Return stored documents that come before one that was acknowledged before they came."""
+        earliest, wrong = math.inf, []
+        for document in reversed([self.documents[name] for name in stored]):
+            if earliest < document.sent:
+                wrong.append(document.name)
+            earliest = min(earliest, document.acknowledged)
+        return wrong
+
+
+@dataclass
+class Account:
+    """The operator or a user: names of its objects begin with its mark.
+
+    Of `subscriptions`, None says that the last request got no answer.
+    """
+
+    mark: str
+    token: str | None = None
+    streams: list[Stream] = field(default_factory=list)
+    subscriptions: dict[str, bool | None] = field(default_factory=dict)
+    is_revoked: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Return whether the account has no limits."""
+        return self.mark == OPERATOR
+
+
+def _operator() -> Account:
+    streams = [Stream(f"P{number}", f"pairs-{number}") for number in range(POSTERS)]
+    return Account(OPERATOR, streams=[*streams, Stream(SHARED, "shared")])
 
 
 @dataclass
 class Model:
-    """The acknowledged requests, and counts, to check the service against.
+    """The accounts, the items that the feed has published, and counts.
 
-    `sent` are the documents of each poster, and `unknown` those without an answer.  Of
-    `subscriptions`, None says that the last request got no answer.  `shared` are documents of
-    bursts, `published` the items of the feed, `received` the ids of matches at the receiver.
+    `quotas` has how many subscriptions accounts may have that ask for more at the same time.
+    `acknowledged` is set with each acknowledged document.
     """
 
-    sent: list[Sent] = field(default_factory=_posters)
-    unknown: set[str] = field(default_factory=set)
-    subscriptions: dict[str, bool | None] = field(default_factory=dict)
-    shared: set[str] = field(default_factory=set)
+    operator: Account = field(default_factory=_operator)
+    users: list[Account] = field(default_factory=list)
+    quotas: dict[str, int] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
-    received: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    acknowledged: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def accounts(self) -> list[Account]:
+        """Return the operator and the users."""
+        return [self.operator, *self.users]
+
+    @property
+    def active_users(self) -> list[Account]:
+        """Return the users whose tokens are good."""
+        return [user for user in self.users if not user.is_revoked]

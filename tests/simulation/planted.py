@@ -14,11 +14,15 @@ from typing import Any
 
 import feeds.spool
 from feeds.documents import Document
+from feeds.spool import Spool
 from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
 from xscl.engine.transactions import Transactions
+from xscl.limiter import DailyQuota
+from xscl.service.accounts import Account
 from xscl.service.group_commit import GroupCommit
 from xscl.service.intake import Intake
+from xscl.service.usage import Owned, Usage
 
 
 def missing_fsync() -> None:
@@ -110,10 +114,35 @@ def shared_connection() -> None:
     planted.plant()
 
 
+def quota_before() -> None:
+    """Quotas are checked before what is used is counted, and not again with it."""
+    consume = DailyQuota.consume
+
+    def add(self: Usage, account: Account, what: Owned, count: int = 1) -> None:
+        self.refuse(account, what, count)
+        with self._mutex:
+            self._kept[what][account.number] += count
+
+    def _consume(
+        self: DailyQuota[int], key: int, limit: int | None = None, count: int = 1
+    ) -> float | None:
+        if limit is not None and self.used(key) + count > limit:
+            return consume(self, key, limit, count)
+        return consume(self, key, None, count)
+
+    Usage.add = add  # type: ignore[method-assign]
+    DailyQuota.consume = _consume  # type: ignore[assignment,method-assign]
+
+
+def skipped_gap() -> None:
+    """A consumer goes on behind segments that are missing."""
+    Spool._first_lost = lambda *_: None  # type: ignore[method-assign]
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
-        shared_connection,
+        *(shared_connection, quota_before, skipped_gap),
     )
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 
 ADDRESS = "http://127.0.0.1:8425"
+SILENT = 60.0
+"""Virtual seconds after which a request counts as not answered."""
+WAITING = 100
+"""Documents that may wait to be consumed; further ones are refused."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,10 @@ class Refused(Exception):
 
 class Silent(Refused):
     """The service runs, and does not answer."""
+
+
+class HungUp(Refused):
+    """The client closed the connection before the answer."""
 
 
 class Listening:
@@ -68,14 +77,25 @@ class Listening:
 
     def begin(self, exchange: Exchange) -> None:
         """Run the application for one request."""
+        self.call(lambda: self._loop.create_task(exchange.run(self._app)))
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Run work on the loop of the application; raises Refused."""
         if self._loop.is_closed():
             raise Refused
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(exchange.run(self._app)))
+        self._loop.call_soon_threadsafe(work)
+
+
+UNREAD = 4
+"""Parts of an answer that a client takes without reading them."""
 
 
 @dataclass
 class Exchange:
-    """One request, and its answer as far as it has come."""
+    """One request, and its answer as far as it has come.
+
+    Of a `live` answer the parts wait until the client takes them with `next`.
+    """
 
     method: str
     path: str
@@ -84,19 +104,44 @@ class Exchange:
     body: bytes
     status: int | None = None
     answered: dict[str, str] = field(default_factory=dict)
+    live: bool = False
     chunks: list[bytes] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
+    listening: Listening | None = None
+    _gone: asyncio.Event = field(default_factory=asyncio.Event)
+    _taken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def next(self, seconds: float) -> bytes | None:
+        """Return what has arrived of a live answer within some seconds; None after its end."""
+        if not self.chunks and not self.done.is_set():
+            self.arrived.wait(seconds)
+        self.arrived.clear()
+        taken, self.chunks = self.chunks, []
+        if not taken and self.done.is_set():
+            return None
+        self._call(self._taken.set)
+        return b"".join(taken)
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        self._call(self._gone.set)
+        self._call(self._taken.set)
+
+    def _call(self, work: Callable[[], object]) -> None:
+        if self.listening is not None and self.listening is Listening.current:
+            with suppress(Refused):  # the service ends
+                self.listening.call(work)
 
     async def run(self, app: Any) -> None:
         """Call the application."""
         sent = False
-        gone = asyncio.Event()
 
         async def receive() -> dict[str, object]:
             nonlocal sent
             if sent:
-                await gone.wait()
+                await self._gone.wait()
                 return {"type": "http.disconnect"}
             sent = True
             return {"type": "http.request", "body": self.body, "more_body": False}
@@ -105,8 +150,12 @@ class Exchange:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
                 self.answered = {k.decode(): v.decode() for k, v in message["headers"]}
-            else:
-                self.chunks.append(message.get("body", b""))
+                return
+            self.chunks.append(message.get("body", b""))
+            self.arrived.set()
+            while self.live and len(self.chunks) > UNREAD and not self._gone.is_set():
+                self._taken.clear()
+                await self._taken.wait()
 
         headers = {"host": "127.0.0.1:8425", "content-length": str(len(self.body)), **self.headers}
         scope = {
@@ -128,17 +177,24 @@ class Exchange:
         except Exception as error:
             self.error = error
         finally:
-            gone.set()
+            self._gone.set()
             self.done.set()
+            self.arrived.set()
 
 
 class Process:
     """A simulated process with one run of the service."""
 
     def __init__(
-        self, scheduler: Scheduler, group: int, data: Path, fetching: PollSettings
+        self,
+        scheduler: Scheduler,
+        group: int,
+        data: Path,
+        fetching: PollSettings,
+        names: tuple[str, ...] = (),
     ) -> None:
         self._fetching = fetching
+        self._names = names
         self.group = group
         self.data = data
         self._scheduler = scheduler
@@ -165,16 +221,24 @@ class Process:
         self._scheduler.kill(self.group)
         for exchange in self._open:
             exchange.done.set()
+            exchange.arrived.set()
 
     @property
     def is_alive(self) -> bool:
         """Return whether the service runs, or has not ended yet."""
         return self.task is not None and not self.task.ended
 
+    @property
+    def exchanges(self) -> int:
+        """The number of requests in progress."""
+        return len(self._open)
+
     def _run(self) -> None:
         settings = ServeSettings(
             spark=False,
-            listen=ServiceSettings(warm=False, fetching=self._fetching),
+            listen=ServiceSettings(
+                names=self._names, warm=False, waiting=WAITING, fetching=self._fetching
+            ),
             fetching=self._fetching,
             poll_interval=10.0,
             least_free=0,
@@ -195,23 +259,48 @@ class Process:
         body: bytes = b"",
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
-        seconds: float = 60,
+        patience: float | None = None,
     ) -> Response:
-        """Return the answer to a request; raises Refused if the service ends before."""
-        listening = Listening.current
-        if listening is None:
-            raise Refused
+        """Return the answer to a request.
+
+        Raises Refused if the service ends before, Silent if it does not answer, and HungUp after
+        `patience` seconds.
+        """
         exchange = Exchange(method, path, query or {}, headers or {}, body)
-        self._open.append(exchange)
-        try:
-            listening.begin(exchange)
-            if not exchange.done.wait(seconds):
+        with self._opened(exchange):
+            if not exchange.done.wait(SILENT if patience is None else patience):
+                exchange.hang_up()
+                if patience is not None:
+                    raise HungUp
                 raise Silent if self.is_alive else Refused
-        finally:
-            self._open.remove(exchange)
         if exchange.error is not None or exchange.status is None:
             raise exchange.error or Refused()
         return Response(exchange.status, exchange.answered, b"".join(exchange.chunks))
+
+    @contextmanager
+    def stream(
+        self, path: str, query: dict[str, str], headers: dict[str, str]
+    ) -> Iterator[Exchange]:
+        """Request an answer without end; close the connection after the block."""
+        exchange = Exchange("GET", path, query, headers, b"", live=True)
+        with self._opened(exchange):
+            try:
+                yield exchange
+            finally:
+                exchange.hang_up()
+
+    @contextmanager
+    def _opened(self, exchange: Exchange) -> Iterator[None]:
+        """Begin an exchange, which ends with this process at the latest."""
+        exchange.listening = Listening.current
+        if exchange.listening is None:
+            raise Refused
+        self._open.append(exchange)
+        try:
+            exchange.listening.begin(exchange)
+            yield
+        finally:
+            self._open.remove(exchange)
 
 
 def install() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 DEFECTS = (
     *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
-    "shared_connection",
+    *("shared_connection", "quota_before", "skipped_gap"),
 )
 """The names of `tests.simulation.planted`, which only the process of a simulation imports."""
 

@@ -2,54 +2,80 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.simulation import disk, files
+from tests.simulation.bounds import exceeded, unfinished
 from tests.simulation.checks import compare_service, compare_store
 from tests.simulation.clients import Clients
-from tests.simulation.faults import FAULTS, Faults
+from tests.simulation.faults import Faults
 from tests.simulation.host import Host
 from tests.simulation.journal import Journal
+from tests.simulation.listeners import Listeners
 from tests.simulation.model import Model
 from tests.simulation.network import Network
-from tests.simulation.scheduler import NS, Scheduler
+from tests.simulation.operation import Operation
+from tests.simulation.outages import Outages
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused
-from tests.simulation.sites import FEED, HOOK, FeedServer, Receiver
+from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
+from tests.simulation.users import Users
 
 HOUR = 3600.0
 CALM = 900.0
 """Virtual seconds without faults at the end, in which the service has to become healthy."""
+NAME = "xscl.example"
 
 
 class World:
-    """One simulation: `run` returns the violations."""
+    """One simulation: `run` returns the violations.
+
+    The services of odd seeds have a name, so that the operator needs a token, too.
+    """
 
     def __init__(self, scheduler: Scheduler, root: Path, hours: float) -> None:
         self._scheduler = scheduler
         self._hours = hours
-        draw = random.Random(f"world {scheduler.seed}")
-        network = Network(random.Random(f"network {scheduler.seed}"))
         self.journal = Journal(scheduler)
         self.model = Model()
-        self.host = Host(scheduler, root, network, self.journal)
-        feed, receiver = FeedServer(self.model), Receiver(self.model, draw)
-        network.sites = {HOOK: receiver, FEED: feed}
+        network = self._network = Network(self._random("network"))
+        feed = FeedServer(self.model)
+        receiver = Receiver(self.model, self.journal, self._random("receiver"))
+        network.sites = {HOOK: receiver, FEED: feed, ODD: OddFeedServer(self._random("odd"))}
         network.install()
-        self._clients = Clients(self.host, self.model, draw)
-        self._faults = Faults(self.host, network, feed, receiver, draw)
+        self._is_named = scheduler.seed % 2 == 1
+        names = (NAME,) if self._is_named else ()
+        host = self.host = Host(scheduler, root, network, self.journal, names)
+        parts = host, self.model
+        self._clients = Clients(*parts, self._random("clients"))
+        self._users = Users(*parts, self._random("users"))
+        self._operation = Operation(*parts, self._random("operation"))
+        self._listeners = Listeners(*parts, self._random("listeners"))
+        self._faults = Faults(*parts, files.install(scheduler), self._random("faults"))
+        outage = self._random("outages")
+        self._outages = Outages(network, feed, receiver, self.model, self.journal, outage)
+
+    def _random(self, name: str) -> random.Random:
+        """Return random numbers of one part, which do not depend on what other parts draw."""
+        return random.Random(f"{name} {self._scheduler.seed}")
 
     def run(self) -> list[str]:
         """Run the simulation for its virtual hours; return the violations."""
-        self.host.boot()
-        self._clients.prepare()
-        acts = [*self._clients.acts(), ("faults", FAULTS, self._strike)]
-        threads = [
-            threading.Thread(target=self._act, args=act, name=act[0], daemon=True) for act in acts
-        ]
-        supervisor = threading.Thread(target=self.host.supervise, name="supervisor", daemon=True)
+        token = self.host.install()
+        if self._is_named:
+            self.model.operator.token = token
+        self._operation.prepare()
+        self._users.prepare()
+        parts = self._clients, self._users, self._operation, self._listeners
+        acts = [act for part in (*parts, self._faults, self._outages) for act in part.acts()]
+        acts.append(("bounds", 3.0, self._check_bounds))
+        threads = [threading.Thread(target=self._act, args=act, name=act[0]) for act in acts]
+        supervisor = threading.Thread(target=self.host.supervise, name="supervisor")
         for thread in [*threads, supervisor]:
             thread.start()
         for thread in threads:
@@ -60,31 +86,43 @@ class World:
         return self.journal.violations
 
     def _act(self, name: str, rate: float, act: Callable[[], None]) -> None:
-        """Act so often an hour, at drawn times, until the hours are over."""
-        draw = random.Random(f"{name} {self._scheduler.seed}")
-        while True:
-            time.sleep(draw.uniform(0, 2 * HOUR / rate))
-            if self._scheduler.now / NS > self._hours * HOUR:
-                return
+        """Act so often an hour: at a drawn time within each of as many equal parts of it."""
+        draw, began = self._random(name), time.monotonic()
+        times = math.ceil(rate * self._hours)
+        part = self._hours * HOUR / times
+        for number in range(times):
+            due = began + (number + draw.random()) * part
+            time.sleep(max(0.0, due - time.monotonic()))
             try:
                 act()
             except Refused:
                 self.model.counts["refused"] += 1
 
-    def _strike(self) -> None:
-        self.model.counts["faults"] += 1
-        self._faults.strike()
+    def _check_bounds(self) -> None:
+        self._record(exceeded(self.host, self.model))
 
     def _calm(self) -> None:
         """End all faults, wait until the service is healthy, and compare it with the model."""
-        self._faults.end()
-        time.sleep(CALM)
+        disk.fail(0, 0, 0)
+        self.host.is_faulty = False
         try:
-            for text in compare_service(self.host, self.model):
-                self.journal.wrong(text)
+            self._operation.repair()
+            time.sleep(CALM)
+            for account in [self.model.operator, *self.model.active_users]:
+                for stream in account.streams:
+                    if stream.heard:
+                        self._listeners.hear(account, stream, 20.0)
+            self._record(compare_service(self.host, self.model))
+            self._record(exceeded(self.host, self.model))
+            self._record(unfinished(self.host, self.model))
         except (AssertionError, Refused) as error:
             self.journal.wrong(f"the service does not answer after the faults: {error!r}")
+        for address in self._network.breaches:
+            self.journal.wrong(f"the service connects to {address}")
         ended = self.host.stop()
         if ended is not None:
-            for text in compare_store(ended.data / "state.duckdb", self.model):
-                self.journal.wrong(text)
+            self._record(compare_store(ended.data / "state.duckdb", self.model))
+
+    def _record(self, violations: Iterable[str]) -> None:
+        for text in violations:
+            self.journal.wrong(text)

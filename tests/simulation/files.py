@@ -1,0 +1,50 @@
+"""File operations as scheduling points, and a disk that is slow or hangs.
+
+The operations are those that the product calls in Python.  What DuckDB does inside of a statement
+cannot wait, as it holds locks of its own; a slow disk delays its commits before they begin.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.scheduler import Scheduler
+
+OPERATIONS = ("fsync", "fdatasync", "replace", "rename", "unlink", "ftruncate")
+
+
+class Pace:
+    """The pace of the disk: each operation takes up to `slowest` virtual seconds."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._draw = random.Random(f"disk {scheduler.seed}")
+        self.slowest = 0.0
+
+    def point(self, operation: str) -> None:
+        """Let other tasks run, and wait as long as the operation takes."""
+        if not self._scheduler.is_task() or not self._scheduler.current.group:
+            return
+        if self.slowest:
+            self._scheduler.block(operation, self._draw.uniform(0, self.slowest))
+        else:
+            self._scheduler.switch(operation)
+
+
+def install(scheduler: Scheduler) -> Pace:
+    """Make file operations of a service scheduling points; return the pace of the disk."""
+    pace = Pace(scheduler)
+
+    def paced(operation: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            pace.point(operation)
+            return real(*arguments, **named)
+
+        return call
+
+    for operation in OPERATIONS:
+        setattr(os, operation, paced(operation, getattr(os, operation)))
+    return pace

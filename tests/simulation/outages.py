@@ -1,0 +1,90 @@
+"""Faults of the network and of its sites, during which the service answers as quickly as ever."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from tests.simulation.clients import Act
+from tests.simulation.journal import Journal
+from tests.simulation.model import Model
+from tests.simulation.network import Network
+from tests.simulation.sites import FEED, HOOK, ILL, ODD, FeedServer, Receiver
+
+OUTAGES = 4.0
+"""An hour."""
+
+
+class Outages:
+    """Makes one site or the whole network fail for a while."""
+
+    def __init__(
+        self,
+        network: Network,
+        feed: FeedServer,
+        receiver: Receiver,
+        model: Model,
+        journal: Journal,
+        draw: random.Random,
+    ) -> None:
+        self._network = network
+        self._feed = feed
+        self._receiver = receiver
+        self._model = model
+        self._journal = journal
+        self._draw = draw
+        self._kinds: tuple[Callable[[], None], ...] = (
+            *(self._break_feed, self._change_feed, self._break_receiver, self._slow_receiver),
+            *(self._break_network, self._move_name, self._drop_name),
+        )
+
+    def acts(self) -> Sequence[Act]:
+        """Return the outages as a client."""
+        return [("outages", OUTAGES, self._strike)]
+
+    def _strike(self) -> None:
+        fault = self._draw.choice(self._kinds)
+        self._model.counts["faults"] += 1
+        self._journal.note(fault.__name__.strip("_"))
+        fault()
+
+    def _last(self) -> None:
+        time.sleep(self._draw.uniform(10, 600))
+
+    def _break_feed(self) -> None:
+        self._feed.fault = self._draw.choice(ILL)
+        self._last()
+        self._feed.fault = None
+
+    def _change_feed(self) -> None:
+        self._feed.habit = self._draw.choice(FeedServer.HABITS)
+        self._last()
+        self._feed.habit = None
+
+    def _break_receiver(self) -> None:
+        refusals = Receiver.REFUSALS
+        self._receiver.refusals = self._draw.choice([refusals, (self._draw.choice(refusals),)])
+        self._last()
+        self._receiver.refusals = ()
+
+    def _slow_receiver(self) -> None:
+        self._receiver.slow = self._draw.uniform(1, 29)
+        self._last()
+        self._receiver.slow = 0.0
+
+    def _break_network(self) -> None:
+        self._network.lost, self._network.latency = self._draw.random(), self._draw.uniform(0, 30)
+        self._last()
+        self._network.lost, self._network.latency = 0.0, 0.05
+
+    def _move_name(self) -> None:
+        """Let a name lead to a private address."""
+        self._network.moved = self._draw.choice([FEED, HOOK, ODD])
+        self._last()
+        self._network.moved = ""
+
+    def _drop_name(self) -> None:
+        self._network.vanished = self._draw.choice([FEED, HOOK, ODD])
+        self._last()
+        self._network.vanished = ""
