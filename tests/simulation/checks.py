@@ -38,11 +38,14 @@ def compare_store(database: Path, model: Model) -> Iterator[str]:
         for account in model.accounts:
             known = THE_OPERATOR if account.is_operator else accounts[account.mark]
             for stream in account.streams:
-                mine = [name for id in kept if (name := known.own(id)) in stream.documents]
+                own = [name for id in kept if (name := known.own(id)) is not None]
+                mine = [name for name in own if name in stream.documents]
+                if taken := stream.refused & set(own):
+                    yield f"refused documents were stored: {sorted(taken)[:3]}"
                 matches = matches_of(engine, known.qualify(stream.subscription))
                 named = [(id, tuple(map(known.named, documents))) for id, documents in matches]
                 model.counts["matches"] += len(matches)
-                for text in _compare_stream(account, stream, mine, named, set(kept)):
+                for text in _compare_stream(account, stream, mine, named):
                     yield f"{account.mark}, {stream.subscription}: {text}"
         for mark, most in model.quotas.items():
             qualified = accounts[mark].qualify("")
@@ -66,15 +69,12 @@ def _compare_stream(
     stream: Stream,
     stored: Sequence[str],
     matches: Sequence[tuple[str, tuple[str, ...]]],
-    kept: set[str],
 ) -> Iterator[str]:
     """Compare the documents of a stream, their matches, and how these were seen."""
     there = set(stored)
     acknowledged = {one.name for one in stream.documents.values() if one.is_acknowledged}
     if lost := acknowledged - there:
         yield f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}"
-    if taken := stream.refused & kept:
-        yield f"refused documents were stored: {sorted(taken)[:3]}"
     if wrong := stream.wrongly_ordered(stored):
         yield f"documents come before acknowledged ones: {wrong[:3]}"
     keyed = [(name, stream.documents[name].key) for name in stored]

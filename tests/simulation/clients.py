@@ -30,6 +30,9 @@ READS = 24
 AGAIN, HANGS_UP = 0.04, 0.04
 """The probabilities that a document is sent twice, and that a client hangs up."""
 
+UNDONE = ("busy", "too_many_requests")
+"""Codes of problems that say that nothing was done; after a failed write it may have been."""
+
 _OWN = (
     *("/v1/status", "/v1/me", "/v1/matches", "/v1/streams", "/v1/tokens", "/v1/feeds"),
     *("/v1/rejected", "/v1/late", "/status", "/subscriptions"),
@@ -101,7 +104,7 @@ class Clients:
         if answer.status == 202:
             document.acknowledged = min(document.acknowledged, time.monotonic())
             self._model.acknowledged.set()
-        elif answer.status in (429, 503) and is_new:
+        elif answer.code in UNDONE and is_new:
             del stream.documents[document.name]
             stream.refused.add(document.name)
         elif answer.status < 500 and answer.status != 429 and not account.is_revoked:

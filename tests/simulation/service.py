@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +40,12 @@ class Response:
     status: int
     headers: dict[str, str]
     body: bytes
+
+    @property
+    def code(self) -> str:
+        """The code of a problem, "" if it is none."""
+        is_problem = self.headers.get("content-type", "").startswith("application/problem+json")
+        return str(json.loads(self.body)["code"]) if is_problem else ""
 
 
 class Refused(Exception):
