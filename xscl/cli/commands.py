@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "import_subscriptions.import_",
         "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
     ),
+    "export": (
+        "registrations.export",
+        "Write users, subscriptions, feeds and endpoints to a file, with secrets.",
+    ),
     "push": (
         "push.push",
         "Take documents into the data directory, durably, and print the matches.",

@@ -13,9 +13,11 @@ from xscl.cli.argument_files import file_bytes
 from xscl.cli.http_client import Refused
 from xscl.cli.options import Call
 from xscl.cli.output import UsageError, answer, progress
+from xscl.cli.registrations import import_registrations
 from xscl.cli.service import Service, opened
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.service.names import BadName, refuse_unaddressable
+from xscl.service.registrations import is_export
 from xscl.subscriptions.import_rows import ImportRow, RowError, read_import_rows
 
 PART = 2_000
@@ -34,11 +36,18 @@ def import_(
     there already, with the same query, change nothing. All rows are read
     before the first one is registered; 2,000 at a time are, all or none.
 
+    A file of 'xscl export' is registered in a data directory that no service
+    runs on: users, subscriptions, feeds and endpoints that are not there yet.
+
     \b
     Example:
       xscl import subscriptions.csv
     """
-    rows = _read(file)
+    content = file_bytes(file)
+    if is_export(content):
+        import_registrations(call, content)
+        return
+    rows = _read(file, content)
     _refuse_names(rows)
     with opened("import", call, missing="create") as service:
         new = _register(service, rows)
@@ -63,10 +72,10 @@ def _register(service: Service, rows: Sequence[ImportRow]) -> int:
     return new
 
 
-def _read(file: Path) -> list[ImportRow]:
-    """Return the rows of a file, or of standard input for `-`."""
+def _read(file: Path, content: bytes) -> list[ImportRow]:
+    """Return the rows of a file with some content."""
     try:
-        text = file_bytes(file).decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
         is_csv = file.suffix == ".csv" if file.suffix else not text.lstrip().startswith("{")
         return list(read_import_rows(text, is_csv=is_csv))
     except UnicodeDecodeError as error:

@@ -215,10 +215,11 @@ class FeedRepository:
                     continue
                 followed.register(feed)
                 added.append(feed)
-            self._insert([feed for feed in added if isinstance(feed, Feed)])
+            self.insert([feed for feed in added if isinstance(feed, Feed)])
         return added
 
-    def _insert(self, feeds: Sequence[Feed]) -> None:
+    def insert(self, feeds: Sequence[Feed]) -> None:
+        """Write feeds that are not there, with their secrets."""
         if not feeds:
             return
         self._secrets.keep(feed for feed in feeds if hidden(feed))

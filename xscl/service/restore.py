@@ -41,7 +41,12 @@ from xscl.store.commit_watermark import (
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch
-from xscl.store.store_errors import BackupError, StoreDamaged
+from xscl.store.store_errors import (
+    BackupError,
+    StoreDamaged,
+    WrongVersion,
+    development_backup,
+)
 from xscl.store.store_file import log_path, new_id
 
 _STAGING = "restoring"
@@ -127,7 +132,7 @@ def restore(file: Path, home: DataDirectory, *, force: bool = False) -> Restored
         staging.mkdir(mode=0o700)
         try:
             unpack(file, staging)
-            seen, segment = _tried(DataDirectory(staging), backup)
+            seen, segment = _tried(file, DataDirectory(staging), backup)
             return _put(DataDirectory(staging), home, backup, seen, segment)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -146,12 +151,16 @@ def _refuse_kept(home: DataDirectory) -> None:
         )
 
 
-def _tried(staging: DataDirectory, backup: Backup) -> tuple[CommitPoint, int]:
+def _tried(file: Path, staging: DataDirectory, backup: Backup) -> tuple[CommitPoint, int]:
     """Verify the unpacked store by opening it.
 
     Returns its watermark and the last spool segment that it knows.
     """
-    with closing(Store(staging.database, keep_old=False)) as store:
+    try:
+        opened = Store(staging.database, keep_old=False)
+    except WrongVersion as error:  # an early schema 1, which the manifest does not tell
+        raise development_backup(file, backup.version) from error
+    with closing(opened) as store:
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")

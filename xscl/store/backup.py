@@ -37,7 +37,7 @@ from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.migrations import DEVELOPMENT, current_version, is_readable
 from xscl.store.store import Store
-from xscl.store.store_errors import DATABASE, EXPORTING, BackupError
+from xscl.store.store_errors import DATABASE, BackupError, development_backup
 from xscl.store.store_file import FilePart
 
 MANIFEST = "manifest.json"
@@ -290,11 +290,14 @@ def read_manifest(path: Path) -> Backup:
         return _manifest(path, archive, archive.getmembers())
 
 
-def read_backup(path: Path) -> Backup:
-    """Return the description of a backup, after comparing every part with its checksum."""
+def read_backup(path: Path, *, any_version: bool = False) -> Backup:
+    """Return the description of a backup, after comparing every part with its checksum.
+
+    With `any_version` a development version may have made it.
+    """
     with _opened(path) as archive:
         members = archive.getmembers()
-        backup = _manifest(path, archive, members)
+        backup = _manifest(path, archive, members, any_version=any_version)
         for info in members[:-1]:
             summed = _Summed(_content(path, archive, info))
             while summed.read(_PIECE):
@@ -329,7 +332,13 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
 
 
-def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
+def _manifest(
+    path: Path,
+    archive: tarfile.TarFile,
+    members: list[tarfile.TarInfo],
+    *,
+    any_version: bool = False,
+) -> Backup:
     """Return the manifest, if it is the last member and describes all others."""
     if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
         raise _damaged(path, "its end is missing")
@@ -340,12 +349,11 @@ def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInf
         backup = Backup(**read, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, f"its manifest cannot be read: {error}") from error
-    if form == _FORMAT and version_found in DEVELOPMENT:
-        raise BackupError(
-            f"the backup {path} was made by a development version (schema {version_found})",
-            hint=f"restore it with that version; {EXPORTING}",
-        )
-    if form != _FORMAT or not isinstance(version_found, int) or not is_readable(version_found):
+    is_development = form == _FORMAT and version_found in DEVELOPMENT
+    if is_development and not any_version:
+        raise development_backup(path, version_found)
+    is_known = isinstance(version_found, int) and is_readable(version_found)
+    if form != _FORMAT or not (is_known or is_development):
         raise BackupError(
             f"the backup {path} was made by a later release, {backup.xscl}",
             hint="install that release, or a later one",

@@ -107,10 +107,11 @@ INSERT INTO state.meta VALUES ('version', {current_version()});
 """
 
 _COUNT = "SELECT nextval('mark.commits')"
-_SEEN = (
+SEEN = (
     "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
     " FROM mark.store"
 )
+"""The statement that reads the id of a store and its number of commits."""
 
 READ_WHOLE = 1 << 26
 """Bytes of a database up to which opening it reads the texts, too."""
@@ -238,7 +239,7 @@ class Store:
 
     def seen(self) -> CommitPoint:
         """Return the id of the store and its number of commits."""
-        ((store, commits),) = self.fetch(_SEEN)
+        ((store, commits),) = self.fetch(SEEN)
         return CommitPoint(store, int(commits))
 
     # -- Changing --------------------------------------------------------------------------
@@ -502,23 +503,31 @@ def _expect_readable(path: Path, version: int, tables: Iterable[_Table]) -> None
         raise WrongVersion(path, version)
 
 
+@contextmanager
+def read_only(path: Path) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Yield a function that returns the rows of a query of a database, and changes nothing.
+
+    No process may have the database open.  Errors of DuckDB in the block become StoreErrors.
+    """
+    quoted = str(path).replace("'", "''")
+    with closing(duckdb.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
+            yield lambda query: connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            raise store_error(path, error) from error
+
+
 def inspect(path: Path) -> tuple[int, CommitPoint]:
     """Return the version of a database and its commit count, after reading all of it.
 
     Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
     it cannot be read.  No process may have it open.
     """
-    quoted = str(path).replace("'", "''")
-    with closing(duckdb.connect(":memory:")) as connection:
-        try:
-            connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
-            ((version,),) = connection.execute(
-                "SELECT value FROM state.meta WHERE key = 'version'"
-            ).fetchall()
-            tables = connection.execute(_TABLES).fetchall()
-            _expect_readable(path, version, tables)
-            ((store, commits),) = connection.execute(_SEEN).fetchall()
-            connection.execute(_reading(tables, path.stat().st_size)).fetchall()
-        except duckdb.Error as error:
-            raise store_error(path, error) from error
+    with read_only(path) as fetch:
+        ((version,),) = fetch("SELECT value FROM state.meta WHERE key = 'version'")
+        tables = fetch(_TABLES)
+        _expect_readable(path, version, tables)
+        ((store, commits),) = fetch(SEEN)
+        fetch(_reading(tables, path.stat().st_size))
     return int(version), CommitPoint(store, int(commits))

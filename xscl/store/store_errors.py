@@ -20,13 +20,6 @@ from xscl.store.migrations import DEVELOPMENT, FIRST, current_version
 DATABASE = "state.duckdb"
 """The name of the database in a data directory and in a backup."""
 
-EXPORTING = (
-    'with that version, \'xscl sql "SELECT name, query, updates FROM subscriptions" --format csv'
-    " --output subscriptions.csv' exports its subscriptions and 'xscl feeds export feeds.opml' its"
-    " feeds, without headers and stream names; 'xscl import' and 'xscl feeds import' read the files"
-)
-"""The way from a development version's data to a store of this release."""
-
 _DAMAGE = (
     "Corrupt",
     "checksum",
@@ -101,7 +94,7 @@ class WrongVersion(StoreError):
         if found == FIRST or found in DEVELOPMENT:
             super().__init__(
                 f"the store {path} was written by a development version (schema {found})",
-                hint=EXPORTING,
+                hint=exporting(path),
             )
         else:
             super().__init__(
@@ -124,6 +117,31 @@ class BackupError(StoreError):
     """A backup cannot be made, cannot be read, or does not fit where it should go."""
 
     code = "backup"
+
+
+def development_backup(path: Path, version: int) -> BackupError:
+    """Return the error for a backup of a development version, with the way to its data."""
+    return BackupError(
+        f"the backup {path} was made by a development version (schema {version})",
+        hint=_moving(f"--backup {shlex.quote(str(path))}", path.with_suffix(".new"))
+        + "; headers and secrets are in no backup: --data DIR reads those of a data directory",
+    )
+
+
+def exporting(path: Path) -> str:
+    """Return the hint to move the registrations of a store to a store of this release."""
+    if path.name != DATABASE:
+        return f"copy it to a directory of its own, as {DATABASE}; any command on that says more"
+    home = path.parent
+    return _moving(f"--data {shlex.quote(str(home))}", home.with_name(f"{home.name}-new"))
+
+
+def _moving(source: str, target: Path) -> str:
+    return (
+        f"write its users, subscriptions, feeds and endpoints to a file: xscl export"
+        f" registrations.json {source}; register them in a new data directory: xscl import"
+        f" registrations.json --data {shlex.quote(str(target))}; documents and matches stay behind"
+    )
 
 
 def restoring(path: Path) -> str:

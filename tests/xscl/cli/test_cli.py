@@ -448,7 +448,7 @@ def test_history_is_printed_when_asked_for() -> None:
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
-    *(["push"], ["backup"], ["restore"], ["import"], ["doctor"]),
+    *(["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
     ["spool", "skip"],

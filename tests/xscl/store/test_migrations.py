@@ -186,24 +186,3 @@ def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
     checked = called("doctor", "--json", "--data", str(old.parent))
     (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
-
-
-def test_the_commands_that_a_refusal_names_move_the_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    old, new = ("--data", "old"), ("--data", "new")
-    query = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
-    called("subscribe", "q", query, *old)
-    called("subscribe", "r", f'{query[:-1]}z[. = "1,2"]', "--updates", *old)
-    called("feeds", "add", "https://feeds.example/a.xml", "--stream", "feeds_a", *old)
-    before = called("subscriptions", "--json", *old).stdout
-    hint = str(WrongVersion(Path("state.duckdb"), 9).hint)
-    exports = [command.split(" ", 1) for command in hint.split("'")[1::2]]
-    select = exports[0][1].split('"')
-    assert called("sql", select[1], *select[2].split(), *old).exit_code == 0
-    assert called(*exports[1][1].split(), *old).exit_code == 0
-    assert called(*exports[2][1].split(), "subscriptions.csv", *new).exit_code == 0
-    assert called(*exports[3][1].split(), exports[1][1].split()[-1], *new).exit_code == 0
-    assert called("subscriptions", "--json", *new).stdout == before
-    assert "https://feeds.example/a.xml" in called("feeds", "list", *new).stdout

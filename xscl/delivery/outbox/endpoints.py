@@ -137,7 +137,7 @@ class Endpoints:
 
     def hidden(self, id: str, now: int) -> EndpointSecrets:
         """Return the secrets of an endpoint that are valid at a time in ticks."""
-        kept = self._secrets.of(_key(id))
+        kept = self._secrets.of(secrets_key(id))
         found = [kept["secret"]] if "secret" in kept else []
         if "old" in kept and now < kept["until"]:
             found.append(kept["old"])
@@ -168,7 +168,7 @@ class Endpoints:
             id = f"ep_{randomness.token_hex(12)}"
             if isinstance(channel, Webhook):
                 secret = secret or new_secret()
-                self._secrets.change({_key(id): {"url": channel.url, "secret": secret}})
+                self._secrets.change({secrets_key(id): {"url": channel.url, "secret": secret}})
                 channel = replace(channel, url=shown(channel.url))
             else:
                 secret = None
@@ -193,31 +193,35 @@ class Endpoints:
     def rotate(self, id: str) -> str:
         """Rotate the secret of an endpoint; the old one also signs for a day."""
         with self._mutex:
-            kept = self._secrets.of(_key(id))
+            kept = self._secrets.of(secrets_key(id))
             new = new_secret()
             old = {"old": kept["secret"], "until": ticks() + OVERLAP} if "secret" in kept else {}
-            self._secrets.change({_key(id): {"url": kept.get("url", ""), "secret": new, **old}})
+            self._secrets.change(
+                {secrets_key(id): {"url": kept.get("url", ""), "secret": new, **old}}
+            )
             return new
 
     def expect(self, id: str) -> str:
         """Issue a new confirmation code for an endpoint; an earlier one becomes invalid."""
         with self._mutex:
             code = new_code()
-            self._secrets.change({_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}})
+            self._secrets.change(
+                {secrets_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}}
+            )
             return code
 
     def confirm(self, id: str, code: str) -> Endpoint | None:
         """Activate an endpoint if the code is right and return it; else return None."""
         with self._mutex:
-            kept = self._secrets.of(_key(id))
+            kept = self._secrets.of(secrets_key(id))
             if "code" not in kept or kept["until"] < ticks() or kept["wrong"] >= TRIES:
                 return None
             if not randomness.compare_digest(code.encode(), kept["code"].encode()):
-                self._secrets.change({_key(id): {**kept, "wrong": kept["wrong"] + 1}})
+                self._secrets.change({secrets_key(id): {**kept, "wrong": kept["wrong"] + 1}})
                 return None
             changed = self.update(id, Endpoint.resumed)
         self.save()
-        self._secrets.forget(_key(id))
+        self._secrets.forget(secrets_key(id))
         return changed
 
     def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
@@ -235,8 +239,8 @@ class Endpoints:
         """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
         with self._mutex:
             if isinstance(channel, Webhook):
-                kept = self._secrets.of(_key(id))
-                self._secrets.change({_key(id): {**kept, "url": channel.url}})
+                kept = self._secrets.of(secrets_key(id))
+                self._secrets.change({secrets_key(id): {**kept, "url": channel.url}})
                 channel = replace(channel, url=shown(channel.url))
             return self.update(id, lambda endpoint: replace(endpoint, channel=channel))
 
@@ -256,7 +260,7 @@ class Endpoints:
         with self._writing, self._store.transaction():
             self._delete(listed)
         for id in listed:
-            self._secrets.forget(_key(id))
+            self._secrets.forget(secrets_key(id))
 
     def saves_blocked(self) -> AbstractContextManager[bool]:
         """Return a lock that blocks saves, for a block that deletes rows of the same tables."""
@@ -316,7 +320,7 @@ class Endpoints:
             )
 
 
-def _key(id: str) -> str:
+def secrets_key(id: str) -> str:
     """Return the key of an endpoint in the secrets file."""
     return f"endpoint:{id}"
 

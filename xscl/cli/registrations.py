@@ -1,0 +1,66 @@
+"""`xscl export`, and `xscl import` of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.cli.options import DATA, Call, Data, Json, home, option
+from xscl.cli.output import UsageError, answer, warn
+from xscl.service import registrations
+from xscl.service.registrations import read_export, register
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    backup: Annotated[
+        Path | None, option("--backup", "The store of this backup, in place of DIR's.", "FILE")
+    ] = None,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Write users, subscriptions, feeds and endpoints to a file, with secrets.
+
+    'xscl import' registers them in another data directory. The file has headers
+    of feeds, secrets of webhooks and hashes of tokens; its owner only can read
+    it. Documents and matches are not in it ('xscl backup' writes everything).
+    It also reads stores of development versions. No service may run meanwhile.
+
+    \b
+    Example:
+      xscl export registrations.json
+    """
+    if file.exists():
+        raise UsageError(f"{file} is there already", hint="name another file")
+    try:
+        written = registrations.export(home(data), file, backup)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+    line = f"wrote {file}: {_counted(written.counts)}"
+    value = {"file": str(file), **written.counts, "left_out": list(written.left_out)}
+    answer(value, [line], as_json=as_json)
+    for address in written.left_out:
+        warn(f"{address} is left out: its address is secret, and secrets.json lacks it")
+
+
+def import_registrations(call: Call, content: bytes) -> None:
+    """Register the content of an export in a data directory."""
+    if call.url is not None:
+        raise UsageError(
+            "an export is imported into a data directory, not into a running service",
+            hint="stop the service, and name its directory with --data",
+        )
+    new, refused = register(home(call.data), read_export(content))
+    value = {**new, "refused": {one.name: one.error.message for one in refused}}
+    answer(value, [f"new: {_counted(new)}"], as_json=call.as_json)
+    for one in refused:
+        warn(f"subscription {one.name!r}: {one.error.message}", one.error.hint)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _counted(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in numbers.items())

@@ -1,0 +1,313 @@
+"""Export and import of registrations: what users of a service have set up, without documents.
+
+    {"format": "xscl registrations 1",
+     "account": [...], "token": [...], "owned_stream": [...], "stream": [...],
+     "subscription": [...], "feed": [...], "endpoint": [...], "secret_address": [...]}
+
+Each list has the rows of one table, named as in the store.  A feed has its full address and its
+headers besides, an endpoint its secrets, so the file is as private as the data directory.  Stores
+of any version can be exported, also those of development versions, which the engine refuses.
+
+An import adds what is not there.  Accounts keep their numbers, because these are part of the names
+of users' objects.  Subscriptions see the documents that arrive from then on, and endpoints begin
+with the matches of these.  A repeated import changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from xscl.delivery.outbox.endpoints import secrets_key
+from xscl.documents.results import XSCL
+from xscl.engine.facade import Engine
+from xscl.errors import StoreError, XsclError
+from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
+from xscl.polling.feed import HIDDEN, Feed, split_user
+from xscl.polling.feed_poller import allow_late, prepare
+from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.store.atomic_files import write_durably
+from xscl.store.backup import read_backup, unpack
+from xscl.store.data_directory import DataDirectory
+from xscl.store.store import Store
+from xscl.store.stored_tables import StoredRow, read_tables
+
+FORMAT = "xscl registrations 1"
+
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "account": ("number", "name", "quota", "created"),
+    "token": ("id", "account", "label", "hash", "created", "expires", "session", "parent"),
+    "owned_stream": ("account", "name"),
+    "stream": ("name", "lateness", "live", "attributes"),
+    "subscription": ("number", "name", "query", "updates", "language"),
+    "feed": ("key", "url", "stream", "tags", "every", "added", "title", "site_url", "gone"),
+    "endpoint": (
+        *("id", "subscription", "kind", "config", "state", "position", "failures", "next_try"),
+        *("note", "created"),
+    ),
+    "secret_address": ("hash", "id", "subscription", "label", "created"),
+}
+_MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
+_FEED_SECRETS = "feed_secret"  # a table of development versions
+_KEYS = {"account": "number", "owned_stream": ("account", "name"), "stream": "name"}
+_TOGETHER = 2_000  # subscriptions in one transaction
+
+
+class RegistrationsError(XsclError):
+    """An export cannot be read, or does not fit the data directory."""
+
+    code = "registrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Registrations:
+    """The rows of an export by table, and the addresses of feeds that it lacks as secret."""
+
+    rows: Mapping[str, list[StoredRow]]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of users, subscriptions, feeds and endpoints."""
+        names = {"account": "users", "subscription": "subscriptions"}
+        names |= {"feed": "feeds", "endpoint": "endpoints"}
+        return {name: len(self.rows[table]) for table, name in names.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A subscription of an import that this release refuses."""
+
+    name: str
+    error: XsclError
+
+
+# -- Export --------------------------------------------------------------------------------
+
+
+def export(home: DataDirectory, target: Path, backup: Path | None = None) -> Registrations:
+    """Write the registrations of a data directory, or of a backup, to a private file.
+
+    Secrets are those of the data directory.  Raises StoreError, BackupError.
+    """
+    if backup is None:
+        home.expect()
+        with home.hold("export"):
+            found = _registrations(home.database, secrets_in(home.path / NAME))
+    else:
+        read_backup(backup, any_version=True)
+        with TemporaryDirectory(prefix=".export-", dir=target.absolute().parent) as place:
+            unpack(backup, Path(place))
+            found = _registrations(
+                DataDirectory(Path(place)).database, secrets_in(home.path / NAME)
+            )
+    write_durably(target, json.dumps({"format": FORMAT, **found.rows}, default=bytes.hex).encode())
+    return found
+
+
+def _registrations(database: Path, secrets: Credentials) -> Registrations:
+    feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES))
+    tables = {
+        **_TABLES,
+        "feed": tuple(feed),
+        _FEED_SECRETS: ("key", "headers", "given_for"),
+    }
+    rows = read_tables(database, tables)
+    former = {row["key"]: row for row in rows.pop(_FEED_SECRETS)}
+    rows["token"] = [row for row in rows["token"] if not row["session"]]
+    feeds = [_with_secrets(row, secrets, former.get(row["key"])) for row in rows["feed"]]
+    rows["feed"] = [row for row in feeds if HIDDEN not in row["url"]]
+    for row in rows["endpoint"]:
+        row["secrets"] = secrets.of(secrets_key(row["id"]))
+    return Registrations(rows, tuple(row["url"] for row in feeds if HIDDEN in row["url"]))
+
+
+def _with_secrets(row: StoredRow, secrets: Credentials, former: StoredRow | None) -> StoredRow:
+    """Return the row of a feed with its address and headers; `former` is its old row of these."""
+    filled = secrets.filled({name: value or "" for name, value in row.items()})
+    url, user = split_user(filled["url"])
+    headers, origin = filled["headers"], filled["given_for"]
+    if former is not None:
+        headers, origin = (*headers, *json.loads(former["headers"])), former["given_for"]
+    headers = (*headers, *user)
+    kept = {name: row[name] for name in _TABLES["feed"]}
+    return {**kept, "url": url, "headers": headers, "given_for": (origin or url) if headers else ""}
+
+
+# -- Import --------------------------------------------------------------------------------
+
+
+def is_export(content: bytes) -> bool:
+    """Return True for the content of an export, whatever its version."""
+    return content.lstrip().startswith(b'{"format": "xscl registrations')
+
+
+def read_export(content: bytes) -> Registrations:
+    """Return the registrations of an export; raises RegistrationsError."""
+    try:
+        read = json.loads(content)
+        form = read.pop("format")
+        if form != FORMAT:
+            raise RegistrationsError(
+                f"the file has the format {form!r}", hint="install the release that wrote it"
+            )
+        rows = {
+            table: [
+                {name: row[name] for name in (*names, *_MORE.get(table, ()))} for row in read[table]
+            ]
+            for table, names in _TABLES.items()
+        }
+        for row in (*rows["token"], *rows["secret_address"]):
+            row["hash"] = bytes.fromhex(row["hash"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RegistrationsError(
+            f"the file is no export of xscl, or it is damaged: {error}", hint="export again"
+        ) from error
+    return Registrations(rows)
+
+
+def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int], list[Refusal]]:
+    """Register what a data directory does not have; return the numbers of what is new.
+
+    Subscriptions that this release refuses are returned beside, and their endpoints left out.
+    Raises RegistrationsError before any change if accounts are in conflict.
+    """
+    with home.hold("import"):
+        secrets = secrets_in(home.path / NAME)
+        with closing(Store(home.database)) as store:
+            _refuse_other_accounts(store, wanted.rows["account"])
+            with store.transaction():
+                new = {
+                    "users": _add(store, "account", wanted.rows["account"]),
+                    "tokens": _add(store, "token", wanted.rows["token"]),
+                    "streams": _add(store, "owned_stream", wanted.rows["owned_stream"]),
+                }
+                _add(store, "stream", wanted.rows["stream"])
+        with Engine(home.database) as engine:
+            new["feeds"] = _follow(engine, wanted.rows["feed"])
+            prepare(engine)
+            new["subscriptions"], refused = _subscribe(engine, wanted.rows["subscription"])
+            with closing(engine.host.connect()) as store:
+                new["endpoints"] = _add_endpoints(engine, store, wanted.rows, secrets)
+    return new, refused
+
+
+def _refuse_other_accounts(store: Store, wanted: Sequence[StoredRow]) -> None:
+    known = store.fetch("SELECT number, name FROM state.account")
+    numbers = dict(known)
+    names = {name: number for number, name in known}
+    for row in wanted:
+        number, name = row["number"], row["name"]
+        if numbers.get(number, name) != name or names.get(name, number) != number:
+            raise RegistrationsError(
+                f"the user {name!r} has another number in the export than here, or the number"
+                f" {number} another user",
+                hint="import into a new data directory, before users are made there",
+            )
+
+
+def _add(store: Store, table: str, rows: Sequence[StoredRow]) -> int:
+    """Write the rows of a table that are not there; return their number."""
+    key = _KEYS.get(table, "id")
+    columns = [key] if isinstance(key, str) else list(key)
+    there = set(store.fetch(f"SELECT {', '.join(columns)} FROM state.{table}"))
+    new = [row for row in rows if tuple(row[name] for name in columns) not in there]
+    store.insert_rows(f"state.{table}", ([row[one] for one in _TABLES[table]] for row in new))
+    return len(new)
+
+
+def _follow(engine: Engine, rows: Sequence[StoredRow]) -> int:
+    """Follow the feeds that are not followed; they are due at once."""
+    with FeedRepository(engine) as feeds:
+        keys = {feed.key for feed in feeds}
+        new = [_feed(row) for row in rows if row["key"] not in keys]
+        feeds.insert(new)
+        allow_late(engine, new)
+    return len(new)
+
+
+def _feed(row: StoredRow) -> Feed:
+    given = {name: value for name, value in row.items() if value is not None}
+    headers = tuple((name, value) for name, value in row["headers"])
+    return Feed(**given | {"tags": tuple(row["tags"]), "headers": headers, "next_poll": ticks()})
+
+
+def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Refusal]]:
+    """Register subscriptions in their order; return the number of new ones, and the refused."""
+    refused, new = list[Refusal](), 0
+    for part in _parts([row for row in rows if not _is_there(engine, row)]):
+        while part:
+            try:
+                _register(engine, part)
+                new += len(part)
+                part = []
+            except XsclError as error:
+                if error.row is None:
+                    raise
+                wrong = error.row - 1
+                _register(engine, part[:wrong])
+                new += wrong
+                refused.append(Refusal(part[wrong]["name"], error))
+                part = part[wrong + 1 :]
+    return new, refused
+
+
+def _is_there(engine: Engine, row: StoredRow) -> bool:
+    found = engine.subscription(row["name"])
+    wanted = (row["query"], bool(row["updates"]), row["language"] or XSCL)
+    return found is not None and (found.query, found.updates, found.language) == wanted
+
+
+def _parts(rows: Sequence[StoredRow]) -> Iterator[list[StoredRow]]:
+    """Yield rows of one kind that can be registered together; queries of events stand alone."""
+    part: list[StoredRow] = []
+    for row in rows:
+        is_alone = (row["language"] or XSCL) != XSCL
+        if part and (is_alone or len(part) >= _TOGETHER or part[0]["updates"] != row["updates"]):
+            yield part
+            part = []
+        part.append(row)
+        if is_alone:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _register(engine: Engine, rows: Sequence[StoredRow]) -> None:
+    """Register rows of one part, all or none; errors name the row."""
+    if not rows:
+        return
+    first, updates = rows[0], bool(rows[0]["updates"])
+    if (first["language"] or XSCL) == XSCL:
+        engine.subscribe_many([(row["name"], row["query"]) for row in rows], updates=updates)
+        return
+    try:
+        engine.subscribe(first["name"], first["query"], updates=updates, language=first["language"])
+    except StoreError:
+        raise
+    except XsclError as error:
+        error.row = 1
+        raise
+
+
+def _add_endpoints(
+    engine: Engine, store: Store, rows: Mapping[str, list[StoredRow]], secrets: Credentials
+) -> int:
+    """Write endpoints and secret addresses of registered subscriptions; secrets come first."""
+    position = engine.host.log.pages().position()
+    fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
+    registered = {one.name for one in engine.subscriptions}
+    wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]
+    there = {id for (id,) in store.fetch("SELECT id FROM state.endpoint")}
+    secrets.change(
+        {secrets_key(row["id"]): row["secrets"] for row in wanted if row["id"] not in there}
+    )
+    addresses = [row for row in rows["secret_address"] if row["subscription"] in registered]
+    with store.transaction():
+        _add(store, "secret_address", addresses)
+        return _add(store, "endpoint", wanted)
