@@ -1,17 +1,21 @@
 """`python -m tests.simulation --seed 1 --hours 10`: one simulation after another.
 
 Each seed runs in a process of its own, with the recorder of the disk and fixed hashes; it prints
-what is wrong, the seed first.  `--child` is such a process.
+what is wrong, the seed first.  `--shrink` prints the smallest schedule found that fails like the
+seed, which `--replay` repeats.  `--child` is such a process.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tests.simulation.runs import Runner
+from tests.simulation.schedule import Schedule
+from tests.simulation.shrinker import shrink
 
 
 def main() -> int:
@@ -20,38 +24,40 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--runs", type=int, default=1, help="the number of seeds")
     parser.add_argument("--hours", type=float, default=1.0, help="virtual hours of each")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=1, help="simulations at the same time")
     parser.add_argument("--plant", help="a defect of tests.simulation.planted")
     parser.add_argument("--until-found", action="store_true", help="end with the first failure")
     parser.add_argument("--events", action="store_true", help="print what happened")
+    parser.add_argument("--shrink", action="store_true", help="print the smallest failing schedule")
+    parser.add_argument("--replay", type=Path, help="run the schedule of a file")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child is not None:
         from tests.simulation.child import simulate
 
-        return simulate(given.seed, given.hours, given.child, given.plant, events=given.events)
-    from tests.simulation.disk import build
-
-    shared = Path("/dev/shm")
-    failed = 0
-    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as made:
-        library = build(Path(made))
-        for seed in range(given.seed, given.seed + given.runs):
-            root = Path(made) / str(seed)
-            root.mkdir()
-            environment = {
-                **os.environ,
-                "PYTHONHASHSEED": "0",
-                "LD_PRELOAD": str(library),
-                "DISK_UNDER": str(root / "life"),
-                "DISK_LOG": str(root / "log"),
-            }
-            command = [sys.executable, "-m", "tests.simulation", "--child", str(root)]
-            options = ["--seed", str(seed), "--hours", str(given.hours)]
-            options += ["--plant", given.plant] if given.plant else []
-            options += ["--events"] if given.events else []
+        schedule = Schedule.parse(sys.stdin.read())
+        return simulate(schedule, given.child, events=given.events)
+    seeds = range(given.seed, given.seed + given.runs)
+    schedules = [Schedule.drawn(seed, given.hours, given.plant) for seed in seeds]
+    if given.replay is not None:
+        schedules = [Schedule.parse(given.replay.read_text())]
+    began, failed, done = time.monotonic(), 0, 0
+    with Runner(events=given.events) as runner, ThreadPoolExecutor(given.jobs) as pool:
+        if given.shrink:
+            print(shrink(schedules[0], runner))
+            return 1
+        pending = pool.map(runner.run, schedules)
+        for outcome in pending:
+            print(outcome.output, end="", flush=True)
+            done += 1
+            failed += outcome.is_failure
             if failed and given.until_found:
+                pool.shutdown(wait=False, cancel_futures=True)
                 break
-            failed += subprocess.run([*command, *options], env=environment).returncode != 0
+    if given.runs > 1:
+        hours = sum(schedule.hours for schedule in schedules[:done])
+        minutes = (time.monotonic() - began) / 60
+        print(f"{done} seeds, {hours:g} h in {minutes:.1f} min, {failed} with violations")
     return int(failed > 0)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
 import sys
 from pathlib import Path
 
+from tests.simulation.schedule import Schedule
 
-def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: bool) -> int:
+
+def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
     """Run one simulation and end the process: 0 if nothing is wrong, else 1."""
     from tests.simulation import loops, threads
-    from tests.simulation.scheduler import Deadlock, Scheduler
+    from tests.simulation.scheduler import Deadlock
 
-    scheduler = Scheduler(seed)
+    seed, scheduler = schedule.seed, schedule.scheduler()
     threads.install(scheduler)  # before the product is imported
     loops.install(scheduler)
     gc.disable()
@@ -31,11 +34,11 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
         logging.disable(logging.CRITICAL)
     service.install()
     database.install(scheduler)
-    if plant is not None:
+    if schedule.plant is not None:
         from tests.simulation.planted import DEFECTS
 
-        DEFECTS[plant]()
-    world = World(scheduler, root, hours)
+        DEFECTS[schedule.plant]()
+    world = World(scheduler, root, schedule)
     try:
         wrong = world.run()
     except Deadlock as error:
@@ -50,8 +53,13 @@ def simulate(seed: int, hours: float, root: Path, plant: str | None, *, events: 
     if events:
         print(*world.journal.events, sep="\n")
     counts = ", ".join(f"{n} {what}" for what, n in sorted(world.model.counts.items()))
-    print(f"seed {seed}: {hours:g} h, {world.host.lives} lives, {scheduler.steps} steps,", end=" ")
+    print(
+        f"seed {seed}: {schedule.hours:g} h, {world.host.lives} lives, {scheduler.steps} steps,",
+        end=" ",
+    )
     print(f"trace {scheduler.trace:08x}; {counts}")
+    if wrong:
+        print(f"acts {json.dumps(world.acts)}")
     for text in wrong:
         print(f"  seed {seed}: {text}")
     sys.stdout.flush()

@@ -19,10 +19,10 @@ from tests.stress.oracle import QUERY
 Act: TypeAlias = tuple[str, float, Callable[[], None]]
 """The name of a client, its acts an hour, and one of them."""
 
-POSTS = 40
+POSTS = 20
 """Documents of each poster of the operator, an hour."""
-USERS_POSTS = 90
-BURSTS = 8
+USERS_POSTS = 55
+BURSTS = 18
 BURST = 12
 """Documents that come at the same time."""
 REGISTRATIONS = 17

@@ -21,6 +21,7 @@ from tests.simulation.model import Model
 from tests.simulation.network import Network
 from tests.simulation.operation import Operation
 from tests.simulation.outages import Outages
+from tests.simulation.schedule import Draws, Schedule
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused
 from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
@@ -38,9 +39,10 @@ class World:
     The services of odd seeds have a name, so that the operator needs a token, too.
     """
 
-    def __init__(self, scheduler: Scheduler, root: Path, hours: float) -> None:
+    def __init__(self, scheduler: Scheduler, root: Path, schedule: Schedule) -> None:
         self._scheduler = scheduler
-        self._hours = hours
+        self._schedule = schedule
+        self.acts: dict[str, int] = {}
         self.journal = Journal(scheduler)
         self.model = Model()
         network = self._network = Network(self._random("network"))
@@ -62,7 +64,7 @@ class World:
 
     def _random(self, name: str) -> random.Random:
         """Return random numbers of one part, which do not depend on what other parts draw."""
-        return random.Random(f"{name} {self._scheduler.seed}")
+        return Draws(self._scheduler, name)
 
     def run(self) -> list[str]:
         """Run the simulation for its virtual hours; return the violations."""
@@ -87,12 +89,16 @@ class World:
 
     def _act(self, name: str, rate: float, act: Callable[[], None]) -> None:
         """Act so often an hour: at a drawn time within each of as many equal parts of it."""
-        draw, began = self._random(name), time.monotonic()
-        times = math.ceil(rate * self._hours)
-        part = self._hours * HOUR / times
+        draw, began = random.Random(f"{name} {self._scheduler.seed}"), time.monotonic()
+        hours, skipped = self._schedule.hours, self._schedule.skipped.get(name, ())
+        times = self.acts[name] = math.ceil(rate * hours)
+        part = hours * HOUR / times
         for number in range(times):
             due = began + (number + draw.random()) * part
             time.sleep(max(0.0, due - time.monotonic()))
+            if number in skipped:
+                continue
+            Draws.begin(self._scheduler, f"{name} {number}")
             try:
                 act()
             except Refused:
