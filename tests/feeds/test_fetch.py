@@ -24,6 +24,7 @@ from feeds.formats.discovery import discover, is_html
 from feeds.formats.parse import parse_feed
 from feeds.http.addresses import RESOLVING, FetchTarget, RefusedAddress, check
 from feeds.http.addresses import resolve as system_resolve
+from feeds.http.connection import TRIED
 from feeds.http.feed_state import FeedState
 from feeds.http.fetch import (
     CONTACT,
@@ -534,6 +535,27 @@ def test_a_host_is_resolved_once_and_one_private_address_is_enough_to_refuse() -
     outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
     assert failed(outcome).code == "fetch_unreachable"
     assert asked == ["feed.test"]
+
+
+@pytest.mark.parametrize(("dead", "reached"), [(TRIED - 1, True), (TRIED, False)])
+def test_so_many_addresses_of_a_host_are_tried(dead: int, reached: bool) -> None:
+    async def run() -> Outcome:
+        async with serving(answering(FEED)) as server:
+            host, port = server.address.split(":")
+
+            async def several(name: str, at: int) -> tuple[str, ...]:
+                return (*(f"127.0.0.{number + 2}" for number in range(dead)), host)
+
+            allowed = frozenset({f"feed.test:{port}"})
+            settings = FetchSettings(allow_addresses=allowed, resolve=several)
+            state = FeedState(f"http://feed.test:{port}/feed")
+            return await fetch(state, now=NOW, settings=settings)
+
+    outcome = asyncio.run(run())
+    if reached:
+        assert fetched(outcome).body == FEED
+    else:
+        assert failed(outcome).code == "fetch_unreachable"
 
 
 def test_the_connection_goes_to_the_checked_address_under_the_feeds_name() -> None:

@@ -31,12 +31,13 @@ from tests.xscl.delivery.receiver import (
     status,
     verify,
 )
+from tests.xscl.polling.scripted import Clock
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
 from xscl.delivery.message import Message
-from xscl.delivery.outbox import deliveries
-from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.outbox import deliveries, endpoints
+from xscl.delivery.outbox.endpoints import OVERLAP, Endpoints
 from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
@@ -394,6 +395,23 @@ def test_w13_both_secrets_sign_after_a_rotation(
     assert old is not None
     verify(new, got.headers, got.body, at)
     verify(old, got.headers, got.body, at)
+
+
+def test_an_old_secret_signs_for_a_day(
+    at_work: Sending, receiver: Receiver, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    today = ticks()
+    clock = Clock(today - OVERLAP)
+    monkeypatch.setattr(endpoints, "ticks", clock)
+    endpoint, old = at_work.outbox.deliver(name, Webhook(receiver.url(name)))
+    new = at_work.outbox.endpoints.rotate(endpoint.id)
+    at_work.items()
+    (got,) = eventually(lambda: receiver.at(name))
+    at = int(got.headers["webhook-timestamp"])
+    assert old is not None
+    verify(new, got.headers, got.body, at)
+    with pytest.raises(NotSigned):
+        verify(old, got.headers, got.body, at)
 
 
 def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None:

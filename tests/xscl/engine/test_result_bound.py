@@ -23,7 +23,7 @@ import templates.processor as processor
 import templates.state.value_joins as valuejoins
 import xscl
 from tests.examples import examples
-from xscl.engine.ingest import AIM, FIRST, PushSize
+from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.errors import StoreError
 from xscl.store.consumed_offsets import BatchKey, Beat
 
@@ -387,6 +387,9 @@ def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> 
     assert size.documents == shrunk
     size.learn(shrunk, shrunk)
     assert size.documents == 4 * shrunk
+    for _ in range(10):
+        size.learn(size.documents, 0)
+    assert size.documents == MOST
 
 
 @pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])

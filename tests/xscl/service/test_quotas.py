@@ -28,6 +28,18 @@ def test_a_user_has_so_many_tokens(
         ok(alice.post("/v1/tokens", json={}))
 
 
+def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "frank")) as frank:
+        ok(operator.put("/v1/accounts/frank/quota", json={"streams": 2}))
+        ok(frank.put("/v1/streams/one", json={}))
+        ok(frank.post("/v1/documents/two", content=b"<a/>"))
+        assert code(frank.put("/v1/streams/three", json={})) == (403, "quota_exceeded")
+        refused = frank.post("/v1/documents/three", content=b"<a/>")
+        assert code(refused) == (403, "quota_exceeded")
+        ok(frank.post("/v1/documents/one", content=b"<a/>"))
+        assert ok(frank.get("/v1/me"))["used"]["streams"] == 2
+
+
 def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "SESSIONS", 3)
     clock = Clock(0)

@@ -130,6 +130,17 @@ def test_s11_staleness_is_shown_and_bounded(
     assert max(ages, default=0) <= sql_service.LATEST
 
 
+def test_snapshots_are_kept_of_a_few_users(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sql = shared
+    monkeypatch.setattr(sql_service, "KEPT", 2)
+    for number in (11, 12, 13, 11, 14):
+        assert sql.ask("SELECT 1", Viewer(number)).rows() == [[1]]
+        assert len(sql._snapshots) <= 2
+    assert list(sql._snapshots) == [11, 14]
+
+
 def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
     """While a push holds the engine, a look sees what was before it."""
     engine.subscribe("echo", ECHO)
