@@ -18,6 +18,7 @@ import xscl.ingestion.pipeline
 import xscl.polling.feed_poller
 import xscl.server.app  # the service imports it when it starts
 import xscl.server.serve
+import xscl.service.routes.tokens
 import xscl.service.server
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.polling.feed_poller import PollSettings
@@ -29,6 +30,8 @@ from xscl.subscriptions.match import Match
 ADDRESS = "http://127.0.0.1:8425"
 SILENT = 60.0
 """Virtual seconds after which a request counts as not answered."""
+TOKENS = 3
+"""Tokens that a user may have."""
 WAITING = 100
 """Documents that may wait to be consumed; further ones are refused."""
 
@@ -313,10 +316,12 @@ class Process:
 def install() -> None:
     """Patch services to listen in the simulation, and to poll for work less often.
 
-    Idle threads would take nine tenths of the steps.
+    Idle threads would take nine tenths of the steps.  A user may have fewer tokens, so that the
+    bound is reached.
     """
     xscl.service.server.Server = Listening  # type: ignore[assignment,misc]
     xscl.delivery.outbox.deliveries.SAVING = 7.0
+    xscl.service.routes.tokens.MOST = TOKENS
     xscl.polling.feed_poller._LOOK = 30.0
     xscl.server.serve.REPORT = 300.0
     xscl.ingestion.pipeline._STOPPED_WITHIN = 3.0

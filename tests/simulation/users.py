@@ -12,6 +12,7 @@ from tests.simulation.clients import Act, at_the_same_time
 from tests.simulation.host import Host
 from tests.simulation.model import Account, Model, Stream
 from tests.simulation.scheduler import NS
+from tests.simulation.service import TOKENS
 from tests.simulation.sites import HOOK
 from tests.stress.oracle import QUERY
 
@@ -99,7 +100,7 @@ class Users:
         def ask(method: str, path: str, told: object, query: dict[str, str] | None = None) -> None:
             time.sleep(self._draw.uniform(0, spread))
             if self._host.ask(user, method, path, told, query).status < 300:
-                done.append(method)
+                done.append(path.split("/")[2])
 
         def subscribe(number: int) -> None:
             self._model.counts["registrations"] += 1
@@ -111,13 +112,19 @@ class Users:
             name = f"{user.mark}-{number}"
             ask("POST", f"/v1/documents/{STREAM}", b"<a><k>1</k></a>", {"id": name})
 
+        def make_token() -> None:
+            ask("POST", "/v1/tokens", {"label": "another"})
+
         works: list[Callable[[], None]] = [partial(subscribe, number) for number in range(5)]
         works += [partial(push, number) for number in range(5)]
         before = self._circumstances()
-        at_the_same_time(works)
-        if done.count("PUT") > ALLOWED:
+        at_the_same_time([*works, *[make_token] * 4])
+        tokens = len(json.loads(self._host.until(user, "GET", "/v1/tokens").body))
+        if tokens > TOKENS:
+            self._host.journal.wrong(f"{user.mark} may have {TOKENS} tokens, and has {tokens}")
+        if done.count("subscriptions") > ALLOWED:
             self._host.journal.wrong(f"{user.mark} may have {ALLOWED} subscriptions: {done}")
-        if done.count("POST") > ALLOWED and self._circumstances() == before:
+        if done.count("documents") > ALLOWED and self._circumstances() == before:
             self._host.journal.wrong(f"{user.mark} may send {ALLOWED} documents a day: {done}")
 
     def _circumstances(self) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, fields, replace
 
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
-from xscl.service.accounts import Account, Accounts
+from xscl.service.accounts import Account, Accounts, QuotaExceeded
 from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
@@ -72,15 +72,18 @@ class Tokens:
         label: str = "",
         *,
         parent: str | None = None,
+        most: int | None = None,
     ) -> tuple[Token, str]:
         """Create a token; return it with its full text, which is never shown again.
 
-        With `parent`, the full text of the token with which a user signs in, it is a session and
-        expires after `SESSION`.
+        Raises QuotaExceeded if the user has `most` tokens.  With `parent`, the full text of the
+        token with which a user signs in, it is a session and expires after `SESSION`.
         """
         secret = secrets.token_urlsafe(32)
         now = ticks()
         with self._mutex:
+            if most is not None and len(self.of(account)) >= most:
+                raise QuotaExceeded(f"you have {most} tokens, and more are not allowed")
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from threading import Barrier
 
 import httpx
 import pytest
@@ -13,7 +15,7 @@ from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
 from xscl.service import tokens
-from xscl.service.accounts import Accounts
+from xscl.service.accounts import Accounts, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
 
 
@@ -38,6 +40,24 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
         assert code(refused) == (403, "quota_exceeded")
         ok(frank.post("/v1/documents/one", content=b"<a/>"))
         assert ok(frank.get("/v1/me"))["used"]["streams"] == 2
+
+
+def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:
+    with Engine() as engine, closing(engine.host.connect()) as store:
+        accounts = Accounts(store)
+        kept = Tokens(store, accounts)
+        alice = accounts.make("alice")
+        together = Barrier(12)
+
+        def make(_: int) -> bool:
+            together.wait()
+            with suppress(QuotaExceeded):
+                kept.create(alice, most=3)
+                return True
+            return False
+
+        with ThreadPoolExecutor(12) as pool:
+            assert sum(pool.map(make, range(12))) == len(kept.of(alice)) == 3
 
 
 def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
