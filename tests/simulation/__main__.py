@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.simulation.runs import Runner
@@ -37,6 +36,9 @@ def main() -> int:
 
         schedule = Schedule.parse(sys.stdin.read())
         return simulate(schedule, given.child, events=given.events)
+    # A child must not import it before its locks are replaced.
+    from concurrent.futures import ThreadPoolExecutor
+
     seeds = range(given.seed, given.seed + given.runs)
     schedules = [Schedule.drawn(seed, given.hours, given.plant) for seed in seeds]
     if given.replay is not None:

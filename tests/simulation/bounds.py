@@ -7,29 +7,27 @@ from collections.abc import Iterator
 
 from tests.simulation.host import Host
 from tests.simulation.model import Model
-from tests.simulation.service import WAITING
+from tests.simulation.service import WAITING, Listening
 
 TASKS = 90
 """Threads of a service: 40 of requests, those of its parts and of their executors."""
 EXCHANGES = 40
 """Requests of the clients of a simulation at the same time."""
 SEGMENTS = 2 * WAITING
-"""Segments that wait to be consumed: documents at the most, and beats."""
+"""Segments that wait to be consumed: of documents, of feeds, and beats."""
 
 
 def exceeded(host: Host, model: Model) -> Iterator[str]:
-    """Yield the bounds that a service exceeds."""
-    process = host.process
-    if process is None:
+    """Yield the bounds that a service exceeds now."""
+    process, listening = host.process, Listening.current
+    if process is None or listening is None:
         return
-    tasks = len(host.scheduler.alive(process.group))
-    figures = json.loads(host.until(model.operator, "GET", "/v1/status").body)["service"] or {}
-    waiting = figures.get("spool", 0) - figures.get("position", 0)
+    here = listening.installation
     found = {
-        "threads": (tasks, TASKS),
+        "threads": (len(host.scheduler.alive(process.group)), TASKS),
         "requests in progress": (process.exchanges, EXCHANGES),
-        "documents that wait": (figures.get("waiting", 0), 2 * WAITING),
-        "segments that wait": (waiting, SEGMENTS),
+        "waiting documents": (here.intake._waiting, WAITING),
+        "waiting segments": (here.spool.latest() - here.engine.host.ingest.segment, SEGMENTS),
     }
     for what, (count, most) in found.items():
         model.counts[f"most {what}"] = max(model.counts[f"most {what}"], count)
@@ -39,12 +37,21 @@ def exceeded(host: Host, model: Model) -> Iterator[str]:
 
 def unfinished(host: Host, model: Model) -> Iterator[str]:
     """Yield what is not finished although nothing happens any more."""
-    figures = json.loads(host.until(model.operator, "GET", "/v1/status").body)["service"]
-    if figures["waiting"] or figures["position"] != figures["spool"]:
-        yield f"documents wait to be consumed: {figures['position']} of {figures['spool']}"
-    if host.process is not None and host.process.exchanges:
-        yield f"{host.process.exchanges} requests are in progress"
+    process, listening = host.process, Listening.current
+    if process is None or listening is None:
+        yield "no service listens"
+        return
+    here = listening.installation
+    if process.exchanges:
+        yield f"{process.exchanges} requests are in progress"
+    consumed, latest = here.engine.host.ingest.segment, here.spool.latest()
+    if consumed + 1 < latest:  # the last may be a beat of this moment
+        yield f"segments {consumed + 1} to {latest} wait to be consumed"
+    if here.listeners.keys:
+        yield f"{here.listeners.keys} users have listeners"
     for account in [model.operator, *model.active_users]:
-        used = json.loads(host.until(account, "GET", "/v1/me").body)["used"]
-        if used["listeners"]:
-            yield f"{account.mark} has {used['listeners']} listeners"
+        stream = account.streams[0]
+        path = f"/v1/subscriptions/{stream.subscription}/endpoints/{stream.hook}"
+        endpoint = json.loads(host.until(account, "GET", path).body)
+        if endpoint["failures"] or endpoint["letters"]:
+            yield f"the endpoint of {account.mark} has not delivered: {endpoint}"

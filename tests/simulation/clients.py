@@ -26,18 +26,24 @@ BURSTS = 18
 BURST = 12
 """Documents that come at the same time."""
 REGISTRATIONS = 17
-READS = 24
+READS = 30
 AGAIN, HANGS_UP = 0.04, 0.04
 """The probabilities that a document is sent twice, and that a client hangs up."""
 
 UNDONE = ("busy", "too_many_requests")
 """Codes of problems that say that nothing was done; after a failed write it may have been."""
 
-_OWN = (
+PAIRS = "pairs"
+"""The subscription of each user's stream."""
+OWN = (
     *("/v1/status", "/v1/me", "/v1/matches", "/v1/streams", "/v1/tokens", "/v1/feeds"),
-    *("/v1/rejected", "/v1/late", "/status", "/subscriptions"),
+    *("/v1/rejected", "/v1/late", "/status", "/subscriptions", "/v1/sql/relations"),
+    *(f"/v1/subscriptions/{PAIRS}{part}" for part in ("/feed.atom", "/feed.json", "/explain")),
 )
-_OF_SUBSCRIPTION = ("", "/feed.atom", "/feed.json", "/endpoints", "/explain", "/addresses")
+"""What a user may read."""
+OF_SUBSCRIPTION = ("", "/matches", "/feed.atom", "/endpoints", "/explain", "/addresses", "/events")
+ENDPOINTS = f"/v1/subscriptions/{PAIRS}/endpoints"
+OPERATORS = ("/v1/metrics", "/v1/accounts")
 
 
 class Clients:
@@ -175,18 +181,18 @@ class Clients:
     # Reading
 
     def _read(self) -> None:
-        """Read a page, a list or what another account has."""
+        """Read a page, a list, or ask for what another account has."""
         account = self._drawn_account()
         self._model.counts["reads"] += 1
-        match self._draw.randrange(4):
+        match self._draw.randrange(5):
             case 0:
-                self._host.ask(account, "GET", self._draw.choice(_OWN))
+                self._host.ask(account, "GET", self._draw.choice(OWN))
             case 1:
                 self._list_matches(account)
             case 2:
                 self._list_subscriptions(account)
             case _:
-                self._pry(account)
+                self._pry(self._draw.choice(self._model.active_users))
 
     def _list_matches(self, account: Account) -> None:
         """List all matches of a stream; they continue the last list."""
@@ -220,24 +226,28 @@ class Clients:
         if wrong or len(names) != len(set(names)):
             self._host.journal.wrong(f"{account.mark} lists {sorted(names)}: {wrong} are wrong")
 
-    def _pry(self, account: Account) -> None:
-        """Ask for what the operator or another user has."""
-        others = [one for one in self._model.accounts if one is not account]
-        if account.is_operator or not others:
-            return
-        other = self._draw.choice(others)
-        subscription = self._draw.choice([*other.subscriptions, other.mark])
-        path = self._draw.choice(
+    def _pry(self, user: Account) -> None:
+        """Ask as a user for what the operator or another user has."""
+        other = self._draw.choice([one for one in self._model.accounts if one is not user])
+        stream = other.streams[0]
+        name = self._draw.choice([*other.subscriptions, stream.subscription])
+        if name == PAIRS:  # the user has one of that name, too
+            name = other.mark
+        # What the operator sends is public.
+        documents = ["none"] if other.is_operator else [*stream.documents, "none"]
+        method, path = self._draw.choice(
             [
-                f"/v1/subscriptions/{subscription}{self._draw.choice(_OF_SUBSCRIPTION)}",
-                f"/v1/subscriptions/{subscription}/matches",
-                f"/v1/documents/{other.mark}-{other.streams[0].name}-0/witness",
-                *("/v1/metrics", "/v1/accounts"),
+                *(("GET", f"/v1/subscriptions/{name}{part}") for part in OF_SUBSCRIPTION),
+                ("DELETE", f"/v1/subscriptions/{name}"),
+                *((way, f"{ENDPOINTS}/{stream.hook}") for way in ("GET", "DELETE")),
+                ("GET", f"{ENDPOINTS}/{stream.hook}/letters"),
+                ("GET", f"/v1/documents/{self._draw.choice(documents)}/witness"),
+                *(("GET", path) for path in OPERATORS),
             ]
         )
-        answer = self._host.ask(account, "GET", path)
+        answer = self._host.ask(user, method, path)
         if answer.status < 400:
-            self._host.journal.wrong(f"{account.mark} may ask for {path}: {answer.body[:200]!r}")
+            self._host.journal.wrong(f"{user.mark} may {method} {path}: {answer.body[:200]!r}")
 
     def _drawn_account(self) -> Account:
         """Return a user, or at times the operator."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.simulation import disk
+from tests.simulation.bounds import exceeded
 from tests.simulation.clients import Act
 from tests.simulation.files import Pace
 from tests.simulation.host import Host, LostSegment
@@ -47,6 +48,7 @@ class Faults:
         self._host.journal.note(fault.__name__.strip("_"))
         self._host.begin_disturbance()
         fault()
+        self._host.journal.record(exceeded(self._host, self._model))
         self._host.until(self._model.operator, "GET", "/v1/health")
         self._host.end_disturbance()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.simulation.scheduler import NS, Scheduler
 
 
@@ -21,3 +23,8 @@ class Journal:
         """Record a violation."""
         self.note(f"WRONG: {text}")
         self.violations.append(text)
+
+    def record(self, violations: Iterable[str]) -> None:
+        """Record several violations."""
+        for text in violations:
+            self.wrong(text)

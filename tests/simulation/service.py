@@ -23,7 +23,7 @@ import xscl.service.server
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ServeSettings, Service
-from xscl.service.installation import ServiceSettings
+from xscl.service.installation import Installation, ServiceSettings
 from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 
@@ -70,6 +70,7 @@ class Listening:
 
     def __init__(self, app: Any, *_: object) -> None:
         self.address = ADDRESS
+        self.installation: Installation = app.state.installation
         self._app = app
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _thread
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -210,6 +211,8 @@ _THREADS: dict[int, Any] = {}
 
 def install(scheduler: Scheduler) -> None:
     """Replace locks, threads and clocks of the standard library; the process has no way back."""
+    if "concurrent.futures.thread" in sys.modules:
+        raise RuntimeError("the locks of concurrent.futures.thread were made before")
     Lock.scheduler = Thread.scheduler = scheduler
     main = threading.current_thread()
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.simulation.clients import Act, at_the_same_time
+from tests.simulation.clients import PAIRS, Act, at_the_same_time
 from tests.simulation.host import Host
 from tests.simulation.model import Account, Model, Stream
 from tests.simulation.scheduler import NS
@@ -21,7 +21,6 @@ COMING, LEAVING, CROWDS = 1.0, 1.0, 2.0
 """An hour."""
 STREAM = "orders"
 """The stream of each user: all have the same names."""
-PAIRS = "pairs"
 ALLOWED = 2
 """The quota of a user of a crowd, of everything."""
 

@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.simulation import disk, files
@@ -75,7 +75,7 @@ class World:
         self._users.prepare()
         parts = self._clients, self._users, self._operation, self._listeners
         acts = [act for part in (*parts, self._faults, self._outages) for act in part.acts()]
-        acts.append(("bounds", 3.0, self._check_bounds))
+        acts.append(("bounds", 12.0, self._check_bounds))
         threads = [threading.Thread(target=self._act, args=act, name=act[0]) for act in acts]
         supervisor = threading.Thread(target=self.host.supervise, name="supervisor")
         for thread in [*threads, supervisor]:
@@ -105,7 +105,7 @@ class World:
                 self.model.counts["refused"] += 1
 
     def _check_bounds(self) -> None:
-        self._record(exceeded(self.host, self.model))
+        self.journal.record(exceeded(self.host, self.model))
 
     def _calm(self) -> None:
         """End all faults, wait until the service is healthy, and compare it with the model."""
@@ -118,17 +118,13 @@ class World:
                 for stream in account.streams:
                     if stream.heard:
                         self._listeners.hear(account, stream, 20.0)
-            self._record(compare_service(self.host, self.model))
-            self._record(exceeded(self.host, self.model))
-            self._record(unfinished(self.host, self.model))
+            self.journal.record(compare_service(self.host, self.model))
+            self.journal.record(exceeded(self.host, self.model))
+            self.journal.record(unfinished(self.host, self.model))
         except (AssertionError, Refused) as error:
             self.journal.wrong(f"the service does not answer after the faults: {error!r}")
         for address in self._network.breaches:
             self.journal.wrong(f"the service connects to {address}")
         ended = self.host.stop()
         if ended is not None:
-            self._record(compare_store(ended.data / "state.duckdb", self.model))
-
-    def _record(self, violations: Iterable[str]) -> None:
-        for text in violations:
-            self.journal.wrong(text)
+            self.journal.record(compare_store(ended.data / "state.duckdb", self.model))
