@@ -58,6 +58,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     ),
     "C12": ("xscl/ingestion/test_pipeline.py::test_a_damaged_checkpoint_is_named",),
     "C15": (
+        "xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge",
         "xscl/engine/test_engine_properties.py::"
         "test_output_does_not_depend_on_order_of_arrival_within_lateness",
         "xscl/subscriptions/test_late.py::test_who_may_have_missed_a_document_is_told_by_the_definition",

@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -70,10 +71,14 @@ def json_line(value: Any) -> str:
 
 
 def warn(message: str, hint: str | None = None) -> None:
-    """Print an error, a warning or a remark on standard error, with a hint."""
-    sys.stderr.write(f"xscl: {clean(message)}\n")
-    if hint:
-        sys.stderr.write(f"hint: {clean(hint)}\n")
+    """Print an error, a warning or a remark on standard error, with a hint.
+
+    A remark without room, on a full disk, is lost; it must not end a service.
+    """
+    lines = [f"xscl: {clean(message)}\n", *([f"hint: {clean(hint)}\n"] if hint else [])]
+    with suppress(OSError):
+        sys.stderr.writelines(lines)
+        sys.stderr.flush()
 
 
 def warn_not_read(name: str, reason: str, line: int | None, column: int | None) -> None:

@@ -44,7 +44,7 @@ The trees of a batch are kept until its end, and may have thirty times its bytes
 that are mostly tags, batches of 64 MB took 2.2 GB, of 16 MB 0.7 GB, and a quarter less time.
 """
 
-_START_OVER = "delete the checkpoint: the next run begins where the store ended"
+START_OVER = "delete the checkpoint: the next run begins where the store ended"
 KEPT = 1 << 28
 """Bytes of consumed segments that stay, for a store that is put back from a backup."""
 
@@ -225,7 +225,7 @@ def read_checkpoint(directory: Path) -> SparkCheckpoint | None:
     try:
         query_id = str(json.loads(path.read_text("utf-8"))["id"])
     except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"the checkpoint file {path} is damaged", hint=_START_OVER) from error
+        raise PipelineError(f"the checkpoint file {path} is damaged", hint=START_OVER) from error
     commits = (directory / "commits").glob("[0-9]*")
     committed = max((int(commit.name) for commit in commits if commit.name.isdigit()), default=None)
     return SparkCheckpoint(directory, query_id, committed)
@@ -242,7 +242,7 @@ def read_offset(directory: Path, batch_id: int) -> int:
         return int(json.loads(offset)["segment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PipelineError(  # all in one line: through Java comes nothing else
-            f"Spark's log {path} does not say with which segment its batch ends: {_START_OVER}"
+            f"Spark's log {path} does not say with which segment its batch ends: {START_OVER}"
         ) from error
 
 
@@ -261,7 +261,7 @@ def check_store(sink: BatchSink, checkpoint: SparkCheckpoint) -> bool:
         raise PipelineError(
             f"the store has {state} of the checkpoint {checkpoint.directory}, which is at batch "
             f"{checkpoint.committed}",
-            hint=f"put the newer store back, or {_START_OVER}",
+            hint=f"put the newer store back, or {START_OVER}",
         )
     return missing == 1
 

@@ -5,6 +5,7 @@ session for all tests here, and few queries.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -501,6 +502,34 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         read_checkpoint(checkpoint)
     assert caught.value.message == f"the checkpoint file {checkpoint / 'metadata'} is damaged"
     assert caught.value.hint == "delete the checkpoint: the next run begins where the store ended"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("emptied", ["metadata", "offsets", "commits"])
+def test_c12_a_file_of_the_checkpoint_is_emptied(
+    emptied: str, build_spark: Build, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    """The service ends with one sentence; without the checkpoint it goes on where the store is."""
+    checkpoint = tmp_path / "checkpoint"
+    fill(spool, *range(4))
+    build_spark().run_once()
+    taken = list(store.ids)
+    assert len(taken) == 4
+    path = checkpoint / emptied
+    if path.is_dir():
+        path = max((one for one in path.iterdir() if one.name.isdigit()), key=lambda p: int(p.name))
+    path.write_text("")
+    fill(spool, *range(4, 8))
+    with pytest.raises(PipelineError) as caught:
+        build_spark().run_once()
+    assert "\n" not in caught.value.message
+    assert "checkpoint" in caught.value.message
+    assert "delete the checkpoint" in f"{caught.value.message} {caught.value.hint}"
+    assert store.ids == taken, "nothing is taken in part"
+    shutil.rmtree(checkpoint)
+    build_spark().run_once()
+    assert store.ids == [f"d{number}" for number in range(8)]
 
 
 def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Store) -> None:

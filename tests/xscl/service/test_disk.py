@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +21,19 @@ import pytest
 import feeds.spool
 import xscl.ingestion.engine_sink
 import xscl.store.store
+from feeds.documents import Document
+from tests.waiting import PATIENCE
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
+from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.ingestion.engine_sink import EngineSink
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
+from xscl.service.logs import LogFormat, logging_to
 from xscl.store import disk_guard
+from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.store.store_errors import store_error
@@ -220,6 +229,44 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
         fill.unlink()
         eventually(lambda: not send(1000))
         eventually(lambda: known(client) >= acknowledged)
+
+
+def test_c7_a_log_that_cannot_be_written_ends_nothing() -> None:
+    with Path("/dev/full").open("w") as full, logging_to(full, LogFormat.TEXT):
+        with Engine() as engine, EngineSink(engine) as sink:
+            sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(DIRECT, 7, 7))
+            assert engine.host.ingest.segment == 7
+        with suppress(OSError):
+            full.close()
+
+
+@pytest.mark.slow
+def test_c7_a_service_whose_output_is_full(tmp_path: Path) -> None:
+    """Its log and the matches that it prints have no room; everything else has."""
+    home = DataDirectory(tmp_path / "data")
+    command = [sys.executable, "-c", "from xscl.cli import main; main()", "serve", "--no-spark"]
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(
+            [*command, "--port", "0", "--data", str(home.path)],
+            cwd=Path(__file__).parents[3],
+            stdout=full,
+            stderr=full,
+        ) as process,
+    ):
+        try:
+            address = eventually(home.address)
+            with httpx.Client(base_url=address, trust_env=False) as client:
+                assert client.put("/v1/subscriptions/q", json={"query": ECHO}).status_code == 201
+                for number in range(4):
+                    assert post(client, f"d{number}", number + 1).status_code == 202
+                page = "/v1/subscriptions/q/matches"
+                eventually(lambda: len(client.get(page).json()["matches"]) == 6)
+                assert client.get("/v1/health").json()["status"] == "ok"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pyarrow.parquet as pq
@@ -256,6 +258,10 @@ def test_s1_what_is_no_select_is_refused(anybody: Asker, statement: str) -> None
 )
 def test_s3_one_select_only_with_clear_messages(anybody: Asker, text: str, code: str) -> None:
     assert anybody.code(text) == code
+
+
+def test_s3_a_body_of_five_megabytes_is_not_read(anybody: Asker) -> None:
+    assert anybody.code("SELECT '" + "x" * 5_000_000 + "'", 413) == "body_too_large"
 
 
 def test_s3_comments_and_one_semicolon_are_fine(anybody: Asker) -> None:
@@ -518,6 +524,12 @@ def test_s13_no_name_reaches_another_relation(anybody: Asker, name: str) -> None
     assert anybody.code(f'SELECT * FROM "{quoted}"') == "sql_unknown_relation"
     done = anybody.client.get(f"/v1/sql/{name}")
     assert done.status_code in {404, 405}
+    for path in ("/v1/matches?before=", "/v1/rejected?after=", "/v1/late?limit="):
+        asked = anybody.client.get(path + quote(name))
+        assert asked.json()["code"] == "invalid_request"
+    page = anybody.client.get("/witnesses", params={"subscription": f"x' OR {name}"})
+    written = f"x' OR {name}".replace("'", "''")
+    assert f"WHERE subscription = '{written}'" in html.unescape(page.text)
 
 
 def test_s4_an_answering_process_has_no_more_than_it_needs(anybody: Asker) -> None:

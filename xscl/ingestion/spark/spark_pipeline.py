@@ -39,6 +39,7 @@ from xscl.engine.batch_size import Sizing, leave
 from xscl.ingestion.pipeline import (
     BATCH,
     SECONDS,
+    START_OVER,
     BatchSink,
     PipelineError,
     forget,
@@ -68,6 +69,7 @@ except ModuleNotFoundError as missing:
 __all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer", "start_session"]
 
 _DOCUMENTS = "documents"
+_DAMAGED = "Failed to read log file"  # as Spark says it of its checkpoint
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _COMMIT_SECONDS = 10.0
 _STARTS = 5  # of a query whose first process comes too late
@@ -347,4 +349,6 @@ def _raise_failure(query: StreamingQuery) -> None:
         failure is not None
         and f"{ConsumerStopped.__module__}.{ConsumerStopped.__name__}" not in str(failure)
     ):
-        raise PipelineError(f"Spark stopped reading the spool: {reason_of(failure)}") from failure
+        reason = reason_of(failure)
+        hint = START_OVER if _DAMAGED in reason else None
+        raise PipelineError(f"Spark stopped reading the spool: {reason}", hint=hint) from failure
