@@ -2,7 +2,7 @@
 
 Each seed runs in a process of its own, with the recorder of the disk and fixed hashes; it prints
 what is wrong, the seed first.  `--shrink` prints the smallest schedule found that fails like the
-seed, which `--replay` repeats.  `--child` is such a process.
+seed, which `--replay` repeats.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.simulation.runs import Runner
@@ -29,16 +30,7 @@ def main() -> int:
     parser.add_argument("--events", action="store_true", help="print what happened")
     parser.add_argument("--shrink", action="store_true", help="print the smallest failing schedule")
     parser.add_argument("--replay", type=Path, help="run the schedule of a file")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.child is not None:
-        from tests.simulation.child import simulate
-
-        schedule = Schedule.parse(sys.stdin.read())
-        return simulate(schedule, given.child, events=given.events)
-    # A child must not import it before its locks are replaced.
-    from concurrent.futures import ThreadPoolExecutor
-
     seeds = range(given.seed, given.seed + given.runs)
     schedules = [Schedule.drawn(seed, given.hours, given.plant) for seed in seeds]
     if given.replay is not None:

@@ -1,4 +1,7 @@
-"""One simulation in this process, which it takes over: locks, clocks and loops are replaced."""
+"""One simulation in this process, which it takes over: locks, clocks and loops are replaced.
+
+`python -m tests.simulation.child DIRECTORY [--events] < SCHEDULE`
+"""
 
 from __future__ import annotations
 
@@ -64,3 +67,7 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
         print(f"  seed {seed}: {text}")
     sys.stdout.flush()
     os._exit(1 if wrong else 0)  # tasks that wait are of no use any more
+
+
+if __name__ == "__main__":
+    simulate(Schedule.parse(sys.stdin.read()), Path(sys.argv[1]), events="--events" in sys.argv)

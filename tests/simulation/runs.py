@@ -61,7 +61,7 @@ class Runner:
             "DISK_UNDER": str(root / "life"),
             "DISK_LOG": str(root / "log"),
         }
-        command = [sys.executable, "-m", "tests.simulation", "--child", str(root), *self._options]
+        command = [sys.executable, "-m", "tests.simulation.child", str(root), *self._options]
         try:
             ended = subprocess.run(
                 command,
