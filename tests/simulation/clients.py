@@ -19,13 +19,13 @@ from tests.stress.oracle import QUERY
 Act: TypeAlias = tuple[str, float, Callable[[], None]]
 """The name of a client, its acts an hour, and one of them."""
 
-POSTS = 20
+POSTS = 10
 """Documents of each poster of the operator, an hour."""
-USERS_POSTS = 55
-BURSTS = 18
+USERS_POSTS = 32
+BURSTS = 22
 BURST = 12
 """Documents that come at the same time."""
-REGISTRATIONS = 17
+REGISTRATIONS = 12
 READS = 30
 AGAIN, HANGS_UP = 0.04, 0.04
 """The probabilities that a document is sent twice, and that a client hangs up."""
@@ -123,7 +123,7 @@ class Clients:
         stream = next(one for one in operator.streams if one.name == SHARED)
         burst = self._model.counts["bursts"]
         self._model.counts["bursts"] += 1
-        spread = self._draw.choice([0.002, 0.02, 0.2])
+        spread = self._draw.choice([0.001, 0.01, 0.1])
 
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))

@@ -19,7 +19,7 @@ from tests.simulation.scheduler import NS
 from xscl.engine.facade import Engine
 from xscl.store.data_directory import DataDirectory
 
-FAULTS = 4.0
+FAULTS = 2.5
 """Faults of the machine an hour."""
 
 

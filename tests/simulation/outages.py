@@ -12,7 +12,7 @@ from tests.simulation.model import Model
 from tests.simulation.network import Network
 from tests.simulation.sites import FEED, HOOK, ILL, ODD, FeedServer, Receiver
 
-OUTAGES = 4.0
+OUTAGES = 2.5
 """An hour."""
 
 

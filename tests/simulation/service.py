@@ -323,6 +323,6 @@ def install() -> None:
     xscl.service.server.Server = Listening  # type: ignore[assignment,misc]
     xscl.delivery.outbox.deliveries.SAVING = 7.0
     xscl.service.routes.tokens.MOST = TOKENS
-    xscl.polling.feed_poller._LOOK = 30.0
+    xscl.polling.feed_poller._LOOK = 60.0
     xscl.server.serve.REPORT = 300.0
     xscl.ingestion.pipeline._STOPPED_WITHIN = 3.0
