@@ -29,12 +29,13 @@ def main() -> int:
     parser.add_argument("--until-found", action="store_true", help="end with the first failure")
     parser.add_argument("--events", action="store_true", help="print what happened")
     parser.add_argument("--shrink", action="store_true", help="print the smallest failing schedule")
-    parser.add_argument("--replay", type=Path, help="run the schedule of a file")
+    parser.add_argument("--replay", type=Path, help="run the schedules of a file, one a line")
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.runs)
     schedules = [Schedule.drawn(seed, given.hours, given.plant) for seed in seeds]
     if given.replay is not None:
-        schedules = [Schedule.parse(given.replay.read_text())]
+        lines = given.replay.read_text().splitlines()
+        schedules = [Schedule.parse(line) for line in lines if not line.startswith("#")]
     began, failed, done = time.monotonic(), 0, 0
     with Runner(events=given.events) as runner, ThreadPoolExecutor(given.jobs) as pool:
         if given.shrink:
@@ -48,7 +49,7 @@ def main() -> int:
             if failed and given.until_found:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
-    if given.runs > 1:
+    if len(schedules) > 1:
         hours = sum(schedule.hours for schedule in schedules[:done])
         minutes = (time.monotonic() - began) / 60
         print(f"{done} seeds, {hours:g} h in {minutes:.1f} min, {failed} with violations")

@@ -10,9 +10,13 @@ import json
 import os
 import random
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.simulation.schedule import Schedule
+
+LEAST = {"pushes": 300, "registrations": 30, "reads": 10, "faults": 3}
+"""What a virtual hour has at least, on average over a run."""
 
 
 def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
@@ -53,6 +57,7 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
         wrong = [f"{error!r}"]
     wrong += [f"the thread {name} failed: {error!r}" for name, error in threads.Thread.failures]
     wrong += database.WRONG[:5]
+    wrong += _missing(world.model.counts, schedule)
     if events:
         print(*world.journal.events, sep="\n")
     counts = ", ".join(f"{n} {what}" for what, n in sorted(world.model.counts.items()))
@@ -67,6 +72,14 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
         print(f"  seed {seed}: {text}")
     sys.stdout.flush()
     os._exit(1 if wrong else 0)  # tasks that wait are of no use any more
+
+
+def _missing(counts: Mapping[str, int], schedule: Schedule) -> Iterator[str]:
+    """Yield what a run of whole hours has had too little of, unless acts were left out."""
+    if schedule.hours >= 1 and not schedule.skipped:
+        for what, least in LEAST.items():
+            if counts[what] < least * schedule.hours:
+                yield f"only {counts[what]} {what} in {schedule.hours:g} h"
 
 
 if __name__ == "__main__":
