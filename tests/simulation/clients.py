@@ -22,10 +22,10 @@ Act: TypeAlias = tuple[str, float, Callable[[], None]]
 POSTS = 10
 """Documents of each poster of the operator, an hour."""
 USERS_POSTS = 32
-BURSTS = 22
-BURST = 12
-"""Documents that come at the same time."""
-REGISTRATIONS = 12
+BURSTS = 50
+SIZES = (12, 2, 3, 4, 3)
+"""Documents that come at the same time, in one burst after another."""
+REGISTRATIONS = 6
 READS = 30
 AGAIN, HANGS_UP = 0.04, 0.04
 """The probabilities that a document is sent twice, and that a client hangs up."""
@@ -123,7 +123,7 @@ class Clients:
         stream = next(one for one in operator.streams if one.name == SHARED)
         burst = self._model.counts["bursts"]
         self._model.counts["bursts"] += 1
-        spread = self._draw.choice([0.001, 0.01, 0.1])
+        spread = self._draw.choice([0.0, 0.001, 0.01, 0.1])
 
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
@@ -134,7 +134,10 @@ class Clients:
             time.sleep(self._draw.uniform(0, spread))
             self._register()
 
-        at_the_same_time([*(partial(post, n) for n in range(BURST)), register])
+        works: list[Callable[[], None]] = [
+            partial(post, number) for number in range(SIZES[burst % len(SIZES)])
+        ]
+        at_the_same_time([*works, register] if burst % 5 < 2 else works)
 
     # Registrations
 

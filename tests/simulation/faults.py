@@ -34,16 +34,18 @@ class Faults:
         self._kinds: tuple[Callable[[], None], ...] = (
             *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
             *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
-            self._lose_segment,
+            *(self._lose_segment, self._lose_segment, self._lose_power),
         )
+        self._left: list[Callable[[], None]] = []
 
     def acts(self) -> Sequence[Act]:
         """Return the faults as a client."""
         return [("faults", FAULTS, self._strike)]
 
     def _strike(self) -> None:
-        """Make a drawn fault, end it, and wait until the service answers."""
-        fault = self._draw.choice(self._kinds)
+        """Make a drawn fault, each kind once, end it, and wait until the service answers."""
+        self._left = self._left or list(self._kinds)
+        fault = self._left.pop(self._draw.randrange(len(self._left)))
         self._model.counts["faults"] += 1
         self._host.journal.note(fault.__name__.strip("_"))
         self._host.begin_disturbance()
