@@ -128,7 +128,7 @@ class Clients:
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
             name = f"{operator.mark}-{SHARED}-{burst}-{number}"
-            self.push(operator, stream, Pushed(name, f"{burst}-{number % 6}", time.monotonic()))
+            self.push(operator, stream, Pushed(name, f"{burst}-{number % 2}", time.monotonic()))
 
         def register() -> None:
             time.sleep(self._draw.uniform(0, spread))
