@@ -3,11 +3,11 @@
     state.duckdb, state.duckdb.wal    the database and its log, between two commits
     spool/000000000007.arrow, ...     the segments that the store has not consumed
     spool/latest                      the number of the last segment
-    manifest.json                     the list of parts, with the SHA-256 of each
+    manifest.json                     the list of parts, with the SHA-256 of each and of itself
 
 The file is a tar archive without compression: DuckDB and Arrow compress already.
 The manifest is the last member, so a truncated archive has none.  The engine may
-continue while it is written (`Store.at_rest`); later commits are not in it.
+continue while it is written (`Store.frozen_files`); later commits are not in it.
 
 The checkpoint of Spark is not in it: it would have to be of the same instant.
 The manifest records the last consumed segment instead, where a restored store
@@ -23,11 +23,12 @@ import os
 import re
 import tarfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
+from glob import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -45,6 +46,7 @@ SPOOL = "spool"
 
 _STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
 _FORMAT = 1
+_SUM = "sha256"
 _NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
 _PIECE = 1 << 20
 _AHEAD = 128  # segments that are open at the same time
@@ -116,7 +118,8 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             datetime.now(UTC).isoformat(timespec="seconds"),
             tuple(members),
         )
-        manifest = json.dumps({"format": _FORMAT, **backup.as_dict()}, indent=1).encode()
+        described = {"format": _FORMAT, **backup.as_dict()}
+        manifest = json.dumps({**described, _SUM: _sum_of(described)}, indent=1).encode()
         _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
     return backup
 
@@ -143,6 +146,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
     refuse_other(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
+        _remove_leftovers(target)
         with _created(temporary) as file:
             yield file
             file.flush()
@@ -154,6 +158,24 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
             temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed processes have left of backups to the same file."""
+    for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
+        pid = left.name.split(".")[-2]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it belongs to another user
+        return True
+    return True
 
 
 def refuse_other(target: Path) -> None:
@@ -287,7 +309,7 @@ def _release() -> str:
 def read_manifest(path: Path) -> Backup:
     """Return the description of a backup; its parts are not read."""
     with _opened(path) as archive:
-        return _manifest(path, archive, archive.getmembers())
+        return _manifest(path, archive, _members(path, archive))
 
 
 def read_backup(path: Path, *, any_version: bool = False) -> Backup:
@@ -296,7 +318,7 @@ def read_backup(path: Path, *, any_version: bool = False) -> Backup:
     With `any_version` a development version may have made it.
     """
     with _opened(path) as archive:
-        members = archive.getmembers()
+        members = _members(path, archive)
         backup = _manifest(path, archive, members, any_version=any_version)
         for info in members[:-1]:
             summed = _Summed(_content(path, archive, info))
@@ -332,6 +354,17 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
 
 
+def _members(path: Path, archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """Return the members of an archive; raises BackupError where it was truncated."""
+    members = list[tarfile.TarInfo]()
+    try:
+        members.extend(archive)
+    except tarfile.TarError as error:
+        where = f"at {members[-1].name}" if members else "at its beginning"
+        raise _damaged(path, f"{error} {where}") from error
+    return members
+
+
 def _manifest(
     path: Path,
     archive: tarfile.TarFile,
@@ -341,10 +374,14 @@ def _manifest(
 ) -> Backup:
     """Return the manifest, if it is the last member and describes all others."""
     if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
-        raise _damaged(path, "its end is missing")
+        where = f" after {members[-1].name}" if members else ""
+        raise _damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
     try:
         read = json.loads(_content(path, archive, members[-1]).read())
+        stated, found = read.pop(_SUM, None), _sum_of(read)
         form, version_found = read.pop("format"), read["version"]
+        if form == _FORMAT and stated not in (None, found):  # development versions state none
+            raise _damaged(path, f"the checksum of {MANIFEST} differs")
         parts = tuple(BackupMember(**part) for part in read.pop("parts"))
         backup = Backup(**read, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -362,6 +399,11 @@ def _manifest(
     if not all(info.isreg() for info in members):
         raise _damaged(path, "it holds what is no file")
     return backup
+
+
+def _sum_of(described: Mapping[str, Any]) -> str:
+    """Return the checksum of what a manifest says."""
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[BackupMember]) -> None:

@@ -204,6 +204,7 @@ def test_tables_and_columns_that_a_version_lacks(
 # -- Exports -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_store_of_this_release_is_exported_too(exported: Path, tmp_path: Path) -> None:
     first, second = DataDirectory(tmp_path / "first"), DataDirectory(tmp_path / "second")
     register(first, read_export(exported.read_bytes()))
@@ -259,6 +260,7 @@ def test_an_export_replaces_no_file_and_takes_no_service(
 # -- Imports -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_import_adds_what_is_not_there(exported: Path, tmp_path: Path) -> None:
     new = DataDirectory(tmp_path / "new")
     assert called("subscribe", "mine", "S//a->x", "--data", str(new.path)).exit_code == 0

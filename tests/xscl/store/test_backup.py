@@ -284,6 +284,7 @@ def edited(path: Path, **values: Any) -> None:
 
     def change(members: dict[str, bytes]) -> None:
         manifest = json.loads(members[MANIFEST])
+        del manifest["sha256"]
         members[MANIFEST] = json.dumps(manifest | values).encode()
 
     rewritten(path, change)
@@ -296,7 +297,9 @@ def renamed(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
         items = [(new if name == old else name, image) for name, image in members.items()]
         members.clear()
         members.update(items)
-        members[MANIFEST] = members[MANIFEST].replace(old.encode(), new.encode())
+        manifest = json.loads(members[MANIFEST].replace(old.encode(), new.encode()))
+        del manifest["sha256"]
+        members[MANIFEST] = json.dumps(manifest).encode()
 
     return change
 
@@ -318,6 +321,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a manifest of nothing": (
         lambda p: rewritten(p, lambda m: m.update({MANIFEST: b"[]"})),
         "its manifest cannot be read",
+    ),
+    "another number in the manifest": (
+        lambda p: rewritten(
+            p,
+            lambda m: m.update({MANIFEST: m[MANIFEST].replace(b'"position": 2', b'"position": 3')}),
+        ),
+        "checksum of manifest.json",
     ),
     "another store": (lambda p: edited(p, store="other"), "not the one that its manifest says"),
     "more commits": (lambda p: edited(p, commits=999), "not the one that its manifest says"),

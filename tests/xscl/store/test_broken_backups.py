@@ -1,0 +1,276 @@
+"""A backup that was cut, changed or interrupted at any place is refused, or is whole (C18)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import xscl
+from feeds.spool import Spool
+from tests.examples import MORE
+from tests.xscl.commandline import called
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.service.restore import restore
+from xscl.store.backup import MANIFEST, back_up, read_backup, unpack
+from xscl.store.data_directory import DataDirectory
+from xscl.store.store_errors import BackupError
+
+ROOT = Path(__file__).resolve().parents[3]
+QUERY = "S//a->x FOLLOWED BY{x=y, 9} S//a->y"
+SEGMENTS = 6
+
+
+def document(number: int) -> xscl.Document:
+    return xscl.Document("S", f"d{number}", number, b"<a>the same</a>")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    """A data directory that has consumed two of six segments."""
+    home = DataDirectory(tmp_path_factory.mktemp("backed up") / "data")
+    home.create()
+    with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
+        engine.subscribe("pair", QUERY)
+        for number in range(SEGMENTS):
+            spool.append([document(number)], number)
+            if number == 1:
+                DirectConsumer(spool, EngineSink(engine)).run_once()
+    return home
+
+
+@pytest.fixture(scope="module")
+def whole(home: DataDirectory) -> Path:
+    """A backup of it."""
+    target = home.path.parent / "whole.tar"
+    with xscl.Engine(home.database) as engine, closing(engine.host.connect()) as store:
+        back_up(store, target, home.spool)
+    return target
+
+
+def members(backup: Path) -> list[tarfile.TarInfo]:
+    with tarfile.open(backup) as archive:
+        return archive.getmembers()
+
+
+def content(backup: Path, place: Path) -> dict[str, bytes]:
+    """Return the files that a restore would unpack."""
+    place.mkdir()
+    unpack(backup, place)
+    files = (path for path in place.rglob("*") if path.is_file())
+    return {str(path.relative_to(place)): path.read_bytes() for path in files}
+
+
+def refusal(backup: Path) -> BackupError | None:
+    """Return the error of a backup that cannot be restored."""
+    try:
+        read_backup(backup)
+    except BackupError as error:
+        return error
+    return None
+
+
+# -- Damage ----------------------------------------------------------------------------------
+
+
+def cuts(backup: Path) -> Iterator[tuple[int, str]]:
+    """Yield lengths at and around the boundaries of each member and within it, with its name."""
+    for one in members(backup):
+        end = one.offset_data + one.size
+        inside = {one.offset_data + one.size * n // (4 * MORE) for n in range(4 * MORE)}
+        for length in {one.offset, one.offset + 1, one.offset_data, *inside, end - 1}:
+            yield length, one.name
+
+
+def test_c18_a_cut_backup_is_refused_and_the_place_is_named(whole: Path, tmp_path: Path) -> None:
+    image, cut = whole.read_bytes(), tmp_path / "cut.tar"
+    names = [one.name for one in members(whole)]
+    for length, name in cuts(whole):
+        cut.write_bytes(image[:length])
+        with pytest.raises(BackupError) as refused:
+            restore(cut, DataDirectory(tmp_path / "data"))
+        message = refused.value.message
+        assert message.startswith(f"{cut} is no backup of xscl, or it is damaged: ")
+        before = names[max(0, names.index(name) - 1)]
+        assert length < members(whole)[0].offset_data or name in message or before in message
+    assert not (tmp_path / "data").exists()
+
+
+def flips(backup: Path) -> Iterator[int]:
+    """Yield places in the header of each member, its data and what fills its last block."""
+    for one in members(backup):
+        end = one.offset_data + one.size
+        yield from range(one.offset, one.offset_data, max(1, 149 // MORE))
+        yield from range(one.offset_data, end, max(1, one.size // (3 * MORE)))
+        yield from (end - 1, min(end, one.offset_data + -(-one.size // 512) * 512 - 1))
+
+
+def test_c18_a_flipped_byte_is_refused_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    image, described = whole.read_bytes(), read_backup(whole)
+    expected = content(whole, tmp_path / "whole")
+    flipped, refused, same = tmp_path / "flipped.tar", 0, 0
+    for place in flips(whole):
+        changed = bytearray(image)
+        changed[place] ^= 1 << place % 8
+        flipped.write_bytes(changed)
+        error = refusal(flipped)
+        if error is not None:
+            assert str(flipped) in error.message
+            refused += 1
+        else:
+            assert read_backup(flipped) == described
+            assert content(flipped, tmp_path / f"at {place}") == expected
+            same += 1
+    assert refused > 2 * same > 0
+
+
+def test_c18_every_flipped_bit_of_the_manifest_is_noticed(whole: Path, tmp_path: Path) -> None:
+    (last,) = (one for one in members(whole) if one.name == MANIFEST)
+    image, flipped = whole.read_bytes(), tmp_path / "flipped.tar"
+    for place in range(last.offset_data, last.offset_data + last.size, 1 if MORE > 1 else 53):
+        changed = bytearray(image)
+        changed[place] ^= 1 << place % 3
+        flipped.write_bytes(changed)
+        with pytest.raises(BackupError):
+            read_backup(flipped)
+
+
+def test_c18_a_backup_without_one_of_its_members_is_refused(whole: Path, tmp_path: Path) -> None:
+    """Nor is one with a member twice, or in another order."""
+    less = tmp_path / "less.tar"
+    with tarfile.open(whole) as archive:
+        parts = [(one, archive.extractfile(one)) for one in archive.getmembers()]
+        images = [(one, file.read()) for one, file in parts if file is not None]
+    for number in range(len(images)):
+        for wrong in (
+            images[:number] + images[number + 1 :],
+            images[: number + 1] + images[number:],
+            images[number:] + images[:number],
+        ):
+            if wrong == images:
+                continue
+            with tarfile.open(less, "w") as archive:
+                for one, image in wrong:
+                    file = tmp_path / "member"
+                    file.write_bytes(image)
+                    with file.open("rb") as opened:
+                        archive.addfile(one, opened)
+            with pytest.raises(BackupError, match="is no backup of xscl, or it is damaged"):
+                read_backup(less)
+
+
+# -- Interrupted ---------------------------------------------------------------------------
+
+BACK_UP = """
+import os, pathlib, resource, signal, sys
+from tests.xscl.commandline import called
+
+CALLS = ("write", "fsync", "rename", "replace", "unlink")
+target, data, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def back_up(point):
+    steps = began = 0
+    def count(frame, event, argument):
+        nonlocal steps, began
+        began = began or (event == "call" and frame.f_code.co_name == "_replacing")
+        steps += began and event == "c_call" and getattr(argument, "__name__", "") in CALLS
+        if steps == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    done = called("backup", target, "--data", data)
+    sys.setprofile(None)
+    sys.stderr.write(done.stderr)
+    return done.exit_code, steps
+
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    raise SystemExit(back_up(-1)[0])
+
+# at each call since the file was begun, in a copy of this process
+code, steps = back_up(-1)
+assert code == 0
+for point in range(1, steps):
+    child = os.fork()
+    if not child:
+        os._exit(back_up(point)[0] + 100)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status), (point, steps, status)
+    print("killed", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def backing_up(home: DataDirectory, target: Path, limit: int = 0) -> subprocess.Popen[str]:
+    """Back up in another process, with a limit on the size of files, or killed at each call."""
+    return subprocess.Popen(
+        [sys.executable, "-c", BACK_UP, str(target), str(home.path), str(limit)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def is_undisturbed(home: DataDirectory) -> None:
+    """Check that the store opens, and that a backup of it is whole."""
+    target = home.path.parent / "afterwards.tar"
+    done = called("backup", str(target), "--data", str(home.path))
+    assert (done.exit_code, done.stderr) == (0, "")
+    is_whole(target)
+    target.unlink()
+
+
+def is_whole(target: Path) -> None:
+    assert len(read_backup(target).segments) == SEGMENTS - 2
+
+
+@pytest.mark.slow
+def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
+    home: DataDirectory, tmp_path: Path
+) -> None:
+    """What else is left is refused or whole, and the next backup removes it."""
+    target, killed = tmp_path / "backup.tar", 0
+    with backing_up(home, target) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while process.stdout.readline():
+            killed += 1
+            is_whole(target)
+            for left in tmp_path.glob(".backup.tar.*.tmp"):
+                error = refusal(left)
+                assert error is None or str(left) in error.message
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert process.stderr is not None
+        assert process.wait() == 0, process.stderr.read()
+    assert killed > 30
+    is_undisturbed(home)
+    assert called("backup", str(target), "--data", str(home.path)).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"], "leftovers are removed"
+
+
+@pytest.mark.slow
+def test_c18_a_full_disk_while_a_backup_is_written(
+    home: DataDirectory, whole: Path, tmp_path: Path
+) -> None:
+    """The former backup stays, and nothing else is left."""
+    target, size = tmp_path / "backup.tar", whole.stat().st_size
+    least = max(path.stat().st_size for path in home.path.rglob("*")) + 4096
+    assert least < size - 1024, "a file of the store would reach the limit first"
+    for limit in range(least, size - 1024, (size - least) // 8):
+        target.write_bytes(whole.read_bytes())
+        with backing_up(home, target, limit) as full:
+            _, said = full.communicate(timeout=200)
+        assert full.returncode == 1
+        assert f"xscl: the backup {target} cannot be written: File too large" in said
+        assert target.read_bytes() == whole.read_bytes()
+        assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"]
+    is_undisturbed(home)
