@@ -53,6 +53,8 @@ import xscl.service.routes.tokens as token_routes
 import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.tokens as tokens
+import xscl.shredding.batch.shape as shape
+import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.disk_guard as disk_guard
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
 from feeds.files import archives
@@ -136,6 +138,8 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
         (retention.SERVICE.text_bytes or 0) / GIB,
     ),
     "ids of documents": ((retention.SERVICE.identities or 0) / DAY,),
+    "batches whose keys": (consumed_offsets.KNOWN,),
+    "shapes of documents": (shape.BUDGET,),
     "processes that one document ends": (2,),
     "results of an arriving document": (RESULTS,),
     "work for one row": (first_rows.WORK,),

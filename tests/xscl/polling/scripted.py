@@ -109,9 +109,9 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(server: Server | None = None) -> Iterator[Server]:
     """A running server, in a thread of its own."""
-    server, ready = Server(), threading.Event()
+    server, ready = server or Server(), threading.Event()
     loop, stopping = asyncio.new_event_loop(), asyncio.Event()
 
     async def run() -> None:

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from tests.examples import usually
 from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import EACH, Sending
 from tests.xscl.service.conftest import Running, code, eventually, serving
@@ -216,22 +217,24 @@ def test_who_listens_is_told_of_the_end(place: DataDirectory) -> None:
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.parametrize("many", usually([100, 500], 100))
 def test_w16_many_idle_listeners_and_one_that_never_reads(
-    running: Running, operator: httpx.Client
+    running: Running, operator: httpx.Client, many: int
 ) -> None:
-    at = subscribed(operator, "crowd", "Crowd//item->i")
+    stream = f"Crowd{many}"
+    at = subscribed(operator, stream, f"{stream}//item->i")
     head = f"GET {at}/events HTTP/1.1\r\nHost: {running.address[7:]}\r\n\r\n".encode()
     host, port = running.address[7:].split(":")
     with ExitStack() as stack:
         idle = []
-        for _ in range(100):  # one after the other: they count for their user once they listen
+        for _ in range(many):  # one after the other: they count for their user once they listen
             one = stack.enter_context(socket.create_connection((host, int(port))))
             one.sendall(head)
             assert b"retry:" in until(one, b"retry:")
             idle.append(one)
         with listening(operator, f"{at}/events") as listener:
             for number in range(10):
-                send(operator, number, stream="Crowd", text="x" * 100_000)
+                send(operator, number, stream=stream, text="x" * 100_000)
             assert len({event.id for event in listener.take(10)}) == 10
         for one in idle[:3]:
             assert until(one, b"Item 9").count(b"event: match") == 10

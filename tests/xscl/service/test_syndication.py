@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from tests.atom_rules import faults
-from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.store.data_directory import DataDirectory
 
@@ -88,6 +88,18 @@ def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.
         eventually(partial(is_new, operator, path, tag))
         assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
         assert operator.get(path, headers={"If-Modified-Since": changed}).status_code == 200
+
+
+@pytest.mark.slow
+def test_w18_more_than_ten_thousand_entries_are_paged(operator: httpx.Client) -> None:
+    at = subscribed(operator, "long", "Long//e->x FOLLOWED BY{x=y, 1 d} Long//e->y")
+    for number in range(150):
+        ok(operator.post(f"/v1/documents/Long?id=l{number}", content="<e>the same</e>"))
+    pairs = 150 * 149 // 2
+    count = {"query": "SELECT count(*) FROM matches WHERE subscription = 'long'"}
+    eventually(lambda: ok(operator.post("/v1/sql", json=count))["rows"] == [[pairs]])
+    ids = [entry.id for page in pages(operator, f"{at}/feed.atom") for entry in page.entries]
+    assert len(ids) == len(set(ids)) == pairs > 10_000
 
 
 def is_new(client: httpx.Client, path: str, tag: str) -> bool:
