@@ -168,6 +168,8 @@ CHANGES(rename, (const char *from, const char *to), NAME_BELOW(to), REAL(rename,
         record('R', from, to, strlen(to), 0))
 CHANGES(unlink, (const char *name), NAME_BELOW(name), REAL(unlink, name),
         record('U', name, "", 0, 0))
+CHANGES(remove, (const char *name), NAME_BELOW(name), REAL(remove, name),
+        record('U', name, "", 0, 0))
 CHANGES(rmdir, (const char *name), NAME_BELOW(name), REAL(rmdir, name), record('X', name, "", 0, 0))
 CHANGES(mkdir, (const char *name, mode_t mode), NAME_BELOW(name), REAL(mkdir, name, mode),
         record('M', name, "", 0, 0))

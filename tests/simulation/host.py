@@ -122,12 +122,17 @@ class Host:
                 self._boot(process.data)
 
     def _judge_end(self, process: Process) -> None:
-        """Record why a service has ended: it may have been stopped, or the disk have failed."""
+        """Record why a service has ended: it may have been stopped, or not have started.
+
+        Once it answers, no fault of the disk ends it.
+        """
         error = process.error
         self.journal.note(f"the service ended: {error!r}")
         if isinstance(error, SegmentsMissing) and self.lost is not None:
             self.lost.restore(error, self.journal)
             self.lost = None
+        elif error is not None and process.has_answered and not process.is_stopped:
+            self.journal.wrong(f"the service ended: {error!r}")
         elif error is not None and not self.is_disturbed:
             self.journal.wrong(f"the service ended, and nothing was wrong: {error!r}")
 

@@ -213,6 +213,8 @@ class Process:
         self.service: Service | None = None
         self.task: Task | None = None
         self.printed: list[Match] = []
+        self.has_answered = False
+        self.is_stopped = False
         self._open: list[Exchange] = []
 
     def start(self) -> None:
@@ -223,6 +225,7 @@ class Process:
 
     def stop(self) -> None:
         """End the service as SIGTERM does."""
+        self.is_stopped = True
         if self.service is not None:
             self.service.stop()
 
@@ -286,6 +289,7 @@ class Process:
                 raise Silent if self.is_alive else Refused
         if exchange.error is not None or exchange.status is None:
             raise exchange.error or Refused()
+        self.has_answered = True
         return Response(exchange.status, exchange.answered, b"".join(exchange.chunks))
 
     @contextmanager

@@ -3,6 +3,11 @@
 One lock guards the store's connection and the state.  If a transaction fails, the store is rolled
 back and the state is loaded again, so the object `Transactions.state` is another one afterwards.
 Read it anew after each change.
+
+A failed write of its log or of a checkpoint invalidates the DuckDB database.  Then whoever holds
+the lock opens it again, and loads the state: the thread whose change failed, and if that fails,
+too, a thread that tries again with growing pauses (decision 065).  Other connections are replaced
+by their owners, at their next use.
 """
 
 from __future__ import annotations
@@ -21,11 +26,15 @@ from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
 from xscl.planning.compile import compile_query
 from xscl.store.store import Store
+from xscl.store.store_errors import StoreDamaged, StoreInUse, StoreWentBack, WrongVersion
 
 _log = logging.getLogger(__name__)
 
 WAITING = 2_000
 """Rows of R_T that wait to be written at most: after a kill they are made from the queries."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+"""Seconds between attempts to open a lost database again: doubled after each failure."""
+_FINAL = (StoreDamaged, StoreInUse, StoreWentBack, WrongVersion)
 FROZEN_AFTER = 1_000
 """New subscriptions after which what is in memory is excluded from garbage collection."""
 
@@ -45,11 +54,15 @@ class Transactions:
         self._close_by = math.inf
         self._frozen = 0  # subscriptions when objects were last excluded from collection
         self._is_reloaded = False  # a failed change has left an old state to the collector
+        self._closing = threading.Event()
+        self._mutex = threading.Lock()
+        self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
         try:
             with self.store.translate_errors(), paused():
                 self.state = EngineState(self.store, settings, self.compiled)
                 self.state.keep_image()
             self.freeze()
+            self.store.when_lost(self._open_later)
         except BaseException:
             self.store.close()
             raise
@@ -59,8 +72,9 @@ class Transactions:
         """Yield the state within a transaction; if the block raises, nothing has changed.
 
         Rows of R_T that wait to be written are written, unless `waits` allows those of this change
-        to wait, too.  Raises StoreError, also if the state cannot be loaded again after a failure;
-        then the engine is closed.
+        to wait, too.  Raises StoreError; StoreUnavailable while the database is being opened again.
+        If the state cannot be loaded again after a failure, for another reason than a disk that is
+        full or fails, the engine is closed.
         """
         with self.lock:
             self.store.expect_open()
@@ -82,7 +96,9 @@ class Transactions:
                 raise
 
     def _recover(self, error: BaseException) -> None:
-        """Replace the state by what the store has; close the store if that fails.
+        """Replace the state by what the store has, opened again if need be.
+
+        A store that cannot be read now is opened later; a damaged one is closed.
 
         The next change freezes the new state: until the error is handled, the frames of its
         traceback refer to the old one, which would be frozen, too.
@@ -91,13 +107,73 @@ class Transactions:
         self._unfreeze()
         self._is_reloaded = True
         try:
-            self.state = EngineState(self.store, self.settings, self.compiled)
+            try:
+                with self.store.translate_errors():
+                    self.state = EngineState(self.store, self.settings, self.compiled)
+            except (StoreError, OSError) as again:
+                if self.store.path is None or isinstance(again, _FINAL):
+                    raise
+                self.store.lose(again)
+                self._open_again()
         except Exception as again:
             self.store.close()
             raise StoreError(
                 f"the engine is closed: after a failure its state could not be read again: {again}",
                 hint="is the disk full or failing? mend that and start again, or report this",
             ) from error
+
+    # -- A lost database -------------------------------------------------------------------
+
+    def _open_later(self) -> None:
+        """Start a thread that opens the database again, unless there is one."""
+        with self._mutex:
+            if self._is_opening:
+                return
+            self._is_opening = True
+        threading.Thread(target=self._keep_opening, name="opener", daemon=True).start()
+
+    def _keep_opening(self) -> None:
+        """Try to open the database again until it is open, damaged or closed."""
+        pause = FIRST_PAUSE
+        while self._has_to_open():
+            with self.lock:
+                try:
+                    if self._closing.is_set() or self._open_again():
+                        continue
+                except Exception:
+                    _log.exception("the engine is closed: its state cannot be read again")
+                    self.store.close()
+                    continue
+            self._closing.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _has_to_open(self) -> bool:
+        """Return whether the database is lost; if not, the next loss starts another thread."""
+        with self._mutex:
+            self._is_opening = self.store.is_lost and not self._closing.is_set()
+            return self._is_opening
+
+    def _open_again(self) -> bool:
+        """Open the database and load the state if it is lost; return whether it is open now.
+
+        The caller holds the lock.  Raises what no further attempt would change.
+        """
+        if not self.store.is_lost:
+            return True
+        self.state.pushed = None
+        try:
+            with self.store.translate_errors(), paused():
+                self.store.reopen()
+                self.state = EngineState(self.store, self.settings, self.compiled)
+        except _FINAL:
+            raise
+        except (StoreError, OSError) as error:
+            self.store.lose(error)
+            _log.warning("the store cannot be opened again now: %s", error)
+            return False
+        self._is_reloaded = True
+        _log.warning("the store is open again, at commit %d", self.store.seen().commits)
+        return True
 
     def save(self) -> None:
         """Write the rows of R_T that wait to be written, if there is room.
@@ -136,6 +212,7 @@ class Transactions:
 
     def close(self) -> None:
         """Write what waits, and close the store.  The caller holds the lock."""
+        self._closing.set()
         try:
             if self.store.path is not None:
                 self.save()

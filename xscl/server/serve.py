@@ -8,8 +8,9 @@ status.json, and the heartbeat lets time pass on live streams.  Other threads an
 A failure of the fetcher, the consumer or the heartbeat ends the service with its error.  A failed
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
 before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
-Deliveries and requests in progress share a few seconds, and trials end at once.  A full disk ends
-nothing: every writer waits until there is room (`xscl.store.disk_guard`).
+Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
+full or fails ends nothing: every writer waits until it can be written (`xscl.store.disk_guard`),
+and the engine opens a database again that a failed write has invalidated.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class Service:
                     with self._consuming(engine, spool, hold) as consumer:
                         self._consumer = consumer
                         self._on_consuming(time.monotonic() - began)
-                        self._consume(consumer)
+                        self._consume(consumer, engine, outbox)
                 finally:
                     self.stop()
                     outbox.begin_shutdown()  # all have their time to end at the same time
@@ -208,17 +209,33 @@ class Service:
             self._clock.continue_after(spool.newest_arrival())
             yield engine, outbox, spool, store
 
-    def _consume(self, consumer: Consumer) -> None:
-        """Run the consumer until `stop`; the direct one waits while the disk is full."""
-        work = partial(consumer.serve, self._serving.poll_interval)
+    def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox) -> None:
+        """Run the consumer until `stop`; the direct one waits while the disk is full or fails."""
+
+        def work() -> None:
+            self._announce(engine, outbox)
+            consumer.serve(self._serving.poll_interval)
+
         while not self._stopping.is_set():
             if self._serving.spark:
                 work()
             else:
                 self._repeat_when_full(work)  # the batch is whole in the spool
 
+    def _announce(self, engine: Engine, outbox: Outbox) -> None:
+        """Notify the readers of matches, and the watch, of all that is committed.
+
+        A commit may have succeeded although it was reported as failed; then its batch, which comes
+        again, has no matches.
+        """
+        if self._watch is not None:
+            self._watch.committed(engine.host.ingest.segment)
+        if self._tail is not None:
+            self._tail.notify()
+        outbox.notify_all()
+
     def _repeat_when_full(self, work: Callable[[], None]) -> None:
-        """Run some work; after a failure for lack of room wait for room, and run it again.
+        """Run some work; after a failure of the disk wait until it can be written, and repeat it.
 
         `stop` ends the repetition.  Raises the errors of other failures.
         """

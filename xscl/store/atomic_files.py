@@ -23,6 +23,24 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
+def rewrite(path: Path, size: int | None = None) -> None:
+    """Write the first bytes of a file, or all, over themselves, and synchronise it.
+
+    A file that is absent is left so.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        at, end = 0, os.fstat(descriptor).st_size if size is None else size
+        while at < end and (piece := os.pread(descriptor, min(_PIECE, end - at), at)):
+            at += os.pwrite(descriptor, piece, at)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a private file that replaces another one durably when the block succeeds.

@@ -1,7 +1,8 @@
-"""Free space of the disk; without enough of it ingestion pauses (decision 025).
+"""Free space and faults of the disk; with either of them ingestion pauses (decision 025).
 
-The disk counts as full while less than `LEAST` is free, and for a while after a write that failed
-for lack of space.  Then requests with documents are answered with 503, no feed is polled, and no
+The disk counts as full while less than `LEAST` is free, and for a while after a write that failed,
+for lack of space or for another reason: from failure to failure twice as long, up to
+`LONGEST`.  Then requests with documents are answered with 503, no feed is polled, and no
 batch is pushed.  Everything can be read, and acknowledged documents wait in the spool.  Ingestion
 resumes by itself.
 
@@ -13,22 +14,26 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from xscl.errors import XsclError
+from xscl.store.store_errors import StoreUnavailable
 
 LEAST = 64 << 20
 """Bytes that are left free."""
 
-_AGAIN = 2.0  # seconds after a write that failed until the next one is tried
+AGAIN, LONGEST = 2.0, 30.0
+"""Seconds after a write that failed until the next one is tried, and after many such writes."""
 _LOOK = 0.2  # seconds for which a look at the disk is good
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _SIGNS = ("No space left", "Disk quota", "File too large")  # as DuckDB says it
+_FAULTS = ("Input/output error", "fsync failed")
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ class DiskGuard:
         self._clock = clock
         self._mutex = threading.Lock()
         self._failed_at: float | None = None
+        self._pause = AGAIN
         self._looked_at = -_LOOK
         self._short: str | None = None
 
@@ -57,7 +63,7 @@ class DiskGuard:
         """Return the reason of a pause, None if there is room."""
         with self._mutex:
             now = self._clock()
-            if self._failed_at is not None and now - self._failed_at < _AGAIN:
+            if self._failed_at is not None and now - self._failed_at < self._pause:
                 return self._short
             if now - self._looked_at >= _LOOK:
                 self._looked_at = now
@@ -80,15 +86,19 @@ class DiskGuard:
         return disk.f_bavail * disk.f_frsize
 
     def failed(self, error: BaseException) -> bool:
-        """Return True if a write failed for lack of space; then the next one waits."""
-        if not is_full(error):
+        """Return True if a write failed because of the disk; then the next one waits."""
+        if not is_full(error) and not is_faulty(error):
             return False
         with self._mutex:
-            self._failed_at = self._clock()
+            now = self._clock()
+            since = math.inf if self._failed_at is None else now - self._failed_at
+            if since >= self._pause:  # else a write that began before the pause
+                self._pause = min(2 * self._pause, LONGEST) if since < 3 * self._pause else AGAIN
+            self._failed_at = now
             many = getattr(error, "errno", None) in _NO_FILES
-            self._note(
-                "too many files are open" if many else "the disk is full: a write has failed"
-            )
+            state = "full" if is_full(error) else "failing"
+            why = "too many files are open" if many else f"the disk is {state}: a write has failed"
+            self._note(why, f" ({error})")
         return True
 
     def wait(self, stopping: threading.Event) -> None:
@@ -105,22 +115,36 @@ class DiskGuard:
             return "the disk is full: no more files can be made"
         return None
 
-    def _note(self, why: str | None) -> None:
+    def _note(self, why: str | None, detail: str = "") -> None:
         before, self._short = self._short, why
         if why is not None and before is None:
-            _log.error("%s; nothing new is taken until there is room", why)
+            _log.error("%s%s; nothing new is taken until it can be written", why, detail)
         elif why is None and before is not None:
-            self._failed_at = None
-            _log.warning("the disk has room again: going on")
+            _log.warning("the disk can be written again: going on")
 
 
 def is_full(error: BaseException) -> bool:
     """Return True if an error, or its cause, is a full disk or a lack of file descriptors."""
+    return any(
+        (isinstance(seen, OSError) and seen.errno in _NO_ROOM | _NO_FILES)
+        or any(sign in str(seen) for sign in _SIGNS)
+        for seen in _causes(error)
+    )
+
+
+def is_faulty(error: BaseException) -> bool:
+    """Return True if an error, or its cause, is a fault of the disk, or a lost database."""
+    return any(
+        (isinstance(seen, OSError) and seen.errno == errno.EIO)
+        or isinstance(seen, StoreUnavailable)
+        or any(sign in str(seen) for sign in _FAULTS)
+        for seen in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and what it came from."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in _NO_ROOM | _NO_FILES:
-            return True
-        if any(sign in str(seen) for sign in _SIGNS):
-            return True
+        yield seen
         seen = seen.__cause__ or seen.__context__
-    return False

@@ -30,13 +30,14 @@ from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.commit_watermark import CommitPoint
-from xscl.store.database import FILE, THREADS, connect
+from xscl.store.database import FILE, THREADS, SharedDatabase, connect, is_ended, is_lost
 from xscl.store.migrations import FIRST, LAST_TABLE, current_version, is_readable, migrate
 from xscl.store.store_errors import (
     BackupError,
     StoreClosed,
     StoreDamaged,
     StoreInUse,
+    StoreUnavailable,
     WrongVersion,
     store_error,
 )
@@ -125,7 +126,8 @@ class Store:
     """The connection to the database, its schema, and plain reads and writes.
 
     With `accept` the store is opened whatever its mark says.  With `keep_old` a copy of an earlier
-    version is kept.
+    version is kept.  After a write that has invalidated the database, every use raises
+    StoreUnavailable until `reopen`; a transaction never continues on another connection.
     """
 
     def __init__(
@@ -138,12 +140,16 @@ class Store:
         self._schemas: dict[str, pa.Schema] = {}
         self._file: StoreFile | None = None
         self._own = True
+        self._shared = SharedDatabase()
+        self._generation = self._shared.generation
+        self._is_within = False  # a transaction
         try:
             if self.path is None:
                 self._connection = connect(None)
                 self._connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
+            self._share()
         except (duckdb.Error, OSError) as error:
             self.close()
             raise self._translated(error) from error
@@ -178,6 +184,49 @@ class Store:
             now = self.seen()
         file.follow(seen, now)
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+
+    def _share(self) -> None:
+        """Let other connections be made from this one."""
+        self._shared.opened(self.connection)
+        self._generation = self._shared.generation
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the database was invalidated and has to be opened again."""
+        return self._shared.is_lost
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call a function, in any thread, when the database is invalidated."""
+        self._shared.on_lost = call
+
+    def lose(self, error: BaseException) -> None:
+        """Refuse every use of the database, on all connections, until it is opened again."""
+        if self.path is not None and self._shared.lose():
+            _log.error("the store %s has to be opened again: %s", self.path, _line(error))
+            self._shared.on_lost()
+
+    def reopen(self) -> None:
+        """Open a lost database again, as at the start; other connections follow at their next use.
+
+        Only the owner of the first connection calls it.  Raises StoreError if it cannot be opened
+        now, also while a statement still runs on another connection.
+        """
+        file = self._file
+        if self._connection is None or file is None:
+            raise StoreClosed
+        self._shared.lose()
+        self._generation = self._shared.generation
+        self._lender, self._statements = None, {}
+        try:
+            self._connection.close()
+            file.write_again()
+            self._open(file, accept=False, keep_old=False)
+            self._share()
+        except (duckdb.Error, OSError) as error:
+            raise self._translated(error) from error
+        finally:
+            if self._shared.is_lost:
+                self._generation = _NEVER
 
     def _create(self, store: str) -> None:
         """Create the tables of a store with an id."""
@@ -246,15 +295,25 @@ class Store:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The connection to the database; raises StoreClosed after `close`."""
-        if self._connection is None:
-            raise StoreClosed
+        """The connection to the database.
+
+        Raises StoreClosed after `close`, StoreUnavailable while the database is lost.
+        """
+        self.expect_open()
+        assert self._connection is not None
         return self._connection
 
     def expect_open(self) -> None:
-        """Raise StoreClosed after `close`."""
+        """Connect again if the database was opened again; raise what `connection` raises."""
         if self._connection is None:
             raise StoreClosed
+        if self._generation != self._shared.generation:
+            if self._shared.is_closed:
+                raise StoreClosed
+            if self._shared.is_lost or self._is_within or self._own:
+                raise StoreUnavailable(self.path)
+            with self.translate_errors():
+                self._connect()
 
     @contextmanager
     def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -263,23 +322,36 @@ class Store:
         `committed` is called right after COMMIT; writing the mark can still raise.
         """
         connection = self.connection
-        with self.translate_errors():
+        with self.translate_errors(), self._on_one_connection():
             connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
                 reached("before_commit")
                 self._commit(connection, committed)
             except BaseException:
-                with suppress(duckdb.Error):  # a failed commit has ended the transaction
+                try:
                     connection.execute("ROLLBACK")
+                except duckdb.Error as error:  # a failed commit has ended the transaction
+                    if is_lost(error):
+                        self.lose(error)
                 if self._lender is not None:
                     self._lender.forget()
                 raise
 
+    @contextmanager
+    def _on_one_connection(self) -> Iterator[None]:
+        """Raise StoreUnavailable within the block if the database is opened again meanwhile."""
+        self._is_within = True
+        try:
+            yield
+        finally:
+            self._is_within = False
+
     def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
         """Commit, and advance the mark."""
-        mark = None if self._file is None else self._file.mark
-        if mark is None:
+        file = self._file
+        mark = None if file is None else file.mark
+        if file is None or mark is None:
             connection.execute(self._parsed("COMMIT"))
             committed()
             reached("after_commit")
@@ -291,6 +363,7 @@ class Store:
             committed()
             reached("after_commit")
             try:
+                file.forget_log()
                 mark.write(commits)
             except OSError as error:
                 raise self._translated(error) from error
@@ -355,13 +428,15 @@ class Store:
         Reads see the snapshot of the first read, and the writes of `begin`.  With `begin` the
         changes are rolled back, except those of sequences (see `refuse_changes`).
         """
-        self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
-        try:
-            if begin is not None:
-                begin()
-            yield
-        finally:
-            self.connection.execute("ROLLBACK")
+        connection = self.connection
+        with self._on_one_connection():
+            connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
+            try:
+                if begin is not None:
+                    begin()
+                yield
+            finally:
+                connection.execute("ROLLBACK")
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
@@ -422,6 +497,12 @@ class Store:
     def _translated(self, error: Exception) -> StoreError:
         if self.path is not None and (holder := _HOLDER.search(str(error))):
             return StoreInUse(self.path, int(holder[1]))
+        is_opening = self._shared.is_lost and self._generation == self._shared.generation
+        if self.path is not None and is_lost(error) and not is_opening:
+            self.lose(error)
+            return StoreUnavailable(self.path, _line(error))
+        if is_ended(error) and self._generation != self._shared.generation:
+            return StoreClosed() if self._shared.is_closed else StoreUnavailable(self.path)
         answer = store_error(self.path, error)
         if isinstance(answer, StoreDamaged) and self._connection is not None:
             with suppress(duckdb.Error):  # the damage is what to report
@@ -434,12 +515,21 @@ class Store:
         """Return the store on a new connection, for another thread."""
         other = copy.copy(self)
         other._own = False
-        other._lender, other._statements, other._schemas = None, {}, {}
+        other._schemas, other._is_within = {}, False
+        if self._connection is None or self._shared.is_closed:
+            raise StoreClosed
+        if self._shared.is_lost:
+            raise StoreUnavailable(self.path)
         with self.translate_errors():
-            other._connection = self.connection.cursor()
-            if self.path is not None:
-                other.connection.execute(f"USE {FILE}")
+            other._connect()
         return other
+
+    def _connect(self) -> None:
+        """Replace the connection by a new one of the current generation."""
+        self._lender, self._statements = None, {}
+        self._connection, self._generation = self._shared.connect()
+        if self.path is not None:
+            self._connection.execute(f"USE {FILE}")
 
     @contextmanager
     def frozen_files(
@@ -472,9 +562,20 @@ class Store:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        if self._own and self._file is not None:
-            self._file.release()
-            self._file = None
+        if self._own:
+            self._shared.close()
+            if self._file is not None:
+                self._file.release()
+                self._file = None
+
+
+_NEVER = -2
+"""The generation of a connection that cannot be used until the database is opened again."""
+
+
+def _line(error: BaseException) -> str:
+    """Return the first line of an error's text."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 _Table: TypeAlias = tuple[str, str, int]

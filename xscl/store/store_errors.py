@@ -5,6 +5,7 @@ StoreError             the state of an engine cannot be opened or read
 ├── StoreDamaged       a file does not hold what was written to it
 ├── StoreWentBack      acknowledged commits are missing, or its id is another one
 ├── WrongVersion       a later release or a development version wrote it
+├── StoreUnavailable   it is being opened again after a failed write
 ├── StoreClosed        its engine was closed
 └── BackupError        a backup cannot be made, is damaged, or does not fit
 """
@@ -111,6 +112,18 @@ class StoreClosed(StoreError):
 
     def __init__(self) -> None:
         super().__init__("the engine is closed", hint="open it again: xscl.Engine(path)")
+
+
+class StoreUnavailable(StoreError):
+    """The database was invalidated by a failed write, and is not open again yet."""
+
+    code = "store_unavailable"
+
+    def __init__(self, path: Path | None, detail: str = "a write has failed") -> None:
+        super().__init__(
+            f"the store {path} is being opened again: {detail}",
+            hint="nothing that was acknowledged is lost; try again soon",
+        )
 
 
 class BackupError(StoreError):

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.errors import StoreError
+from xscl.store.atomic_files import rewrite, synchronise
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
@@ -114,10 +115,33 @@ class StoreFile:
             )
 
     def follow(self, seen: CommitPoint | None, now: CommitPoint) -> None:
-        """Begin writing the mark."""
+        """Begin writing the mark, or continue after the database was opened again."""
+        if self.mark is not None:
+            if seen != now:
+                self.mark.write(now.commits)
+            return
         if seen != now:
             write_watermark(self.path, now)
         self.mark = CommitWatermark(self.path, now.store)
+
+    def forget_log(self) -> None:
+        """Make durable that a checkpoint has deleted the log, if it has.
+
+        DuckDB leaves that to the file system, and refuses a database beside a log that is older
+        than its last checkpoint but one.
+        """
+        if not log_path(self.path).exists():
+            synchronise(self.path.parent)
+
+    def write_again(self) -> None:
+        """Write to the disk again what may be in the system's cache only; nobody has it open.
+
+        After a failed sync the system may count what was not written as written, and a later sync
+        succeeds without it.  So the log, and the headers of the database, are written over
+        themselves before anything that they say counts.  This needs no further room.
+        """
+        rewrite(log_path(self.path))
+        rewrite(self.path, _HEADERS)
 
     @contextmanager
     def parts(self) -> Iterator[tuple[FilePart, ...]]:

@@ -36,7 +36,8 @@ from xscl.store import disk_guard
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskFull, DiskGuard, is_full
-from xscl.store.store_errors import store_error
+from xscl.store.store_errors import StoreUnavailable, store_error
+from xscl.store.store_file import StoreFile
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
@@ -47,13 +48,17 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full: set[str] = set()
+        self.lost: set[str] = set()  # points that invalidate the database, once
         self.failed: list[str] = []
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
         monkeypatch.setattr(xscl.store.store, "reached", self.reached)
-        monkeypatch.setattr(disk_guard, "_AGAIN", 0.2)
+        monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
     def reached(self, point: str) -> None:
+        if point in self.lost:
+            self.lost.remove(point)
+            raise duckdb.FatalException("FATAL Error: fsync failed!")
         if point in self.full and threading.current_thread().name.startswith(self.thread):
             self.failed.append(point)
             if point == "before_commit":
@@ -165,6 +170,37 @@ def test_c7_the_store_cannot_be_written(
         json={"query": "SELECT documents FROM matches WHERE list_contains(documents, 'store-2')"},
     ).json()["rows"]
     assert found == [[["store-1", "store-2"]]]
+
+
+def test_c7_a_lost_database_is_opened_again(
+    running: Running, operator: httpx.Client, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile documents wait in the spool, reads are answered with 503, and health reports it."""
+    tries: list[StoreFile] = []
+    seen = threading.Event()
+
+    def fails(file: StoreFile) -> None:
+        tries.append(file)
+        if not seen.is_set():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(StoreFile, "write_again", fails)
+    eventually(lambda: not refused(post(operator, "lost-1", 30, "lost")))
+    eventually(lambda: "lost-1" in known(operator))
+    disk.lost = {"before_commit"}
+    assert not refused(post(operator, "lost-2", 31, "lost"))
+    eventually(lambda: len(tries) >= 2)
+    assert operator.get("/v1/health").json()["store"] == "opening"
+    answer = operator.get("/v1/subscriptions/echo/matches")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+    seen.set()
+    eventually(lambda: "lost-2" in known(operator))
+    assert operator.get("/v1/health").json()["store"] == "ok"
+    page = operator.get("/v1/subscriptions/echo/matches").json()["matches"]
+    assert [one["documents"] for one in page].count(["lost-1", "lost-2"]) == 1
+    assert operator.put("/v1/subscriptions/after", json={"query": ECHO}).status_code == 201
+    assert operator.get("/v1/feeds").status_code == 200
 
 
 def test_c7_feeds_are_polled_again(
@@ -314,15 +350,33 @@ def test_a_disk_has_room_again(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     room = DiskGuard(tmp_path, 0, lambda: now)
     assert room.short() is None
     room.refuse()
-    assert not room.failed(OSError(errno.EIO, "broken"))
+    assert not room.failed(OSError(errno.EACCES, "forbidden"))
     assert room.failed(OSError(errno.ENOSPC, "full"))
     with pytest.raises(DiskFull, match="a write has failed"):
         room.refuse()
     now += 1.0
     assert room.short() is not None
-    now += disk_guard._AGAIN
+    now += disk_guard.AGAIN
     assert room.short() is None
     room.least = PLENTY
     now += 1.0
     assert "MiB are free" in (room.short() or "")
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "ERROR"]
+
+
+def test_a_disk_that_fails_again_and_again_is_tried_less_often(tmp_path: Path) -> None:
+    now = 0.0
+    room = DiskGuard(tmp_path, 0, lambda: now)
+    pauses = []
+    for _ in range(7):
+        assert room.failed(StoreUnavailable(tmp_path))
+        assert "failing" in (room.short() or "")
+        began = now
+        while room.short() is not None:
+            now += 0.5
+        pauses.append(now - began)
+    assert pauses == [2, 4, 8, 16, 30, 30, 30]
+    now += 1_000
+    assert room.failed(OSError(errno.EIO, "Input/output error"))
+    now += disk_guard.AGAIN
+    assert room.short() is None

@@ -103,6 +103,11 @@ class Outbox:
             self.listening.advance(matches.last)
             self.notifier.notify(matches.streams)
 
+    def notify_all(self) -> None:
+        """Notify all receivers of what is in the store; raises StoreError if it cannot be read."""
+        self.listening.advance(self.pages.position())
+        self.notifier.notify_all()
+
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription from the engine and stop its deliveries.
 

@@ -1,0 +1,57 @@
+"""Any write or sync of an engine's files fails: it is done again, and nothing is lost or doubled.
+
+Row C17 of the plan for reliability, within one process: DuckDB invalidates the database after some
+of these failures, and the engine opens it again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples import usually
+from tests.simulation import disk
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("gcc") is None,
+    reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    usually(
+        [
+            ("--counts", "3", "--every", "9"),
+            ("--counts", "1", "2", "3", "20"),
+            ("--counts", "1", "2", "3", "20", "--checkpoints"),
+        ],
+        ("--counts", "3", "--every", "9"),
+    ),
+    ids=" ".join,
+)
+def test_c17_a_change_fails_and_the_engine_goes_on(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "under").mkdir()
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.kills.losses", str(tmp_path), *options],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "LD_PRELOAD": str(disk.build(tmp_path)),
+            "DISK_UNDER": str(tmp_path / "under"),
+            "DISK_LOG": str(tmp_path / "log"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "is open again, at commit" in run.stderr
