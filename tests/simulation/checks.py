@@ -19,7 +19,7 @@ from xscl.service.accounts import THE_OPERATOR, Accounts
 def compare_service(host: Host, model: Model) -> Iterator[str]:
     """Yield in what a running service is not healthy, or not as the model."""
     health = json.loads(host.until(model.operator, "GET", "/v1/health").body)
-    if (health["status"], health["consumer"]) != ("ok", "ok"):
+    if {health["status"], health["consumer"], health["clock"]} != {"ok"}:
         yield f"the service is not healthy: {health}"
     for account in [model.operator, *model.active_users]:
         listed = host.until(account, "GET", "/v1/subscriptions", query={"limit": "1000"}).body
@@ -89,7 +89,7 @@ def _compare_stream(
         yield "matches are not in the order of their last documents"
     ids = [id for id, _ in matches]
     if stream.listed != ids[: len(stream.listed)]:
-        yield "the matches were listed in another order before"
+        yield "the matches were listed in another order, twice, or with a gap"
     if stream.heard != ids[: len(stream.heard)]:
         missed = [id for id in ids[: len(stream.heard)] if id not in stream.heard]
         yield f"events were heard in another order, twice, or with a gap: {missed[:3]}"

@@ -198,22 +198,15 @@ class Clients:
                 self._pry(self._draw.choice(self._model.active_users))
 
     def _list_matches(self, account: Account) -> None:
-        """List all matches of a stream; they continue the last list."""
+        """List the next matches of a stream, oldest first."""
         stream = self._draw.choice(account.streams)
-        path, ids, more = f"/v1/subscriptions/{stream.subscription}/matches", list[str](), "after=0"
-        before = list(stream.listed)
-        while more:
-            query = dict(part.split("=") for part in more.split("&"))
-            answer = self._host.ask(account, "GET", path, query=query | {"limit": "500"})
-            if answer.status != 200:
-                return
-            page = json.loads(answer.body)
-            ids += [match["id"] for match in page["matches"]]
-            more = page["next"] or ""
-        if ids[: len(before)] != before:
-            self._host.journal.wrong(f"the matches of {account.mark} by {path} changed their order")
-        if len(ids) > len(stream.listed):
-            stream.listed = ids
+        path = f"/v1/subscriptions/{stream.subscription}/matches"
+        query = {"after": str(stream.position), "limit": "30"}
+        answer = self._host.ask(account, "GET", path, query=query)
+        if answer.status == 200:
+            matches = json.loads(answer.body)["matches"]
+            stream.listed += [match["id"] for match in matches]
+            stream.position = max([stream.position, *(match["position"] for match in matches)])
 
     def _list_subscriptions(self, account: Account) -> None:
         """List the subscriptions: what is known of them is in the list."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import xscl.store.store
+from tests.simulation.files import Pace
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.store.database import connect
 
@@ -21,6 +22,8 @@ class Connection:
     """A connection that checks its user; everything else is DuckDB's."""
 
     scheduler: Scheduler
+    pace: Pace | None = None
+    """The pace of the disk, which delays a commit before it begins."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -34,6 +37,8 @@ class Connection:
             return self
         self._check(text)
         self.scheduler.switch("before a statement")
+        if self.pace is not None and text.startswith(("COMMIT", "CHECKPOINT")):
+            self.pace.point("commit")
         if text.startswith("BEGIN"):
             self._owner = self.scheduler.current
         try:

@@ -37,8 +37,9 @@ class Pushed:
 class Stream:
     """The documents of a stream, its subscription, and how its matches were seen.
 
-    `listed` are the ids of the last list, `heard` those of events, `received` those at the webhook
-    in the order of their first arrival.  The webhook refused those in `put_aside` once.
+    `listed` are the ids that were listed, up to `position`, `heard` those of events, `received`
+    those at the webhook in the order of their first arrival.  The webhook refused those in
+    `put_aside` once.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Stream:
     documents: dict[str, Pushed] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     listed: list[str] = field(default_factory=list)
+    position: int = 0
     heard: list[str] = field(default_factory=list)
     last_event: str = ""
     received: dict[str, None] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.simulation import disk, files
+from tests.simulation import database, disk, files
 from tests.simulation.bounds import exceeded, unfinished
 from tests.simulation.checks import compare_service, compare_store
 from tests.simulation.clients import Clients
@@ -58,7 +58,8 @@ class World:
         self._users = Users(*parts, self._random("users"))
         self._operation = Operation(*parts, self._random("operation"))
         self._listeners = Listeners(*parts, self._random("listeners"))
-        self._faults = Faults(*parts, files.install(scheduler), self._random("faults"))
+        pace = database.Connection.pace = files.install(scheduler)
+        self._faults = Faults(*parts, pace, self._random("faults"))
         outage = self._random("outages")
         self._outages = Outages(network, feed, receiver, self.model, self.journal, outage)
 
