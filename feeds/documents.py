@@ -30,6 +30,21 @@ class Document:
     history: bool = False
     origin: str = ""
 
+    def __post_init__(self) -> None:
+        for name, value, kind, hint in (
+            ("id", self.id, str, "it names the document, as 'orders-17'"),
+            ("timestamp", self.timestamp, int, "count microseconds since 1970-01-01 UTC"),
+            ("xml", self.xml, bytes, "encode it, such as text.encode()"),
+            ("origin", self.origin, str, "it names the source"),
+        ):
+            if not isinstance(value, kind) or isinstance(value, bool):
+                given = type(value).__name__
+                raise TypeError(f"{name} of a Document is {kind.__name__}, not {given}: {hint}")
+        if not self.streams or not all(isinstance(one, str) for one in self.streams):
+            raise TypeError(
+                f"stream of a Document is a name or a tuple of names, not {self.stream!r}"
+            )
+
     @property
     def streams(self) -> tuple[str, ...]:
         """The names of the streams that this document belongs to, always a tuple."""

@@ -19,14 +19,16 @@ from typing import Self
 
 import pyarrow as pa
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from templates.model.result_bound import RESULTS
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.host import EngineHost
 from xscl.engine.ingest import PushResult
 from xscl.engine.state import Settings
+from xscl.errors import DocumentError
 from xscl.inspection.why import Read, Why
+from xscl.language.names import NAME
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
@@ -34,7 +36,7 @@ from xscl.store.backup import Backup
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
-from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.matches import Matches, MatchSequence
 
 __all__ = ["Engine"]
 
@@ -71,12 +73,17 @@ class Engine:
         damaged, of another version, or older than its mark.
         """
         _warn_of_removed(views=views, workers=workers)
+        self._path = path or "in memory"
         self.host = EngineHost(path, Settings(kept_memory, result_bound))
         if retention is not None:
             with ExitStack() as opened:
                 opened.callback(self.close)
                 self.retain(retention)
                 opened.pop_all()
+
+    def __repr__(self) -> str:
+        count = len(self.subscriptions)
+        return f"<xscl.Engine {self._path}: {count} subscription{'' if count == 1 else 's'}>"
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +117,10 @@ class Engine:
         so that those of a large batch are never in memory together.
 
         Raises MalformedDocument or DocumentError for the first document that cannot be taken if
-        `strict`; then none is.
+        `strict`; then none is.  Raises DocumentError for a stream that no query can name, and
+        TypeError for what is no Document.
         """
+        documents = _checked(documents)
         return self.host.ingest.push(documents, strict=strict, source=source, listen=listen)
 
     def consumed(self, query_id: str) -> int | None:
@@ -168,8 +177,9 @@ class Engine:
         can be replayed.  The clock is one for all streams.
 
         Raises StreamInUse or XsclError for another lateness or other attributes of a stream that
-        is subscribed to, QueryError for an invalid duration.
+        is subscribed to, QueryError for an invalid duration, DocumentError for an invalid name.
         """
+        _expect_stream_name(name)
         self.host.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
     def lateness(self, stream: str) -> int:
@@ -247,12 +257,18 @@ class Engine:
 
     # -- Matches ---------------------------------------------------------------------------
 
-    def matches(self, after: Match | int | None = None) -> Sequence[Match]:
-        """Return the kept matches again: all, those after a match, or after a position.
+    def matches(
+        self, name: str | Match | int | None = None, *, after: Match | int | None = None
+    ) -> MatchSequence:
+        """Return kept matches again: all, those of a subscription, or those after another.
 
-        After a match that is no longer kept, they begin with the oldest kept one.
+        `after` is a match or a position, and may be given first.  After a match that is no longer
+        kept, they begin with the oldest kept one.  Raises UnknownSubscription.
         """
-        return self.host.log.after(after)
+        if not isinstance(name, str):
+            return self.host.log.after(name if after is None else after)
+        start = after.position if isinstance(after, Match) else after or 0
+        return self.host.log.of(name, start)
 
     def matches_of(
         self,
@@ -330,3 +346,31 @@ def _warn_of_removed(**arguments: object) -> None:
         if value is not None:
             message = f"xscl.Engine({name}=...) has no effect since version 0.1.0"
             warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
+def _checked(documents: object) -> Sequence[Document]:
+    """Return the documents to push; raises TypeError and DocumentError."""
+    if isinstance(documents, Document):
+        documents = (documents,)
+    if isinstance(documents, DocumentColumns):
+        return documents
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        given = type(documents).__name__
+        raise TypeError(f"push takes Documents, not {given}: Document(stream, id, timestamp, xml)")
+    checked = tuple(documents)
+    for number, one in enumerate(checked):
+        if not isinstance(one, Document):
+            raise TypeError(f"push takes Documents, not {type(one).__name__} (element {number})")
+    for name in {name for one in checked for name in one.streams}:
+        _expect_stream_name(name)
+    return checked
+
+
+def _expect_stream_name(name: str) -> None:
+    """Raise DocumentError for a name of a stream that no query can write."""
+    if not NAME.fullmatch(name):
+        raise DocumentError(
+            f"no query can name the stream {name!r}",
+            reason_code="stream_name",
+            hint="begin with a letter or '_', go on with letters, digits, '.', '-' and '_'",
+        )

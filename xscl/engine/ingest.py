@@ -30,7 +30,7 @@ from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.matches import Matches, MatchSequence
+from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
 AIM = 100_000
 """Results of joins that a transaction should find at most."""
@@ -111,8 +111,8 @@ class PushResult(MatchSequence):
     @overload
     def __getitem__(self, index: int) -> Match: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Match]: ...
-    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+    def __getitem__(self, index: slice) -> MatchList: ...
+    def __getitem__(self, index: int | slice) -> Match | MatchList:
         return self.matches[index]
 
 

@@ -7,8 +7,6 @@ with the next push, or at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +15,7 @@ from xscl.engine.transactions import Transactions
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.match_reader import MatchReader
-from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
 
 class MatchLog:
@@ -60,7 +58,7 @@ class MatchLog:
                 )
             )
 
-    def after(self, last: Match | int | None = None) -> Sequence[Match]:
+    def after(self, last: Match | int | None = None) -> MatchSequence:
         """Return the kept matches after a match, or after all of a position; None: all."""
         with self._transactions.lock:
             position = last.position if isinstance(last, Match) else (last or 0) + 1
@@ -70,6 +68,15 @@ class MatchLog:
             # A result is the match of all who share it, so the given match may not be its last.
             passed = [m.id for m in found[: found.count_first()] if m.position == position]
             return found[passed.index(last.id) + 1 if last.id in passed else len(passed) :]
+
+    def of(self, name: str, after: int = 0) -> MatchList:
+        """Return a subscription's kept matches after a position; raises UnknownSubscription."""
+        found, more = list[Match](), True
+        while more:
+            page = self.pages().of(name, after=after)
+            found += page.matches
+            after, more = page.end, page.more
+        return MatchList(found)
 
     def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""

@@ -1,6 +1,16 @@
-"""Reserved names: predeclared namespace prefixes, and the stream of all feed items."""
+"""Names: their syntax, predeclared namespace prefixes, and the stream of all feed items."""
 
 from __future__ import annotations
+
+import re
+
+_FIRST = (
+    "A-Z_a-z\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_LATER = f"0-9.'\xb7\u0300-\u036f\u203f\u2040{_FIRST}"
+NAME = re.compile(f"[{_FIRST}](?:[{_LATER}]|-(?!>))*")
+"""An NCName in which a quote may follow, as the grammar has it: what a stream may be called."""
 
 PREDECLARED = {
     "atom": "http://www.w3.org/2005/Atom",

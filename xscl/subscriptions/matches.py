@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
+import pyarrow as pa
 
 from templates.model.relations import INFINITE
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Results, Subscription
 from xscl.subscriptions.match import Match, MatchSource, match_of
+from xscl.subscriptions.match_tables import html_of, table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 
 class MatchSequence(Sequence[Match]):
@@ -33,6 +39,45 @@ class MatchSequence(Sequence[Match]):
 
     def __radd__(self, other: Sequence[Match]) -> list[Match]:
         return [*other, *self]
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with one row for each match, as `match_tables.SCHEMA` says."""
+        return table_of(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a data frame of pandas; raises ImportError without pandas."""
+        return self.to_arrow().to_pandas(maps_as_pydicts="strict")
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the table as a data frame of Polars; raises ImportError without Polars."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        """Return the first matches as a table, for notebooks."""
+        return html_of(self)
+
+
+class MatchList(MatchSequence):
+    """Matches that were read already."""
+
+    def __init__(self, matches: Iterable[Match]) -> None:
+        self._matches = list(matches)
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> MatchList: ...
+    def __getitem__(self, index: int | slice) -> Match | MatchList:
+        found = self._matches[index]
+        return MatchList(found) if isinstance(found, list) else found
+
+    def __repr__(self) -> str:
+        return repr(self._matches)
 
 
 class Matches(MatchSequence):
@@ -69,10 +114,10 @@ class Matches(MatchSequence):
     @overload
     def __getitem__(self, index: int) -> Match: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Match]: ...
-    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+    def __getitem__(self, index: slice) -> MatchList: ...
+    def __getitem__(self, index: int | slice) -> Match | MatchList:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return MatchList(self[i] for i in range(*index.indices(len(self))))
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(index)

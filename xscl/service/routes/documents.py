@@ -16,7 +16,7 @@ from feeds.errors import MalformedDocument
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
-from xscl.language.names import EVERYTHING
+from xscl.language.names import EVERYTHING, NAME
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.dependencies import Here, Who
@@ -120,11 +120,11 @@ def _check(here: Installation, who: Account, document: Document) -> None:
 
 def _stream(here: Installation, who: Account, stream: str) -> str:
     """Return the engine's name of a stream to write to; users may write only to their own."""
-    if not stream.isprintable() or stream != stream.strip() or stream == EVERYTHING:
+    if not NAME.fullmatch(stream) or stream == EVERYTHING:
         raise Problem(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
-            hint="name another one",
+            hint="a name begins with a letter or '_'; letters, digits, '.', '-' and '_' follow",
         )
     known = who.qualify(stream)
     if here.engine.host.catalog.is_published(known):

@@ -1,0 +1,108 @@
+"""The library as programs use it: what it refuses where it is written, and matches as tables."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+
+import pytest
+
+import xscl
+from xscl.language.names import NAME
+from xscl.language.parser import _lark, parse_block
+
+TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
+
+
+def document(time: int, xml: bytes = b"<a>hi</a>", stream: str = "S") -> xscl.Document:
+    return xscl.Document(stream, f"d{time}", time, xml)
+
+
+WRONG: dict[str, tuple[Callable[[xscl.Engine], object], str]] = {
+    "id": (lambda _: xscl.Document("S", 1, 1, b""), "id of a Document is str, not int"),  # type: ignore[arg-type]
+    "time": (lambda _: xscl.Document("S", "a", 1.5, b""), "timestamp .* is int, not float"),  # type: ignore[arg-type]
+    "text": (lambda _: xscl.Document("S", "a", 1, "<a/>"), "xml .* is bytes, not str: encode"),  # type: ignore[arg-type]
+    "stream": (lambda _: xscl.Document((), "a", 1, b""), "stream of a Document is a name"),
+    "streams": (lambda _: xscl.Document((1,), "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]
+    "a text": (lambda e: e.push("<a/>"), "push takes Documents, not str"),  # type: ignore[arg-type]
+    "nothing": (lambda e: e.push(None), "push takes Documents, not NoneType"),  # type: ignore[arg-type]
+    "an element": (lambda e: e.push([document(1), "d"]), r"not str \(element 1\)"),  # type: ignore[list-item]
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_types_are_refused_where_they_are_written(name: str) -> None:
+    call, message = WRONG[name]
+    with xscl.Engine() as engine, pytest.raises(TypeError, match=message):
+        call(engine)
+
+
+@pytest.mark.parametrize("name", ["my stream", "1x", "-a", "a->", "", "a/b", "a:b"])
+def test_streams_that_no_query_can_name_are_refused(name: str) -> None:
+    with xscl.Engine() as engine:
+        with pytest.raises(xscl.DocumentError, match="no query can name"):
+            engine.push([document(1), document(2, stream=name)])
+        with pytest.raises(xscl.DocumentError, match="no query can name"):
+            engine.stream(name)
+        assert engine.sql("SELECT * FROM documents").num_rows == 0
+
+
+def test_names_are_those_of_the_grammar() -> None:
+    (terminal,) = (one for one in _lark().terminals if one.name == "NAME")
+    grammar = re.compile(terminal.pattern.to_regexp())
+    texts = [text for n in range(0x3100) for text in (chr(n), f"a{chr(n)}", f"a{chr(n)}b")]
+    assert [t for t in texts if bool(grammar.fullmatch(t)) != bool(NAME.fullmatch(t))] == []
+    assert parse_block("a.b-c_d'//x->y").stream == "a.b-c_d'"
+
+
+def test_matches_are_tables() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("twice", TWICE)
+        found = engine.push([document(time) for time in (1, 2, 3)])
+        table = found.to_arrow()
+        moment = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, datetime.UTC)
+        assert table.to_pylist()[0] == {
+            "id": found[0].id,
+            "subscription": "twice",
+            "position": 1,
+            "start": moment,
+            "end": moment.replace(microsecond=2),
+            "documents": ["d1", "d2"],
+            "values": [("x", ["hi"]), ("y", ["hi"])],
+            "history": False,
+        }
+        assert engine.matches("twice").to_arrow() == table
+        assert found[1:].to_arrow() == table.slice(1)
+        assert found[:0].to_arrow().schema == table.schema
+
+
+def test_matches_of_a_subscription() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("twice", TWICE)
+        engine.subscribe("each", "S//a->x")
+        first = engine.push([document(time) for time in (1, 2)])
+        engine.push(document(3))
+        assert [match.documents for match in engine.matches("twice")] == [
+            *(("d1", "d2"), ("d1", "d3"), ("d2", "d3")),
+        ]
+        assert len(engine.matches("twice", after=first[-1])) == 2
+        with pytest.raises(xscl.UnknownSubscription):
+            engine.matches("thrice")
+
+
+def test_text_in_html_is_escaped_and_bounded() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("each", "S//a->x")
+        found = engine.push([document(time, b"<a>&lt;b&gt;</a>") for time in range(1, 31)])
+        shown = found._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 21
+    assert "and 10 more" in shown
+
+
+def test_an_engine_shows_what_it_has() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("twice", TWICE)
+        assert repr(engine) == "<xscl.Engine in memory: 1 subscription>"

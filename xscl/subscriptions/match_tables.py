@@ -1,0 +1,70 @@
+"""Matches as tables, for Arrow, pandas and Polars, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from xscl.time_format import moment
+
+if TYPE_CHECKING:
+    from xscl.subscriptions.match import Match
+
+_TIME = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "subscription": pa.string(),
+        "position": pa.int64(),
+        "start": _TIME,
+        "end": _TIME,
+        "documents": pa.list_(pa.string()),
+        "values": pa.map_(pa.string(), pa.list_(pa.string())),
+        "history": pa.bool_(),
+    }
+)
+"""One row for each match: `start` and `end` are its earliest and latest time, `values` the string
+values of the nodes that each variable is bound to."""
+
+_SHOWN = 20
+"""Matches in the HTML of a sequence."""
+
+
+def table_of(matches: Iterable[Match]) -> pa.Table:
+    """Return matches as an Arrow table with SCHEMA."""
+    rows = [
+        (
+            *(match.id, match.subscription, match.position, match.t0, match.t1),
+            *(list(match.documents), list(values_of(match).items()), match.history),
+        )
+        for match in matches
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [
+        pa.array(column, pa.int64()).cast(_TIME) if kind == _TIME else pa.array(column, kind)
+        for column, kind in zip(columns, SCHEMA.types, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def values_of(match: Match) -> dict[str, list[str]]:
+    """Return the string values of the nodes of each variable."""
+    return {name: [node.value for node in nodes] for name, nodes in match.bindings.items()}
+
+
+def html_of(matches: Sequence[Match]) -> str:
+    """Return the first matches as an HTML table; all text is escaped."""
+    rows = []
+    for match in islice(matches, _SHOWN):
+        values = [f"{name} = {', '.join(texts)}" for name, texts in values_of(match).items()]
+        cells = match.subscription, moment(match.t1), ", ".join(match.documents), "; ".join(values)
+        rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+    left = len(matches) - len(rows)
+    heads = "".join(f"<th>{head}</th>" for head in ("subscription", "end", "documents", "values"))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    more = f"<p>and {left:,} more</p>" if left else ""
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
