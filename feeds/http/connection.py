@@ -34,8 +34,11 @@ async def ask(
 ) -> httpx.Response:
     """The answer's head, from the first of the target's addresses that takes the connection.
 
-    The caller reads the body and closes the answer.  Raises `ReadAborted`.
+    The caller reads the body and closes the answer.  Raises `ReadAborted`.  Each connection has a
+    share of the time, so that a port that swallows everything is told as one that is closed.
     """
+    timeouts = dict.fromkeys(("read", "write", "pool"), seconds)
+    timeouts["connect"] = seconds / (TRIED + 1)
     for address in target.addresses[:TRIED]:
         request = httpx.Request(
             method,
@@ -44,7 +47,7 @@ async def ask(
             content=content,
             extensions={
                 "sni_hostname": target.url.raw_host.decode("ascii"),
-                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds),
+                "timeout": timeouts,
             },
         )
         try:

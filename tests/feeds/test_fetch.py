@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from itertools import count
 from pathlib import Path
 from typing import TypeAlias
@@ -657,7 +658,22 @@ def test_names_are_resolved_beside_one_another_and_not_all_at_once(
     assert isinstance(nothing, OSError)
 
 
-def test_a_closed_port_is_told_without_its_address() -> None:
+def test_w6_a_port_that_swallows_everything_is_told_as_a_closed_one() -> None:
+    """A full backlog drops what comes, as a firewall does."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as full, ExitStack() as stack:
+        host, port = full.getsockname()
+        for _ in range(4):
+            waiting = stack.enter_context(closing(socket.socket()))
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        settings = FetchSettings(1.0, allow_addresses=frozenset({f"{host}:{port}"}))
+        outcome = asyncio.run(
+            fetch(FeedState(f"http://{host}:{port}/"), now=NOW, settings=settings)
+        )
+    assert failed(outcome) == Failed("fetch_unreachable", "the server cannot be reached")
+
+
+def test_w6_a_closed_port_is_told_without_its_address() -> None:
     async def run() -> Outcome:
         listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]

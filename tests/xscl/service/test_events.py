@@ -26,6 +26,7 @@ from xscl.delivery.listeners import ListenerQuery
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import Credentials
+from xscl.service.problems import PROBLEM
 from xscl.service.restore import restore
 from xscl.service.routes.events import EventStream, Patience, StartPoint
 from xscl.store.data_directory import DataDirectory
@@ -263,7 +264,13 @@ def at_work() -> Iterator[Sending]:
         outbox.close()
 
 
-async def listen(at_work: Sending, patience: Patience, seconds: float, most: int) -> list[bytes]:
+async def listen(
+    at_work: Sending,
+    patience: Patience,
+    seconds: float,
+    most: int,
+    scope: dict[str, Any] | None = None,
+) -> list[bytes]:
     """Return the events of a listener that spends so many seconds on each, `most` of them."""
     one = at_work.engine.subscription("q")
     assert one is not None
@@ -283,7 +290,7 @@ async def listen(at_work: Sending, patience: Patience, seconds: float, most: int
         at_work.outbox, ListenerQuery((1,), one=one), StartPoint((0, LAST)), patience
     )
     async with asyncio.timeout(30):
-        await stream({"type": "http"}, receive, send)
+        await stream({"type": "http"} if scope is None else scope, receive, send)
     return sent
 
 
@@ -296,8 +303,9 @@ def test_w16_who_takes_slowly_while_much_comes_is_sent_away_with_the_reason(
     at_work: Sending,
 ) -> None:
     at_work.items(20)
-    sent = asyncio.run(listen(at_work, Patience(slow=0.01, behind=5), 0.05, 1_000))
-    assert closed(sent)["code"] == "too_slow"
+    scope: dict[str, Any] = {"type": "http"}
+    sent = asyncio.run(listen(at_work, Patience(slow=0.01, behind=5), 0.05, 1_000, scope))
+    assert closed(sent)["code"] == scope[PROBLEM] == "too_slow"
     assert 3 < len(sent) < 20
 
 
@@ -311,8 +319,10 @@ def test_w16_who_takes_slowly_but_is_not_behind_stays(at_work: Sending) -> None:
 def test_w16_who_takes_nothing_is_hung_up_on(at_work: Sending) -> None:
     at_work.items(3)
     began = time.monotonic()
-    sent = asyncio.run(listen(at_work, Patience(taking=0.1), 10.0, 1_000))
+    scope: dict[str, Any] = {"type": "http"}
+    sent = asyncio.run(listen(at_work, Patience(taking=0.1), 10.0, 1_000, scope))
     assert time.monotonic() - began < 20
+    assert scope[PROBLEM] == "too_slow"
     assert b"".join(sent).count(b"event: match") == 0
 
 

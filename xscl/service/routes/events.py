@@ -38,7 +38,7 @@ from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import Problem
+from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.subscriptions.match_pages import LAST, Place
 
@@ -232,7 +232,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects; raises QuotaExceeded before that."""
         with self._held, counted_elsewhere(scope):
-            await self._listen(receive, send)
+            try:
+                await self._listen(receive, send)
+            except _Disconnect as away:
+                scope[PROBLEM] = away.code or "too_slow"
+                await self._send_closed(send, away)
 
     async def _listen(self, receive: Receive, send: Send) -> None:
         await send(
@@ -259,8 +263,6 @@ class EventStream(Response):
             while not gone.done():
                 await self._send_new_pages(send, bell)
                 await self._wait(send, bell)
-        except _Disconnect as away:
-            await self._send_closed(send, away)
         finally:
             unregister()
             gone.cancel()
