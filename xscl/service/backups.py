@@ -45,6 +45,7 @@ class Backups:
         self._reading = reading
         self._room = room
         self._making = threading.Lock()
+        shutil.rmtree(home.backups, ignore_errors=True)  # left over from a kill
 
     def make(self) -> tuple[IO[bytes], int]:
         """Return an open file that is a backup, and its size; the caller closes it.
@@ -62,8 +63,7 @@ class Backups:
         home = self._home
         with self._reading() as store:
             self._room.refuse(_size(home, ConsumedOffsets(store).segment))
-        shutil.rmtree(home.backups, ignore_errors=True)  # left over from a crash
-        home.backups.mkdir(mode=0o700)
+        home.backups.mkdir(mode=0o700, exist_ok=True)
         target = home.backups / "backup.xscl"
         self._engine.host.transactions.save()
         try:

@@ -1,4 +1,4 @@
-"""Tables of a store of any version, read without changing it.
+"""Tables of a store of this or an earlier version, read without changing it.
 
 The engine reads stores of its own version only (`xscl.store.migrations`).  What this module reads
 are tables that development versions have, too; so their rows can be exported.
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xscl.store.commit_watermark import CommitPoint, read_watermark
+from xscl.store.migrations import DEVELOPMENT, is_readable
 from xscl.store.store import SEEN, read_only
-from xscl.store.store_errors import StoreDamaged
+from xscl.store.store_errors import StoreDamaged, WrongVersion
 from xscl.store.store_file import StoreFile
 
 StoredRow: TypeAlias = dict[str, Any]
@@ -26,8 +27,8 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
     """Return rows of the tables `state.*` of a database: the wanted columns, in their order.
 
     A table that the version lacks has no rows, a column that it lacks has the value None.  Raises
-    StoreInUse if another process has the database open, StoreWentBack if its mark has more commits,
-    and another StoreError if it cannot be read.
+    StoreInUse if another process has the database open, WrongVersion for a later release's,
+    StoreWentBack if its mark has more commits, and another StoreError if it cannot be read.
     """
     if not path.exists():
         raise StoreDamaged(path, "the file is missing")
@@ -38,6 +39,9 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
         columns = _columns(fetch)
         if "meta" not in columns:
             raise StoreDamaged(path, "it is a database of something else")
+        ((version,),) = fetch("SELECT value FROM state.meta WHERE key = 'version'")
+        if version not in DEVELOPMENT and not is_readable(version):
+            raise WrongVersion(path, version)
         mark = read_watermark(path)
         if mark is not None:  # version 2 has none
             ((store, commits),) = fetch(SEEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -140,6 +141,26 @@ def test_a_backup_needs_room(running: Running, operator: httpx.Client) -> None:
         filler.unlink()
     assert not running.home.backups.exists()
     assert operator.post("/v1/backup").status_code == 200
+
+
+def test_c18_a_backup_that_fails_midway_disturbs_nothing(
+    running: Running, operator: httpx.Client
+) -> None:
+    """The disk takes all but the end of the file."""
+    size = len(operator.post("/v1/backup").content)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 4096, before[1]))
+    try:
+        failed = operator.post("/v1/backup")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code(failed) == (503, "backup")
+    assert "cannot be written: File too large" in failed.json()["detail"]
+    assert not running.home.backups.exists()
+    assert operator.post("/v1/documents/S?id=after", content="<b/>").status_code == 202
+    query = {"query": "SELECT id FROM documents WHERE id = 'after'"}
+    eventually(lambda: ok(operator.post("/v1/sql", json=query))["rows"])
+    assert len(operator.post("/v1/backup").content) > size - 4096
 
 
 def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from xscl.store.commit_watermark import CommitPoint, write_watermark
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import DEVELOPMENT
 from xscl.store.store import Store
-from xscl.store.store_errors import DATABASE, StoreDamaged, StoreWentBack
+from xscl.store.store_errors import DATABASE, StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.stored_tables import StoredRow, read_tables
 
 LAST = DEVELOPMENT.stop - 1
@@ -175,10 +175,10 @@ def test_tables_and_columns_that_a_version_lacks(
     old: DataDirectory, tmp_path: Path, version: int
 ) -> None:
     """Version 2 counts no commits, has headers in a table, and no users nor languages."""
-    with duckdb.connect() as connection:
-        connection.execute(f"ATTACH '{old.database}' AS store; USE store")
-        connection.execute("UPDATE state.meta SET value = ? WHERE key = 'version'", [version])
-        if version == 2:
+    marked(old, version)
+    if version == 2:
+        with duckdb.connect() as connection:
+            connection.execute(f"ATTACH '{old.database}' AS store; USE store")
             connection.execute(
                 "DROP SCHEMA mark CASCADE; DROP TABLE state.account; DROP TABLE state.token;"
                 "DROP TABLE state.endpoint; DROP TABLE state.owned_stream;"
@@ -199,6 +199,13 @@ def test_tables_and_columns_that_a_version_lacks(
     assert new["subscriptions"] == (10 if version == 2 else 13)
     headers = {row["stream"]: tuple(map(tuple, row["headers"])) for row in found.rows["feed"]}
     assert headers["news"] == ((("X-Old", "1"),) if version == 2 else (("X-Token", "abc, def"),))
+
+
+def marked(home: DataDirectory, version: int) -> None:
+    """Make a store say that it is of another version."""
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{home.database}' AS store; USE store")
+        connection.execute("UPDATE state.meta SET value = ? WHERE key = 'version'", [version])
 
 
 # -- Exports -------------------------------------------------------------------------------
@@ -222,6 +229,10 @@ def test_all_that_is_only_in_the_log_is_exported(tmp_path: Path, old: DataDirect
     assert export(killed, tmp_path / "k.json").rows == export(old, tmp_path / "o.json").rows
 
 
+def of_a_later_release(home: DataDirectory) -> None:
+    marked(home, LAST + 2)
+
+
 def gone_backwards(home: DataDirectory) -> None:
     write_watermark(home.database, CommitPoint("6e260f222587498a", 999))
 
@@ -229,6 +240,7 @@ def gone_backwards(home: DataDirectory) -> None:
 def test_what_cannot_be_exported(old: DataDirectory, tmp_path: Path) -> None:
     spoil: list[tuple[Callable[[], object], type[Exception]]] = [
         (lambda: gone_backwards(old), StoreWentBack),
+        (lambda: of_a_later_release(old), WrongVersion),
         (lambda: old.database.write_bytes(b"no database " * 1_000), StoreDamaged),
         (lambda: old.database.unlink(), StoreDamaged),
     ]
