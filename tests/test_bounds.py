@@ -103,7 +103,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "rows of an import": (imported.MOST,),
     "rows of a page": (1_000,),
     "end of the service": (termination.DEADLINE, termination.DEADLINE + 1),
-    "a line of the log": (logs._LONGEST,),
+    "a text in a line of the log": (logs._LONGEST,),
     "requests": (QUOTA.requests_a_minute or 0,),
     "streams of events": (QUOTA.listeners or 0,),
     "documents sent": (QUOTA.documents_a_day or 0,),

@@ -171,6 +171,13 @@ def test_w14_no_answer_is_a_failure_after_some_time(receiver: Receiver, path: st
         eventually(lambda: len(receiver.at(path)) == 2)
 
 
+def test_w14_a_late_answer_is_an_answer(at_work: Sending, receiver: Receiver, name: str) -> None:
+    endpoint = hook(at_work, name, receiver.does(name, "slow", OK))
+    at_work.items(2)
+    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
+    assert len(receiver.ids(name)) == len(set(receiver.ids(name))) == 2
+
+
 def test_c16_a_lost_receipt_has_the_same_id(
     at_work: Sending, receiver: Receiver, name: str
 ) -> None:

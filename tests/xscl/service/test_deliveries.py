@@ -194,7 +194,10 @@ def test_w19_secrets_are_shown_once(
     endpoint = made(operator, at, kind="webhook", url=url)
     assert "s3cr3t" not in str(endpoint["to"])
     one = f"{at}/endpoints/{endpoint['id']}"
-    answers = [operator.get(path).text for path in (one, f"{at}/endpoints", f"{one}/letters", at)]
+    answers = [
+        operator.get(path).text
+        for path in (one, f"{at}/endpoints", f"{one}/letters", at, "/v1/metrics")
+    ]
     backup = running.home.path.parent / "copy.xscl"
     assert running.service._outbox is not None
     running.service._outbox._engine.backup(backup)

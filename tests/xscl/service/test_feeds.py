@@ -157,6 +157,7 @@ def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: R
         operator.get(f"/v1/feeds/{key}"),
         operator.get("/v1/feeds:export"),
         operator.get("/v1/status"),
+        operator.get("/v1/metrics"),
         operator.post("/v1/feeds", json={"url": f"https://x:{SECRET}@[/", "headers": [SECRET]}),
     ]
     assert [one.url for one in answers if SECRET in one.text] == []
