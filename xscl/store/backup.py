@@ -33,6 +33,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_offsets import ConsumedOffsets
@@ -231,6 +232,7 @@ def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Bac
     info.size, info.mode = size, 0o600
     summed = _Summed(file)
     archive.addfile(info, summed)
+    reached("part_backed_up")
     return BackupMember(name, size, summed.sum.hexdigest())
 
 
