@@ -4,12 +4,14 @@ Starting Spark takes a dozen seconds and each query another one or two: hence on
 session for all tests here, and few queries.
 """
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +41,7 @@ from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey
+from xscl.store.disk_guard import is_full
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -530,6 +533,52 @@ def test_c12_a_file_of_the_checkpoint_is_emptied(
     shutil.rmtree(checkpoint)
     build_spark().run_once()
     assert store.ids == [f"d{number}" for number in range(8)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_c7_one_consumer_goes_on_when_the_store_has_room_again(
+    build_spark: Build, spool: Spool, store: Store
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    fill(spool, *range(8))
+    consumer = build_spark()
+    store.hold = full
+    with pytest.raises(OSError, match="No space left"):
+        consumer.run_once()
+    assert store.ids == []
+    store.hold = lambda: None
+    consumer.run_once()
+    assert store.ids == [f"d{number}" for number in range(8)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_c7_one_consumer_goes_on_when_its_checkpoint_has_room_again(
+    build_spark: Build, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    if os.system(f"mount -t tmpfs -o size=4m tmpfs {checkpoint} 2>/dev/null"):
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        fill(spool, *range(4))
+        consumer = build_spark()
+        consumer.run_once()
+        with suppress(OSError), (checkpoint / "fill").open("wb", buffering=0) as file:
+            while file.write(bytes(4_096)):
+                pass
+        fill(spool, *range(4, 8))
+        with pytest.raises(PipelineError) as caught:
+            consumer.run_once()
+        assert is_full(caught.value), caught.value
+        (checkpoint / "fill").unlink()
+        consumer.run_once()
+        assert store.ids == [f"d{number}" for number in range(8)]
+    finally:
+        os.system(f"umount --lazy {checkpoint}")  # Spark has files of it open
 
 
 def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Store) -> None:

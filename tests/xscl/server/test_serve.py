@@ -181,6 +181,20 @@ def test_it_ends_when_told_and_everything_is_consumed(place: DataDirectory) -> N
     assert (last["documents"], last["matches"]) == (2, 1)
 
 
+def test_matches_of_users_are_not_the_operators(place: DataDirectory) -> None:
+    """What the service prints is the operator's."""
+    found: list[str] = []
+    with place.hold("test"), Engine(place.database) as engine:
+        engine.subscribe("_1.twice", TWICE)
+    serving = ServeSettings(spark=False)
+    service = Service(place, serving, lambda ms: found.extend(m.subscription for m in ms))
+    until = threading.Event()
+    until.set()
+    service.run(until)
+    assert found == ["twice"]
+    assert written(place)["matches"] == 2
+
+
 def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
     """The service lets time pass once, and absent documents yield matches."""
     with scripted.serving() as server:
