@@ -114,7 +114,7 @@ def serve(
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
 
     A request of this machine may do everything without a token. Requests need
-    one ('xscl token create') if the service listens elsewhere, if it has a
+    one if the service listens elsewhere (the first is made and shown), if it has a
     --name, or if they come through a proxy.
 
     What no subscription needs any more is kept for a while, counted from the
@@ -149,6 +149,10 @@ def serve(
     service = Service(
         *(home(data), serving, printer),
         on_skipped=printer.skipped,
+        on_first_token=lambda token: warn(
+            f"requests need a token, and none existed: the operator's is {token}",
+            hint="keep it, it is not shown again; 'xscl token create' makes others",
+        ),
         on_listening=lambda address: warn(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
             + ("; Spark is starting, documents wait in the spool until then" if spark else "")

@@ -53,8 +53,11 @@ def client_of(place: Place) -> HttpClient | None:
     """Return a client of the service at `url` or on a data directory, None if there is none."""
     if place.url is not None:
         return client_at(place.url, place.token)
-    address = home(place.data).address()
-    return None if address is None else HttpClient(address, token_of(place.token))
+    at = home(place.data)
+    address = at.address()
+    if address is None:
+        return None
+    return HttpClient(address, token_of(place.token) or at.read_token())
 
 
 def existing(service: Service, name: str) -> Row:

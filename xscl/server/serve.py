@@ -112,14 +112,17 @@ class Service:
         on_listening: Callable[[str], None] = lambda address: None,
         on_consuming: Callable[[float], None] = lambda seconds: None,
         on_skipped: Callable[[int], None] = lambda count: None,
+        on_first_token: Callable[[str], None] = lambda token: None,
     ) -> None:
         """Call `on_matches` in a separate thread with the operator's matches, and `on_skipped` with
         the number of skipped ones if it is far behind.  `on_listening` gets the address as soon as
-        requests are accepted, `on_consuming` the seconds until the consumer started.
+        requests are accepted, `on_consuming` the seconds until the consumer started,
+        `on_first_token` the operator's token if requests need one and none existed.
         """
         self._on_skipped = on_skipped
         self._tail: MatchTail | None = None
         self._on_listening = on_listening
+        self._on_first_token = on_first_token
         self._on_consuming = on_consuming
         self._home = home
         self._clock = serving.clock or ArrivalClock()
@@ -298,7 +301,7 @@ class Service:
             return
         # The extra `service` takes a moment to load, and it may not be installed.
         from xscl.server.app import create_app
-        from xscl.service.dependencies import NO_TOKEN
+        from xscl.service.accounts import THE_OPERATOR
         from xscl.service.installation import installed
         from xscl.service.server import Server
 
@@ -307,8 +310,10 @@ class Service:
         with installed(
             self._home, engine, spool, outbox, settings, self.room, self._clock, watch
         ) as installation:
-            if not settings.is_open and not installation.tokens.of():
-                _log.warning("requests need a token, and none exists: %s", NO_TOKEN)
+            tokens = installation.tokens
+            if not settings.is_open and not tokens.of():
+                self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
+            self._home.write_token(tokens.create_local())
             server = Server(create_app(installation), settings, installation.connections)
             self._usage = installation.usage
             try:
@@ -321,6 +326,7 @@ class Service:
                 engine.host.trials.end()
                 server.stop()
                 self.address = None
+                self._home.remove_token()
 
     def _notify(self, matches: Matches) -> None:
         """Notify the readers of matches of a commit, and count the matches.

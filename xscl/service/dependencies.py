@@ -30,7 +30,7 @@ COOKIE = "xscl_session"
 COUNTED = "counted"
 """Key in a request's state: the account for which the rate limit has counted it already."""
 
-NO_TOKEN = "stop the service, make a token with 'xscl token create', and start it again"
+NO_TOKEN = "make one with 'xscl token create' on the machine of the service"
 """The hint for a service that requires tokens and has none."""
 
 _SEND = (

@@ -11,6 +11,7 @@
     attempt        the batch that is being pushed (`xscl.ingestion.quarantine`)
     status.json    the last status of the running service
     xscl.toml      options of commands (`xscl.cli.settings`)
+    local-token    the token of commands of this machine while a service runs (decision 064)
     lock           the number of the process that uses the directory
 
 One process at a time uses a data directory: it holds a lock on the file `lock`
@@ -97,6 +98,7 @@ class DataDirectory:
     backups = _Part("backups")
     attempt = _Part("attempt")
     status = _Part("status.json")
+    token = _Part("local-token")
     lock = _Part("lock")
 
     def exists(self) -> bool:
@@ -189,6 +191,24 @@ class DataDirectory:
         except (FileNotFoundError, ValueError):
             return None
         return read if isinstance(read, dict) else None
+
+    def write_token(self, token: str) -> None:
+        """Replace the token of local commands, readable by the owner only."""
+        self.remove_token()
+        descriptor = os.open(self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token)
+
+    def read_token(self) -> str | None:
+        """Return the token of local commands, None if there is none."""
+        try:
+            return self.token.read_text("ascii") or None
+        except FileNotFoundError:
+            return None
+
+    def remove_token(self) -> None:
+        """Remove the token of local commands."""
+        self.token.unlink(missing_ok=True)
 
     def address(self) -> str | None:
         """Return the address of the running service, None if it serves no requests."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ class Running:
     home: DataDirectory
     service: Service
     address: str
+    first_tokens: Sequence[str]
 
     def client(self, token: str | None = None) -> httpx.Client:
         """Return a client; without a token it is the operator's."""
@@ -62,7 +63,11 @@ def serving(
         keep_matches=keep_matches,
         clock=clock,
     )
-    service = Service(home, serving, lambda matches: None, lambda address: there.set())
+    first: list[str] = []
+    service = Service(
+        *(home, serving, lambda matches: None, lambda address: there.set()),
+        on_first_token=first.append,
+    )
     failed: list[BaseException] = []
 
     def run() -> None:
@@ -79,7 +84,7 @@ def serving(
         if failed:
             raise failed[0]
         assert service.address is not None
-        yield Running(home, service, service.address)
+        yield Running(home, service, service.address, first)
     finally:
         service.stop()
         thread.join(PATIENCE)

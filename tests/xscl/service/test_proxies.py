@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -66,33 +65,36 @@ def test_what_came_through_a_proxy_needs_a_token(
         assert ok(alice.get("/v1/me", headers=headers))["name"] == "alice"
 
 
-def test_a_service_with_a_name_asks_for_tokens(
-    place: DataDirectory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_service_with_a_name_asks_for_tokens(place: DataDirectory) -> None:
     settings = replace(ANY_PORT, names=("feeds.example",))
-    with caplog.at_level(logging.WARNING), serving(place, settings) as running:
-        assert "xscl token create" in caplog.text
+    with serving(place, settings) as running:
+        (first,) = running.first_tokens
+        with running.client(first) as operator:
+            assert ok(operator.get("/v1/me"))["name"] == "operator"
+            ok(operator.delete(f"/v1/tokens/{first.split('_')[1]}"))
         with running.client() as nobody:
             for headers in ({}, {"Host": "feeds.example"}):
                 refused = nobody.get("/v1/me", headers=headers)
                 assert code(refused) == (401, "unauthorized")
                 assert "none exists" in refused.json()["detail"]
-                assert "stop the service" in refused.json()["hint"]
+                assert "xscl token create" in refused.json()["hint"]
             assert "xscl token create" in nobody.get("/sign-in").text
             guess = nobody.post("/sign-in", data={"token": "guess"})
             assert guess.status_code == 401
             assert "xscl token create" in guess.text
             assert ok(nobody.get("/v1/health", headers={"Host": "feeds.example"}))
-        done = called("subscribe", "q", "S//a", "--data", str(place.path))
-        assert done.exit_code == 1
-        assert "stop the service, make a token with 'xscl token create'" in done.stderr
-    token = called("token", "create", "--data", str(place.path)).stdout.strip()
-    caplog.clear()
+        assert called("subscribe", "q", "S//a", "--data", str(place.path)).exit_code == 0
+        token = called("token", "create", "--data", str(place.path)).stdout.strip()
+        local = place.read_token()
+        assert place.token.stat().st_mode & 0o777 == 0o600
+    assert not place.token.exists()
     with serving(place, settings) as running, running.client(token) as operator:
-        assert "xscl token create" not in caplog.text
+        assert running.first_tokens == []
         assert ok(operator.get("/v1/me"))["name"] == "operator"
-        with running.client() as nobody:
-            assert nobody.get("/v1/me").json()["detail"] == "this service asks for a token"
+        assert place.read_token() != local
+        for given in (None, local):
+            with running.client(given) as nobody:
+                assert nobody.get("/v1/me").status_code == 401
 
 
 # -- Trusted proxies -----------------------------------------------------------------------
