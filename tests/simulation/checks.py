@@ -45,7 +45,7 @@ def compare_store(database: Path, model: Model) -> Iterator[str]:
                 matches = matches_of(engine, known.qualify(stream.subscription))
                 named = [(id, tuple(map(known.named, documents))) for id, documents in matches]
                 model.counts["matches"] += len(matches)
-                for text in _compare_stream(account, stream, mine, named):
+                for text in compare_stream(account, stream, mine, named):
                     yield f"{account.mark}, {stream.subscription}: {text}"
         for mark, most in model.quotas.items():
             qualified = accounts[mark].qualify("")
@@ -64,7 +64,7 @@ def compare_store(database: Path, model: Model) -> Iterator[str]:
             yield f"{len(doubled)} documents are stored twice: {doubled[:3]}"
 
 
-def _compare_stream(
+def compare_stream(
     account: Account,
     stream: Stream,
     stored: Sequence[str],

@@ -1,0 +1,84 @@
+"""What the checks of a simulation find: documents and matches that are not as they were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.simulation.checks import compare_stream
+from tests.simulation.model import Account, Pushed, Stream
+from tests.simulation.visibility import foreign
+
+MATCHES = [("m1", ("a", "b")), ("m2", ("a", "c")), ("m3", ("b", "c"))]
+
+
+def seen() -> tuple[Account, Stream]:
+    """Return a user with a stream of three documents, and how its matches were seen."""
+    stream = Stream("orders", "pairs", hook="hook", listed=["m1", "m2"], heard=["m1"])
+    for time, name in enumerate("abc"):
+        stream.documents[name] = Pushed(name, "key", time, acknowledged=time + 0.5)
+    stream.received = dict.fromkeys(["m1", "m2", "m3"])
+    return Account("u1m", streams=[stream]), stream
+
+
+def wrong(
+    change: Callable[[Stream], object] = lambda _: None,
+    stored: str = "abc",
+    matches: Sequence[tuple[str, tuple[str, ...]]] = MATCHES,
+) -> str:
+    account, stream = seen()
+    change(stream)
+    return "; ".join(compare_stream(account, stream, list(stored), matches))
+
+
+def test_what_is_as_it_was_seen_is_fine() -> None:
+    assert wrong() == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda one: one.listed.reverse(), "listed in another order"),
+        (lambda one: one.heard.append("m3"), "heard in another order"),
+        (lambda one: one.heard.append("m1"), "heard in another order"),
+        (lambda one: one.received.pop("m2"), "1 of 3 matches were not delivered"),
+        (lambda one: one.received.update(m4=None), "deliveries of matches that are not there"),
+        (lambda one: one.received.update(m1=one.received.pop("m1")), "delivered in their order"),
+    ],
+)
+def test_matches_are_seen_once_and_in_order(change: Callable[[Stream], object], found: str) -> None:
+    assert found in wrong(change)
+
+
+def test_a_message_that_was_refused_once_may_come_later() -> None:
+    def refuse(stream: Stream) -> None:
+        stream.put_aside.add("m1")
+        stream.received["m1"] = stream.received.pop("m1")
+
+    assert wrong(refuse) == ""
+
+
+def test_documents_and_their_matches_are_there() -> None:
+    assert "1 acknowledged documents are lost" in wrong(stored="ab", matches=MATCHES[:1])
+    assert "1 matches lost" in wrong(matches=MATCHES[:2])
+    assert "1 matches too many" in wrong(matches=[*MATCHES, ("m4", ("b", "c"))])
+    assert "order of their last documents" in wrong(matches=[MATCHES[1], MATCHES[0], MATCHES[2]])
+
+
+def test_only_documents_that_overlap_may_change_places() -> None:
+    def overlap(stream: Stream) -> None:
+        stream.documents["b"].acknowledged = 2.5
+
+    swapped = [("m1", ("a", "c")), ("m2", ("a", "b")), ("m3", ("c", "b"))]
+    assert "come before acknowledged ones: ['c']" in wrong(stored="acb", matches=swapped)
+    assert wrong(overlap, stored="acb", matches=swapped) == ""
+
+
+def test_a_user_sees_its_own_mark_only() -> None:
+    user, operator = Account("u1m"), Account("opm")
+    assert foreign(user, '{"id": "u1m-orders-1", "stream": "orders"}') == []
+    assert foreign(user, '{"id": "u2m-orders-1", "by": "opm-s1"}') == ["opm", "u2m"]
+    assert foreign(user, "_2.orders") == ["_2.o"]
+    assert foreign(user, "there is no u2m-s1", asked="/v1/subscriptions/u2m-s1") == []
+    assert foreign(operator, "u2m-orders-1") == []
