@@ -131,13 +131,14 @@ class Clients:
             self.push(operator, stream, Pushed(name, f"{burst}-{number % 2}", time.monotonic()))
 
         def register() -> None:
-            time.sleep(self._draw.uniform(0, spread))
+            time.sleep(self._draw.uniform(0, max(spread, 0.02)))
             self._register()
 
         works: list[Callable[[], None]] = [
             partial(post, number) for number in range(SIZES[burst % len(SIZES)])
         ]
-        at_the_same_time([*works, register] if burst % 5 < 2 else works)
+        is_large = burst % len(SIZES) == 0  # has matches while queries are registered
+        at_the_same_time([*works, register, register] if is_large else works)
 
     # Registrations
 

@@ -117,9 +117,8 @@ class Host:
             if failed > 5 and not self.is_faulty:
                 self.journal.wrong(f"the service does not start: {process.error!r}")
                 return
-            time.sleep(5)
             if self.process is process:
-                self._boot(process.data)
+                self.crash(5, power=False)  # threads and locks that it has left end with it
 
     def _judge_end(self, process: Process) -> None:
         """Record why a service has ended: it may have been stopped, or not have started.
