@@ -4,10 +4,14 @@ Folders are outlines without an address; a feed belongs to all the folders aroun
 categories that it names (`category="/news/local,/daily"`).  The output has each feed once, in the
 folder of its first tag, with all its tags in `category`.  Reading it yields the same feeds with the
 same tags, and writing those the same bytes.
+
+The name of a feed's stream and the seconds between its polls are attributes of a namespace of our
+own, which other programs ignore.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +27,9 @@ MAX_OUTLINES = 100_000
 """A longer list is refused whole: half a list would look like all of it."""
 
 _LONGEST_NAME = 200
+_LONGEST = 366 * 86_400  # seconds between polls
+_OURS = "urn:xscl:feeds"
+_STREAM, _EVERY = f"{{{_OURS}}}stream", f"{{{_OURS}}}every"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +37,16 @@ class FeedOutline:
     """A feed in a list; `url` is empty if the outline names none.
 
     `tags` are the names of the folders around it, from the outside in, and its
-    categories, each once, as they are written.
+    categories, each once, as they are written.  `stream` is empty and `every` 0
+    if the list does not say them.
     """
 
     url: str
     title: str = ""
     site_url: str = ""
     tags: tuple[str, ...] = ()
+    stream: str = ""
+    every: int = 0
 
 
 def read_list(body: bytes) -> tuple[FeedOutline, ...]:
@@ -92,7 +102,8 @@ def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[FeedOu
         title = _name(values.get("title") or values.get("text") or "")
         if url or not inner:
             tags = dict.fromkeys((*folders, *_categories(values.get("category", ""))))
-            yield FeedOutline(url, title, values.get("htmlurl", ""), tuple(tags))
+            own = _name(values.get(_STREAM, "")), _seconds(values.get(_EVERY, ""))
+            yield FeedOutline(url, title, values.get("htmlurl", ""), tuple(tags), *own)
         if inner:
             yield from _below(child, (*folders, title) if title and not url else folders)
 
@@ -100,6 +111,12 @@ def _below(element: etree._Element, folders: tuple[str, ...]) -> Iterator[FeedOu
 def _categories(written: str) -> Iterator[str]:
     for category in written.split(","):
         yield from (name for part in category.split("/") if (name := _name(part)))
+
+
+def _seconds(text: str) -> int:
+    """The number of a text; 0 for any other text, which counts as none."""
+    found = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+    return min(found, _LONGEST)
 
 
 def _name(text: str) -> str:
@@ -117,11 +134,13 @@ def _local(element: etree._Element) -> str:
 
 def write_opml(outlines: Iterable[FeedOutline], title: str) -> bytes:
     """The feeds as an OPML 2.0 document; folders by name, feeds in their order."""
-    root = etree.Element("opml", version="2.0")
+    listed = list(outlines)
+    has_own = any(outline.stream or outline.every for outline in listed)
+    root = etree.Element("opml", version="2.0", nsmap={"xscl": _OURS} if has_own else None)
     etree.SubElement(etree.SubElement(root, "head"), "title").text = FORBIDDEN.sub("", title)
     body = etree.SubElement(root, "body")
     folders: dict[str, list[FeedOutline]] = {}
-    for outline in outlines:
+    for outline in listed:
         folders.setdefault(outline.tags[0] if outline.tags else "", []).append(outline)
     for name in sorted(folders):
         parent = body
@@ -141,6 +160,10 @@ def _feed(parent: etree._Element, outline: FeedOutline) -> None:
         _set(written, htmlUrl=outline.site_url)
     if outline.tags:
         _set(written, category=",".join(f"/{tag}" for tag in outline.tags))
+    if outline.stream:
+        _set(written, **{_STREAM: outline.stream})
+    if outline.every:
+        _set(written, **{_EVERY: str(outline.every)})
 
 
 def _set(element: etree._Element, **values: str) -> None:

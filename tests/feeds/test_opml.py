@@ -89,16 +89,26 @@ WORDS = st.text("ab\u00eb<&\"' \x07", min_size=1, max_size=6)
 TAGS = st.lists(st.text("abc-_.\u00eb", min_size=1, max_size=4), max_size=3, unique=True)
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), WORDS, TAGS), max_size=6, unique_by=lambda x: x[0]))
+OPTIONS = st.tuples(st.sampled_from(["", "news", "\u00eb_2"]), st.sampled_from([0, 60, 86_400]))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 99), WORDS, TAGS, OPTIONS), max_size=6, unique_by=lambda x: x[0]
+    )
+)
 def test_what_is_written_reads_back_and_is_written_the_same(
-    feeds: list[tuple[int, str, list[str]]],
+    feeds: list[tuple[int, str, list[str], tuple[str, int]]],
 ) -> None:
     outlines = [
-        FeedOutline(f"http://{n}.example/", title, "", tuple(tags)) for n, title, tags in feeds
+        FeedOutline(f"http://{n}.example/", title, "", tuple(tags), *own)
+        for n, title, tags, own in feeds
     ]
     written = write_opml(outlines, "t")
     again = read_list(written)
-    assert {(o.url, o.tags) for o in again} == {(o.url, o.tags) for o in outlines}
+    assert {(o.url, o.tags, o.stream, o.every) for o in again} == {
+        (o.url, o.tags, o.stream, o.every) for o in outlines
+    }
     assert write_opml(again, "t") == written
 
 

@@ -57,8 +57,7 @@ def export(
 ) -> None:
     """Write the feeds as OPML 2.0. Passwords and headers are never written.
 
-    Names of streams and intervals are not in OPML either: 'xscl export' writes
-    feeds with all of their options.
+    'xscl export' writes them, too, to a private file.
 
     \b
     Example:

@@ -30,7 +30,7 @@ from xscl.cli.options import AllowAddress, Call, Contact, NotifyHistory, command
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
-from xscl.polling.feed import EVERY, Headers, check_name, check_url, read_header
+from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
 from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
@@ -39,8 +39,6 @@ app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 
 app.command("import")(feed_lists.import_)
 app.command()(feed_lists.export)
-
-_LEAST = 60  # seconds
 
 Header: TypeAlias = Annotated[
     list[str] | None,
@@ -266,8 +264,8 @@ def _echo_silent(silent: Mapping[str, int]) -> None:
 
 def _seconds(text: str) -> int:
     ticks = parse_window(text)
-    if ticks is None or ticks < _LEAST * 1_000_000:
-        raise UsageError(f"feeds are not polled more often than every {_LEAST} s")
+    if ticks is None or ticks < LEAST_EVERY * 1_000_000:
+        raise UsageError(f"feeds are not polled more often than every {LEAST_EVERY} s")
     return ticks // 1_000_000
 
 

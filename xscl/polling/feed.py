@@ -24,6 +24,9 @@ from xscl.language.names import EVERYTHING
 EVERY = 3_600
 """Seconds between two polls of a feed, unless it or somebody says otherwise."""
 
+LEAST_EVERY = 60
+"""Seconds between two polls of a feed at least."""
+
 LOST_AFTER = 7 * 24 * 3_600 * 1_000_000
 """Ticks of nothing but failures after which a feed counts as lost; it is still asked once a day."""
 

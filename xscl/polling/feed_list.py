@@ -2,6 +2,7 @@
 
 Folders and categories become tags, that is, streams; so their names lose characters
 that no query can write (`Tech & Science` is the stream `Tech-Science`).
+Streams and intervals that the list states are kept.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal, TypeAlias
 from feeds.formats.opml import FeedOutline
 from xscl.polling.feed import (
     EVERY,
+    LEAST_EVERY,
     Feed,
     FeedsError,
     check_url,
@@ -77,8 +79,9 @@ def import_outlines(
             key = feed_key(outline.url)
             wanted[key] = FeedRequest(
                 outline.url,
-                tags=names,
-                every=every,
+                outline.stream or None,
+                names,
+                max(outline.every, LEAST_EVERY) if outline.every else every,
                 title=outline.title,
                 site_url=outline.site_url,
                 owner=owner,
@@ -109,7 +112,8 @@ def outlines_of(
         if shown(feed.url) != feed.url and not secrets:
             left_out.append(feed)
         else:
-            kept.append(FeedOutline(feed.url, feed.title, feed.site_url, feed.tags))
+            names = feed.title, feed.site_url, feed.tags
+            kept.append(FeedOutline(feed.url, *names, feed.stream, feed.every))
     return kept, left_out
 
 

@@ -100,10 +100,15 @@ def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
 def test_what_is_exported_is_imported_the_same() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
     answered("import", "mine.opml")
-    assert answered("export", "out.opml") == "2 feeds written to out.opml\n"
+    answered("add", "https://c.example/f", "--stream", "news", "--every", "30min")
+    assert answered("export", "out.opml") == "3 feeds written to out.opml\n"
     assert answered("export") == Path("out.opml").read_text("utf-8")
     answered("import", "out.opml", "--data", "other")
     assert answered("export", "--data", "other") == answered("export")
+    other = json.loads(answered("list", "--json", "--data", "other"))
+    options = [(feed["stream"], feed["every"]) for feed in listed()]
+    assert options == [(feed["stream"], feed["every"]) for feed in other]
+    assert ("news", 1_800) in options
     assert "b.example" not in answered("export", "--tag", "Tech-Science")
 
 

@@ -125,7 +125,7 @@ _MADE = {
 _UNTOLD = {
     *("error", "document"),  # of roots; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
-    "missing_extra",  # of a command
+    *("missing_extra", "registrations"),  # of commands
 }
 
 

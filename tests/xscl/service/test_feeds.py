@@ -52,7 +52,8 @@ def test_a_feed_from_adding_to_removing(fed: tuple[Running, str]) -> None:
         assert operator.delete(f"/v1/feeds/{key}").status_code == 204
         assert code(operator.get(f"/v1/feeds/{key}")) == (404, "unknown_feed")
         (line,) = ok(operator.post("/v1/feeds:import", content=opml))
-        assert line["outcome"] == "added"
+        assert (line["outcome"], line["stream"]) == ("added", "weather")
+        assert ok(operator.get(f"/v1/feeds/{key}"))["every"] == 1_800
         (line,) = ok(operator.post("/v1/feeds:import", content=opml))
         assert line["outcome"] == "followed already"
 

@@ -14,7 +14,7 @@ from feeds.formats.opml import read_list, write_opml
 from feeds.http.addresses import refusal
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
-from xscl.polling.feed import EVERY, SECOND, Feed, check_url, read_header
+from xscl.polling.feed import EVERY, LEAST_EVERY, SECOND, Feed, check_url, read_header
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
@@ -27,9 +27,6 @@ from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 
 router = APIRouter(tags=["feeds"])
-
-LEAST = 60
-"""Minimum interval in seconds between two polls of a feed."""
 
 Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of the feed.")]
 Stream = Annotated[str, Field(min_length=1, max_length=200)]
@@ -226,7 +223,10 @@ def export(here: Here, who: Who) -> Response:
     with here.feeds_lock:
         found = here.feeds.owned(who.qualify(""))
     found.sort(key=lambda feed: (feed.added, feed.key))
-    named = [replace(feed, tags=tuple(who.named(tag) for tag in feed.tags)) for feed in found]
+    named = [
+        replace(feed, stream=who.named(feed.stream), tags=tuple(map(who.named, feed.tags)))
+        for feed in found
+    ]
     outlines, left_out = outlines_of(named)
     return Response(
         write_opml(outlines, "Feeds followed by xscl"),
@@ -271,7 +271,7 @@ def poll(key: Key, here: Here, who: Who) -> Shown:
     """Has a feed polled as soon as a place is free, unless it was within the last minute."""
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        earliest = (feed.polled or 0) + LEAST * SECOND
+        earliest = (feed.polled or 0) + LEAST_EVERY * SECOND
         soon = max(here.clock.now(), 0 if who.is_operator else earliest)
         feed = replace(feed, next_poll=min(feed.next_poll, soon))
         here.feeds.edit(feed)
@@ -303,11 +303,11 @@ def _claim(here: Installation, who: Account, feed: Feed) -> None:
 
 def _seconds(text: str) -> int:
     found = parse_window(text) // SECOND
-    if text.strip().isdecimal() or not LEAST <= found <= 366 * 86_400:
+    if text.strip().isdecimal() or not LEAST_EVERY <= found <= 366 * 86_400:
         raise Problem(
             "every",
             f"feeds are not polled every {text!r}",
-            hint=f"a duration of {LEAST} s at least, such as 30 min",
+            hint=f"a duration of {LEAST_EVERY} s at least, such as 30 min",
         )
     return found
 
