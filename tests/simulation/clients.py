@@ -123,7 +123,7 @@ class Clients:
         stream = next(one for one in operator.streams if one.name == SHARED)
         burst = self._model.counts["bursts"]
         self._model.counts["bursts"] += 1
-        spread = self._draw.choice([0.0, 0.001, 0.01, 0.1])
+        spread = self._draw.choice([0.0, 0.001, 0.002, 0.004, 0.02])
 
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
@@ -164,7 +164,8 @@ class Clients:
             if answer.status == 204:
                 account.subscriptions[name] = False
             return
-        stream = self._draw.choice(account.streams).name
+        busiest = account.streams[-1]
+        stream = self._draw.choice([*account.streams, busiest, busiest]).name
         other = "F//item/title" if account.is_operator else f"{stream}//k"
         query = self._draw.choice(
             [

@@ -14,8 +14,11 @@ import pyarrow.compute as pc
 from xscl.documents.composite_events import Composite, joined, qualified
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
+from xscl.errors import StoreError
 
 XSCL = "xscl"
+GONE = -1
+"""The arrival of what is no longer kept, which no subscription sees."""
 RESULTS_UP_TO = "results_forgotten"
 """The key in `state.meta` of the last position at which a result was deleted for its age."""
 
@@ -98,12 +101,22 @@ class ResultAges:
     repeats: npt.NDArray[np.bool_]
 
 
+def evicted() -> StoreError:
+    """Return the error of a match whose documents are no longer kept."""
+    return StoreError(
+        "the documents of this match are no longer kept",
+        hint="read a match before its subscription is removed, or keep matches longer"
+        " (--keep-matches)",
+    )
+
+
 class Results(Sequence[Result]):
     """Rows of the table of results, converted to objects as they are read.
 
     `rows` has the columns position, qid, doc1, doc2, nodes; `read` returns
-    what numbers stand for: composites, and the documents of these.  It is called once, on first
-    use, in the thread that reads.  A result that is one composite or one document has doc1 = doc2.
+    what numbers stand for, as far as it is kept: composites, and the documents of these.  It is
+    called once, on first use, in the thread that reads.  A result that is one composite or one
+    document has doc1 = doc2.
     """
 
     def __init__(
@@ -147,14 +160,15 @@ class Results(Sequence[Result]):
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
 
     def ages(self) -> ResultAges:
-        """Return `age` and `group` of all rows, as columns."""
+        """Return `age` and `group` of all rows, as columns; the age of evicted ones is `GONE`."""
         qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
         numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
-        parts = [self._parts[number] for number in numbers.tolist()]
-        firsts = np.array([part.first for part in parts], np.int64)
-        updated = np.array([part.version > 1 for part in parts], np.bool_)
+        kept = [(number, self._kept[0].get(number)) for number in numbers.tolist()]
+        firsts = np.array([part.first if part else GONE for _, part in kept], np.int64)
+        updated = np.array([part is not None and part.version > 1 for _, part in kept], np.bool_)
+        docs = [part.docs if part else (number,) for number, part in kept]
         known: dict[tuple[int, ...], int] = {}
-        groups = np.array([known.setdefault(part.docs, len(known)) for part in parts], np.int64)
+        groups = np.array([known.setdefault(one, len(known)) for one in docs], np.int64)
         one, two = at[: len(qids)], at[len(qids) :]
         repeats = np.zeros(len(qids), np.bool_)
         repeats[1:] = np.diff(qids) == 0
@@ -175,9 +189,19 @@ class Results(Sequence[Result]):
         return [column.to_pylist() for column in self._rows.columns]
 
     @lazy
+    def _kept(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        return self._read(self._numbers)
+
+    @lazy
     def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        if len(self._kept[0]) < len(self._numbers):
+            raise evicted()
+        return self._kept
+
+    @lazy
+    def _numbers(self) -> set[int]:
         docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
-        return self._read(set().union(*docs))
+        return set().union(*docs)
 
     @property
     def _parts(self) -> Mapping[int, Composite]:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from feeds.xml.xmlparse import parse
 from xscl.documents.composite_events import Composite, composite_of, of_document
 from xscl.documents.document_log import StoredDocument
+from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
-from xscl.errors import StoreError
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
 
@@ -54,10 +54,7 @@ class MatchReader:
     def read(
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-        """Return composites by number and their documents, both of one commit.
-
-        Raises StoreError if one of them is no longer kept.
-        """
+        """Return the kept ones of composites by number and their documents, of one commit."""
         known = {n: document for n in numbers if (document := self._recent(n)) is not None}
         if len(known) == len(numbers):
             return {n: of_document(document) for n, document in known.items()}, known
@@ -67,7 +64,7 @@ class MatchReader:
     def read_within(
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
-        """Read composites and documents within the caller's `snapshot`."""
+        """Read what is kept of composites and documents within the caller's `snapshot`."""
         documents = self._documents(numbers)
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
@@ -77,8 +74,6 @@ class MatchReader:
                 [missing],
             )
             composites.update((number, composite_of(fields)) for number, *fields in rows)
-        if len(composites) < len(numbers):
-            raise _gone()
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(self._documents(sources - documents.keys()))
         return composites, documents
@@ -103,18 +98,10 @@ class MatchReader:
             if tree is None:
                 rows = self.store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
                 if not rows:
-                    raise _gone()
+                    raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
             return tree
 
 
 def _missing(docs: Iterable[int], found: Mapping[int, StoredDocument]) -> list[int]:
     return sorted(doc for doc in docs if doc not in found)
-
-
-def _gone() -> StoreError:
-    return StoreError(
-        "the documents of this match are no longer kept",
-        hint="read a match before its subscription is removed, or keep matches longer"
-        " (--keep-matches)",
-    )

@@ -233,3 +233,15 @@ def test_matches_are_counted_as_they_are_expanded() -> None:
             *("first", "updates", "groups", "chain", "time", "late")
         }
         assert not engine.push([]).matches.received()
+
+
+def test_matches_are_counted_when_a_subscription_was_removed_meanwhile() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("plain", "S//a[./b->x] FOLLOWED BY{x=y, 1000 s} S//a[./b->y]")
+        engine.subscribe("removed", "S//a[./b->x] NEXT{x=y} S//a[./b->y]")
+        documents = [xscl.Document("S", f"d{n}", n, b"<a><b>1</b></a>") for n in range(1, 4)]
+        found = engine.push(documents).matches
+        engine.unsubscribe("removed")
+        assert found.received() == {"plain": 3}
+        with pytest.raises(StoreError, match="no longer kept"):
+            list(found)
