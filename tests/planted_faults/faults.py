@@ -529,8 +529,8 @@ _SERVICE = (
     Fault(
         "the quota of documents is not checked",
         "xscl/service/usage.py",
-        'self._done["documents"].consume(account.number, most, count)',
-        'self._done["documents"].consume(account.number, None, count)',
+        'self._done["documents"].consume(account.number, most)',
+        'self._done["documents"].consume(account.number, None)',
         ("tests/xscl/service/test_documents.py::test_a_quota_of_documents",),
     ),
     Fault(
