@@ -41,7 +41,7 @@ from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import Heartbeat
-from xscl.ingestion.pipeline import Consumer, DirectConsumer
+from xscl.ingestion.pipeline import Consumer, DirectConsumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
@@ -213,17 +213,14 @@ class Service:
             yield engine, outbox, spool, store
 
     def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox) -> None:
-        """Run the consumer until `stop`; the direct one waits while the disk is full or fails."""
+        """Run the consumer until `stop`; it waits while the disk is full or fails."""
 
         def work() -> None:
             self._announce(engine, outbox)
             consumer.serve(self._serving.poll_interval)
 
         while not self._stopping.is_set():
-            if self._serving.spark:
-                work()
-            else:
-                self._repeat_when_full(work)  # the batch is whole in the spool
+            self._repeat_when_full(work)  # the batch is whole in the spool
 
     def _announce(self, engine: Engine, outbox: Outbox) -> None:
         """Notify the readers of matches, and the watch, of all that is committed.
@@ -245,7 +242,7 @@ class Service:
         while not self._stopping.is_set():
             try:
                 work()
-            except (SpoolError, StoreError, OSError) as error:
+            except (SpoolError, StoreError, PipelineError, OSError) as error:
                 if not self.room.failed(error):
                     raise
                 self.room.wait(self._stopping)

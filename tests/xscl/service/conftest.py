@@ -50,12 +50,13 @@ def serving(
     patience: float = PATIENCE,
     keep_matches: str | None = None,
     clock: ArrivalClock | None = None,
+    spark: bool = False,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
-        spark=False,
+        spark=spark,
         poll_interval=0.05,
         listen=listen,
         fetching=listen.fetching,
