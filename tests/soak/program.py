@@ -96,7 +96,7 @@ def run(
         home = DataDirectory(directory / "data")
         _retain(home, settings.kept)
         allowed = [*{url.split("/")[2] for url in feeds.urls()}, DEAD]
-        options = [f"--allow-address=127.0.0.1:{receiver.port}"]
+        options = ["--log-format=json", f"--allow-address=127.0.0.1:{receiver.port}"]
         options += [f"--allow-address={one}" for one in allowed]
         service = Serving(home.path, ("-m", *program, str(clock)), options)
         stack.callback(service.kill)
@@ -158,6 +158,7 @@ class Soak:
                     self._watch(sampler)
                 lost = self._drain(address, pairers)
             wrong = [*self._tally.wrong, *sampler.wrong, *lost, *self._end()]
+            wrong += [f"logged: {one[:300]}" for one in self._logged('"level": "ERROR"')]
         return self._judged(sampler.samples, wrong, pairers)
 
     # -- Before ----------------------------------------------------------------------------
@@ -250,7 +251,11 @@ class Soak:
         if not wrong:
             judged.append(Judged("health is ok, no 5xx, no lost delivery, a clean end", True))
         facts = {**asdict(self._settings), "speed": SPEED, "kept": self._settings.kept}
-        return Run(facts, self._done, samples, judged, self._service.errors[-50:])
+        return Run(facts, self._done, samples, judged, self._logged('"level": "WARNING"')[-50:])
+
+    def _logged(self, level: str) -> list[str]:
+        """Return the lines of the service's log of one level."""
+        return [one for one in self._service.errors if level in one]
 
 
 def _expect(answer: httpx.Response) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.harness import blank, save
+from benchmarks.harness import blank
 from tests.soak.measurements import Sample
 from tests.soak.verdict import LIMITS, Judged, growth, second_half, series
 
-POINTS = 240
+POINTS = 120
 """Points of a line, at most: the median of several samples each."""
 
 PLOTS: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
@@ -98,7 +98,7 @@ def draw(samples: Sequence[Sample], name: str, path: Path) -> None:
             axes.set_ylim(bottom=0)
             if axes.has_data():
                 axes.legend()
-        save(figure, path)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -137,7 +137,7 @@ def markdown(run: Run) -> str:
     for name in PLOTS:
         lines += [f"![{name} over the run](soak-{name}.svg)", ""]
     if run.notes:
-        lines += ["Messages of the service:", "", *(f"    {one}" for one in run.notes), ""]
+        lines += ["Warnings of the service:", "", *(f"    {one[:300]}" for one in run.notes), ""]
     return "\n".join(lines)
 
 

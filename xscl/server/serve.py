@@ -37,6 +37,7 @@ from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
+from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.engine_sink import EngineSink
@@ -142,6 +143,7 @@ class Service:
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         sys.setswitchinterval(SWITCH)
+        limit_arenas()
         with self._opened() as (engine, outbox, spool, store):
             looks = StatusReader(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
