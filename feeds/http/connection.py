@@ -34,8 +34,8 @@ async def ask(
 ) -> httpx.Response:
     """The answer's head, from the first of the target's addresses that takes the connection.
 
-    The caller reads the body and closes the answer.  Raises `ReadAborted`.  Each connection has a
-    share of the time, so that a port that swallows everything is told as one that is closed.
+    The caller reads the body and closes the answer.  Raises `ReadAborted`.  Connecting has a
+    share of the time, so that a filtered port is reported in the words of a closed one.
     """
     timeouts = dict.fromkeys(("read", "write", "pool"), seconds)
     timeouts["connect"] = seconds / (TRIED + 1)

@@ -292,7 +292,7 @@ class Subscriptions:
             )
 
     def _levels_above(self, streams: Iterable[str]) -> int:
-        """Return how many published streams in a row lead to one of some streams at most."""
+        """Return the length of the longest chain of published streams that ends in some streams."""
         level = set(streams)
         for levels in range(LEVELS):
             level = {
@@ -303,7 +303,7 @@ class Subscriptions:
         return LEVELS
 
     def _levels_below(self, stream: str) -> int:
-        """Return how many published streams in a row are made from a stream at most."""
+        """Return the length of the longest chain of published streams below a stream."""
         level = {stream}
         for levels in range(LEVELS):
             readers = [self._by_name[name] for stream in level for name in self.readers(stream)]

@@ -62,7 +62,7 @@ DEEPEST = b"<a>" * 255 + b"<leaf>bottom</leaf>" + b"</a>" * 255
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """Whoever asks it for the canary has opened what a document names."""
+    """A server of the canary; a request for it means that a document opened a file."""
     with scripted() as made:
         made.says("/canary.dtd", reply(f'<!ENTITY c "{CANARY}">'.encode()))
         yield made

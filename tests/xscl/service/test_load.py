@@ -66,7 +66,7 @@ def together(work: Callable[[], None], threads: int) -> Iterator[threading.Event
 def test_l2_after_a_burst_of_a_minute_all_that_was_acknowledged_is_there(
     place: DataDirectory,
 ) -> None:
-    """Sixteen clients send as fast as they are answered; what has no room is told when to come."""
+    """Sixteen clients send without a pause; each refusal has a Retry-After."""
     taken, refused, numbers = list[str](), list[httpx.Response](), count()
     with serving(place, replace(ANY_PORT, waiting=20)) as running, running.client() as operator:
         query = "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y"

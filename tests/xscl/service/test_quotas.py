@@ -1,4 +1,4 @@
-"""How much one user, or one subscription, may have of what has no other limit."""
+"""Limits of one user and of one subscription that no other test covers."""
 
 from __future__ import annotations
 
