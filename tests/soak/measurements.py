@@ -6,6 +6,7 @@ without a name that the service has open: the snapshots of users' SQL.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import statistics
@@ -35,7 +36,7 @@ COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one moment; `at` is in seconds since the first sample."""
+    """The figures of one moment; `at` is in seconds since the first sample."""
 
     at: float
     figures: dict[str, float]
@@ -70,7 +71,7 @@ class Latencies:
             figures[f"{kind}_count"] = len(ordered)
             for name, value in (
                 ("p50", statistics.median(ordered)),
-                ("p95", ordered[int(0.95 * (len(ordered) - 1))]),
+                ("p95", ordered[math.ceil(0.95 * len(ordered)) - 1]),
                 ("max", ordered[-1]),
             ):
                 figures[f"{kind}_{name}"] = round(1_000 * value, 2)

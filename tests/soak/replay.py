@@ -180,7 +180,7 @@ class Replay:
         return source.text(newest, lambda n: self._began + (n - source.shown) * every)
 
     def does(self, number: int) -> str:
-        """Return what a feed does now: `feed`, or how it misbehaves."""
+        """Return the kind of the next answer: `feed`, or a kind of misbehaviour."""
         if number % MISBEHAVES or random.random() < 0.5:
             return "feed"
         return random.choice(

@@ -70,7 +70,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all clients share; `pace` multiplies their pauses."""
+    """The service and the collectors of all clients; `pace` multiplies their pauses."""
 
     address: str
     tally: Tally

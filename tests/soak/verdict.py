@@ -20,7 +20,7 @@ SHORTEST = 240.0
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much a figure may grow: a share of its median, at least some units."""
+    """The largest growth of a figure: a share of its median, at least some units."""
 
     figure: str
     share: float
