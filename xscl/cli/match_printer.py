@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from xscl.cli.output import clean, json_line, match_text, warn
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
+from xscl.store.store_errors import StoreUnavailable
 
 GRACE = 1.0
 """Seconds for which an output that nobody reads is waited for when the service ends."""
@@ -42,13 +43,16 @@ class MatchPrinter:
     def __call__(self, matches: Iterable[MatchFields]) -> None:
         """Print matches; raises OutputUnread after `stop` if the output is not read.
 
-        One whose documents are gone, as its subscription was removed, is left out.
+        One whose documents are gone, as its subscription was removed, is left out.  Raises
+        StoreUnavailable if they cannot be read now.
         """
         for match in matches:
             if match.history and not self._history:
                 continue
             try:
                 lines = list(self._lines(match))
+            except StoreUnavailable:
+                raise
             except StoreError as error:
                 _log.info("a match of %s is not printed: %s", match.subscription, error)
                 continue

@@ -15,6 +15,7 @@ from contextlib import closing
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LAST, LIMIT, Place
 
@@ -166,9 +167,14 @@ class MatchTail:
             self._read_to = self._place[0]
 
     def _listened(self, matches: Sequence[Match]) -> bool:
-        """Call the listener; return False if it failed because the service is stopping."""
+        """Call the listener; return False if it failed because the service is stopping.
+
+        Raises StoreUnavailable: the page is passed again.
+        """
         try:
             self._listen(matches)
+        except StoreUnavailable:
+            raise
         except Exception:
             if self._end_by is not None:
                 return False

@@ -62,7 +62,8 @@ class Transactions:
                 self.state = EngineState(self.store, settings, self.compiled)
                 self.state.keep_image()
             self.freeze()
-            self.store.when_lost(self._open_later)
+            if self.store.path is not None:
+                self.store.when_lost(self._open_later)
         except BaseException:
             self.store.close()
             raise
@@ -161,6 +162,7 @@ class Transactions:
         if not self.store.is_lost:
             return True
         self.state.pushed = None
+        self._unfreeze()
         try:
             with self.store.translate_errors(), paused():
                 self.store.reopen()

@@ -58,7 +58,7 @@ class Trials:
             }
         _register(twin, trial, lateness)
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
-        with closing(store):
+        with closing(store), store.translate_errors():
             for batch in past(store, trial, lambda: size.documents):
                 began = time.monotonic()
                 if self._ending.is_set():

@@ -430,13 +430,15 @@ class Store:
         """
         connection = self.connection
         with self._on_one_connection():
-            connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
+            with self.translate_errors():
+                connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
             try:
                 if begin is not None:
                     begin()
                 yield
             finally:
-                connection.execute("ROLLBACK")
+                with self.translate_errors():
+                    connection.execute("ROLLBACK")
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""

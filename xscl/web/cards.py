@@ -17,6 +17,7 @@ from xscl.errors import StoreError
 from xscl.planning.join_groups import Place, compared
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
+from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
 from xscl.web.links import link
 
@@ -102,6 +103,8 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
             for part in parts
         )
         output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
+    except StoreUnavailable:
+        raise
     except StoreError:
         return replace(view, gone=True)
     return replace(view, cards=cards, output=output)

@@ -40,6 +40,7 @@ from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.send_slots import SendSlots
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.polling.feed_repository import ticks
+from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match_pages import MatchPages
 
 _log = logging.getLogger(__name__)
@@ -446,6 +447,8 @@ class Deliveries:
         made = messages_of(page.matches, grouped=endpoint.channel.grouped)
         try:
             return next((one for one in made if one.id == letter.message), None)
+        except StoreUnavailable:
+            raise
         except StoreError:
             return None
 
