@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tests.stress.clients import KINDS
+from tests.stress.faults import KINDS as FAULTS
 from tests.stress.program import run
 from tests.stress.service import PLANTED, SERVE
 
@@ -16,7 +17,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--runs", type=int, default=1, help="runs with seeds one after another")
+    parser.add_argument("--within", type=float, default=5.0, help="seconds for SIGTERM")
     parser.add_argument("--clients", type=int, default=len(KINDS))
+    parser.add_argument(
+        "--faults",
+        type=lambda text: FAULTS if text == "all" else tuple(text.split(",")),
+        default=(),
+        metavar="KIND,KIND|all",
+        help=f"what breaks meanwhile: {', '.join(FAULTS)}",
+    )
+    parser.add_argument(
+        "--no-mount",
+        dest="mounts",
+        action="store_false",
+        help="simulate the full disk by a library",
+    )
     parser.add_argument("--planted", action="store_true", help="with a fault that must be found")
     asked = parser.parse_args()
     failed = False
@@ -25,6 +40,9 @@ def main() -> int:
             seed,
             asked.seconds,
             clients=asked.clients,
+            stops_within=asked.within,
+            faults=asked.faults,
+            mounts=asked.mounts,
             program=PLANTED if asked.planted else SERVE,
         )
         failed |= bool(report.wrong)

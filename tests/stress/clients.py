@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -26,6 +26,8 @@ class Findings:
     requests: int = 0
     refused: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
+    disturbances: int = 0
+    is_disturbed: bool = False
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def saw(self, answer: httpx.Response) -> bool:
@@ -37,6 +39,16 @@ class Findings:
         if answer.status_code >= 500 and not honest:
             self.found(f"{answer.request.method} {answer.request.url.path}: {_told(answer)}")
         return answer.status_code < 400
+
+    @contextmanager
+    def disturbance(self) -> Iterator[None]:
+        """Tolerate lost connections while a fault lasts."""
+        self.disturbances += 1
+        self.is_disturbed = True
+        try:
+            yield
+        finally:
+            self.is_disturbed = False
 
     def found(self, what: str) -> None:
         """Note what is wrong, and let all clients end."""
@@ -67,8 +79,13 @@ class Client:
         """Act until all clients have to end."""
         with closing(self.http):
             while not self.findings.stop.is_set():
+                before, was_disturbed = self.findings.disturbances, self.findings.is_disturbed
                 try:
                     self.act()
+                except httpx.TransportError as error:
+                    if not was_disturbed and self.findings.disturbances == before:
+                        self.findings.found(f"{type(self).__name__}: {error!r}")
+                    self.findings.stop.wait(0.1)
                 except Exception as error:  # a client that fails finds something
                     self.findings.found(f"{type(self).__name__}: {error!r}")
                 self._done += 1
@@ -93,19 +110,26 @@ class Poster(Client):
         made = self.ask("PUT", f"/v1/subscriptions/{self.sent.subscription}", json={"query": query})
         assert made.status_code < 300, made.text
 
+    def deliver(self, url: str) -> None:
+        """Have the matches delivered to a webhook; before any document comes."""
+        path = f"/v1/subscriptions/{self.sent.subscription}/endpoints"
+        made = self.ask("POST", path, json={"kind": "webhook", "url": url})
+        assert made.status_code < 300, made.text
+
     def act(self) -> None:
         name = f"{self.number}-{self._done}"
         key = f"{self.number}-{self._done // 10}-{self.random.randrange(KEYS)}"
         filler = "<b>v</b>" * self.random.choice([0, 1, 5])
+        self.sent.begin(name, key)
         answer = self.ask(
             *("POST", f"/v1/documents/{self.sent.stream}"),
             params={"id": name},
             content=f"<a><k>{key}</k>{filler}</a>",
         )
         if answer.status_code == 202:
-            self.sent.acknowledged.append((name, key))
-        else:
-            self.sent.refused.add(name)
+            self.sent.unknown.discard(name)
+        elif not self.findings.disturbances:  # else a write that has failed may have been done
+            self.sent.refuse(name)
 
 
 class Stranger(Client):

@@ -8,6 +8,7 @@ once, unless the service says that it has skipped some.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,12 +22,34 @@ QUERY = "{stream}//a[./k->x] FOLLOWED BY{{x=y, 30 d}} {stream}//a[./k->y]"
 
 @dataclass
 class Sent:
-    """Documents that a poster sent to its stream: acknowledged in order, or refused."""
+    """Documents that a poster sent to its stream: acknowledged in order, or refused.
+
+    Those without an answer are among the acknowledged ones, and `unknown`: the store decides.
+    """
 
     stream: str
     subscription: str
     acknowledged: list[tuple[str, str]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+
+    def begin(self, name: str, key: str) -> None:
+        """Note a document before it is sent."""
+        self.acknowledged.append((name, key))
+        self.unknown.add(name)
+
+    def refuse(self, name: str) -> None:
+        """Note that the last document was refused."""
+        self.acknowledged.pop()
+        self.unknown.discard(name)
+        self.refused.add(name)
+
+    def settle(self, kept: Container[str]) -> None:
+        """Decide by a store which of the unknown documents were taken."""
+        self.acknowledged = [
+            one for one in self.acknowledged if one[0] in kept or one[0] not in self.unknown
+        ]
+        self.unknown.clear()
 
     def pairs(self) -> Counter[tuple[str, ...]]:
         """Return the documents of each match: all earlier ones of the same key with each."""
@@ -38,12 +61,18 @@ class Sent:
         return found
 
 
-def differences(database: Path, sent: list[Sent], printed: Counter[str]) -> list[str]:
-    """Return in what a store, and what was printed of its matches, is not as it must be."""
+def differences(
+    database: Path, sent: list[Sent], printed: Counter[str], *, was_killed: bool = False
+) -> list[str]:
+    """Return in what a store, and what was printed of its matches, is not as it must be.
+
+    After a kill matches may be printed again.
+    """
     wrong: list[str] = []
     with xscl.Engine(database) as engine:
         kept = Counter(engine.sql("SELECT id FROM documents")["id"].to_pylist())
         for one in sent:
+            one.settle(kept)
             named = {name for name, _ in one.acknowledged}
             if lost := named - kept.keys():
                 wrong.append(f"{len(lost)} acknowledged documents are lost: {sorted(lost)[:3]}")
@@ -55,15 +84,23 @@ def differences(database: Path, sent: list[Sent], printed: Counter[str]) -> list
                 if those:
                     wrong.append(f"{one.subscription}: {those.total()} {what}: {list(those)[:3]}")
             times = Counter(printed[id] for id, _ in matches)
-            if times.keys() - ({0, 1} if printed[SKIPPED] else {1}):
+            least, most = 0 if printed[SKIPPED] else 1, len(matches) if was_killed else 1
+            if any(not least <= number <= most for number in times):
                 wrong.append(f"{one.subscription}: printed so many times: {dict(times)}")
         if doubled := [name for name, times in kept.items() if times > 1]:
             wrong.append(f"{len(doubled)} documents are there twice: {doubled[:3]}")
     return wrong
 
 
+def ids_of(database: Path, subscription: str) -> set[str]:
+    """Return the ids of all matches of a subscription."""
+    with xscl.Engine(database) as engine:
+        return {id for id, _ in matches_of(engine, subscription)}
+
+
 def matches_of(engine: xscl.Engine, subscription: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the id and the documents of each match of a subscription, in order."""
+    """Return the ids of all matches of a subscription, with their documents."""
     found: list[tuple[str, tuple[str, ...]]] = []
     after, more = 0, True
     while more:

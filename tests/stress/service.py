@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.stress.oracle import SKIPPED
@@ -21,14 +21,22 @@ STARTS = 120.0
 """Seconds in which it has to be there on a busy machine."""
 _ADDRESS = re.compile(r"the page is at (http://[^/]+)/")
 
-SERVE = ("-c", "from xscl.cli import main; main()")
+SERVE = ("-m", "xscl")  # under -c DuckDB takes the process for a session, and prints progress
 PLANTED = ("-m", "tests.stress.planted")
 
 
 class Serving:
     """A running service; what it prints is read as it comes."""
 
-    def __init__(self, data: Path, program: Sequence[str], options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        data: Path,
+        program: Sequence[str],
+        options: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        before: Serving | None = None,
+    ) -> None:
+        """Start it; what the service `before` it has printed counts, too."""
         command = [sys.executable, *program, "serve", "--no-spark", "--port", "0", "--json"]
         self._process = subprocess.Popen(
             [*command, "--data", str(data), *options],
@@ -36,10 +44,11 @@ class Serving:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
         )
-        self.printed = Counter[str]()
-        self.printed_of = Counter[str]()  # by subscription
+        self.printed: Counter[str] = before.printed if before else Counter()
+        self.printed_of: Counter[str] = before.printed_of if before else Counter()
+        """What was printed, by subscription."""
         self.address: str | None = None
         self.errors: list[str] = []
         self._there = threading.Event()
@@ -86,15 +95,33 @@ class Serving:
             return f"after SIGTERM the service ended with {code} ({took:.1f} s)"
         return None
 
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code; None if it does not end within some seconds."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        for reader in self._readers:
+            reader.join()
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
-        """End it at once, if it still runs."""
+        """End it at once, if it still runs, and read what it has printed."""
         self._process.kill()
         self._process.wait()
+        for reader in self._readers:
+            reader.join(STARTS)
 
     def _read_output(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
+                if not line.endswith("\n"):  # a kill has cut it
+                    return
                 told = json.loads(line)
                 self.printed[told.get("match", SKIPPED)] += 1
                 self.printed_of[told.get("subscription", SKIPPED)] += 1

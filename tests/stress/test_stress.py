@@ -7,7 +7,9 @@ import statistics
 import pytest
 
 from tests.examples import usually
+from tests.stress.faults import KINDS
 from tests.stress.hostile import drill
+from tests.stress.machine import is_available
 from tests.stress.program import run
 from tests.stress.service import PLANTED
 
@@ -20,6 +22,21 @@ def test_many_clients_at_once(seconds: int) -> None:
     report = run(1, seconds, stops_within=PATIENCE)
     assert not report.wrong, report
     assert report.documents > 0
+    assert report.matches > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not is_available(),
+    reason="the library that steps the clock is compiled, and loaded by LD_PRELOAD:"
+    " what stays untested without it are faults of a real service, not of the simulated one",
+)
+@pytest.mark.parametrize("mounts", [True, False], ids=["tmpfs", "library"])
+def test_faults_of_the_machine_and_of_the_service(mounts: bool) -> None:
+    """Where no file system can be mounted, both variants make writes fail by the library."""
+    report = run(3, 90, stops_within=PATIENCE, faults=KINDS, mounts=mounts)
+    assert not report.wrong, report
+    assert set(report.faults) == set(KINDS)
     assert report.matches > 0
 
 
