@@ -15,6 +15,7 @@ model       what was acknowledged, by account
 visibility  what an account may see
 journal     what happened, and what is wrong
 host        the machine of the service: its lives, and requests to it
+service_log errors in the log of the service
 sites       servers of feeds, and receivers of webhooks
 clients     documents, registrations and reads
 users       users that come and go, and their quotas

@@ -37,8 +37,7 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
 
     logging.getLogger("concurrent.futures").disabled = True
     logging.getLogger("asyncio").disabled = True
-    if not events:
-        logging.disable(logging.CRITICAL)
+    logging.disable(logging.INFO)
     service.install()
     database.install(scheduler)
     if schedule.plant is not None:

@@ -72,7 +72,7 @@ class Host:
         self.is_over = False
         self.lost: LostSegment | None = None
         self._names = names
-        self._disturbed = 0.0
+        self._disturbed = -math.inf
         self._root = root
         self._network = network
         self._disk: disk.Disk | None = None

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.simulation.checks import compare_stream
+from tests.simulation.host import Host
+from tests.simulation.journal import Journal
 from tests.simulation.model import Account, Pushed, Stream
+from tests.simulation.network import Network
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.service_log import ServiceLog
 from tests.simulation.visibility import foreign
 
 MATCHES = [("m1", ("a", "b")), ("m2", ("a", "c")), ("m3", ("b", "c"))]
@@ -82,3 +90,15 @@ def test_a_user_sees_its_own_mark_only() -> None:
     assert foreign(user, "_2.orders") == ["_2.o"]
     assert foreign(user, "there is no u2m-s1", asked="/v1/subscriptions/u2m-s1") == []
     assert foreign(operator, "u2m-orders-1") == []
+
+
+def test_an_error_in_the_log_is_wrong_unless_a_fault_lasts(tmp_path: Path) -> None:
+    scheduler = Scheduler(1)
+    journal = Journal(scheduler)
+    host = Host(scheduler, tmp_path, Network(random.Random(1)), journal)
+    log = ServiceLog(host)
+    failed = logging.LogRecord("xscl", logging.ERROR, "serve.py", 1, "it failed", (), None)
+    log.handle(failed)
+    host.begin_disturbance()
+    log.handle(failed)
+    assert journal.violations == ["the log says: it failed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -24,6 +25,7 @@ from tests.simulation.outages import Outages
 from tests.simulation.schedule import Draws, Schedule
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused
+from tests.simulation.service_log import ServiceLog
 from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
 from tests.simulation.users import Users
 
@@ -53,6 +55,7 @@ class World:
         self._is_named = scheduler.seed % 2 == 1
         names = (NAME,) if self._is_named else ()
         host = self.host = Host(scheduler, root, network, self.journal, names)
+        logging.getLogger().addHandler(ServiceLog(host))
         parts = host, self.model
         self._clients = Clients(*parts, self._random("clients"))
         self._users = Users(*parts, self._random("users"))
