@@ -33,6 +33,7 @@ from xscl.documents.retention import Retention
 from xscl.errors import StoreError
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.store.data_directory import DataDirectory
+from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 from xscl.web.cards import shown
 
@@ -216,6 +217,25 @@ def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> No
         assert calls == [1, 2]
         assert following.stop(60)
     assert "fell asleep" in caplog.text
+
+
+def test_what_cannot_be_read_now_is_passed_again() -> None:
+    calls: list[list[str]] = []
+
+    def fail_first(matches: Sequence[Match]) -> None:
+        calls.append([match.id for match in matches])
+        if len(calls) == 1:
+            raise StoreUnavailable(None)
+
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        engine.push(documents(1, 2))
+        following = MatchTail(engine, _mine, fail_first)
+        following.finish(threading.Event())
+        assert following.stop(60)
+    assert len(calls) == 2
+    assert calls[0] == calls[1] != []
 
 
 def test_the_past_of_a_new_subscription_is_not_printed() -> None:
