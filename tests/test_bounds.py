@@ -128,6 +128,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     ),
     "documents that wait": (intake.DOCUMENTS, intake.BYTES),
     "free space": (disk_guard.LEAST / MIB,),
+    "pause after a write that failed": (disk_guard.AGAIN, disk_guard.LONGEST),
     "bytes of a segment": (spool.MAX_BYTES / GIB,),
     "a batch of the consumer": (pipeline.BATCH, pipeline.BATCH_BYTES, pipeline.SECONDS),
     "segments that wait": (STALLED,),
