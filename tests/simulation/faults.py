@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from feeds.spool import Spool
 from tests.simulation import disk
 from tests.simulation.bounds import exceeded
 from tests.simulation.clients import Act
@@ -16,6 +17,7 @@ from tests.simulation.files import Pace
 from tests.simulation.host import Host, LostSegment
 from tests.simulation.model import Model
 from tests.simulation.scheduler import NS
+from tests.simulation.service import Listening
 from xscl.engine.facade import Engine
 from xscl.store.data_directory import DataDirectory
 
@@ -93,8 +95,13 @@ class Faults:
 
     def _lose_segment(self) -> None:
         """Remove a segment that was acknowledged and not consumed, while no service runs."""
-        self._model.acknowledged.clear()
-        self._model.acknowledged.wait(300)
+        for _ in range(20):
+            self._model.acknowledged.clear()
+            self._model.acknowledged.wait(100)
+            if (listening := Listening.current) is not None:
+                here = listening.installation
+                if here.spool.latest() > here.engine.host.ingest.segment:
+                    break
         self._host.crash(self._draw.uniform(0.1, 5), power=False, harm=self._remove_segment)
         time.sleep(60)
 
@@ -104,10 +111,18 @@ class Faults:
         with Engine(DataDirectory(peeked).database) as engine:
             consumed = engine.host.ingest.segment
         shutil.rmtree(peeked)
+        spool = Spool(DataDirectory(data).spool, read_only=True)
+        known = {
+            document.name
+            for account in self._model.accounts
+            for stream in account.streams
+            for document in stream.documents.values()
+            if document.is_acknowledged
+        }
         waiting = [
-            path
-            for path in sorted(DataDirectory(data).spool.glob("*.arrow"))
-            if int(path.stem) > consumed
+            spool.segment(number).path
+            for number in spool.numbers(consumed)
+            if any(one.id.rpartition(".")[2] in known for one in spool.read(number))
         ]
         if waiting:
             path = self._draw.choice(waiting)

@@ -27,6 +27,8 @@ from xscl.store.data_directory import DataDirectory
 
 SLOW = 6.0
 """Virtual seconds in which requests are answered: idle waits only, as work takes no time."""
+MOST_ENDS = 5
+"""Ends of the service for no reason, after which it stays down."""
 SETTLED = 120.0
 """Virtual seconds after a fault or a start in which requests may take longer."""
 
@@ -73,6 +75,7 @@ class Host:
         self.lost: LostSegment | None = None
         self._names = names
         self._disturbed = -math.inf
+        self._wrong_ends = 0
         self._root = root
         self._network = network
         self._disk: disk.Disk | None = None
@@ -113,6 +116,8 @@ class Host:
                 failed = 0 if Listening.current else failed
                 continue
             self._judge_end(process)
+            if self._wrong_ends > MOST_ENDS:
+                return
             failed += 1
             if failed > 5 and not self.is_faulty:
                 self.journal.wrong(f"the service does not start: {process.error!r}")
@@ -131,6 +136,7 @@ class Host:
             self.lost.restore(error, self.journal)
             self.lost = None
         elif error is not None and process.has_answered and not process.is_stopped:
+            self._wrong_ends += 1
             self.journal.wrong(f"the service ended: {error!r}")
         elif error is not None and not self.is_disturbed:
             self.journal.wrong(f"the service ended, and nothing was wrong: {error!r}")
