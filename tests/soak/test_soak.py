@@ -12,7 +12,7 @@ import pytest
 from tests.soak.measurements import Latencies, Sample
 from tests.soak.program import Settings, run
 from tests.soak.report import PLOTS, Run, write
-from tests.soak.verdict import BOUNDS, LIMITS, SHORTEST, WARM, Judged, growth, verdict
+from tests.soak.verdict import ARRIVED, BOUNDS, LIMITS, SHORTEST, WARM, Judged, growth, verdict
 
 EVERY, MINUTES = 5.0, 60
 STEADY = {
@@ -24,11 +24,15 @@ STEADY = {
 
 
 def samples(
-    leaks: Mapping[str, float] | None = None, *, minutes: float = MINUTES, seed: int = 1
+    leaks: Mapping[str, float] | None = None,
+    *,
+    minutes: float = MINUTES,
+    seed: int = 1,
+    faster: float = 0.0,
 ) -> list[Sample]:
     """Samples that rise for a third of the time, with noise, saw teeth and peaks after that.
 
-    `leaks` is what grows besides, by figure, a minute.
+    `leaks` is what grows besides, by figure, a minute.  `faster` raises the rate of documents.
     """
     source, found = random.Random(seed), list[Sample]()
     for number in range(int(minutes * 60 / EVERY)):
@@ -43,7 +47,8 @@ def samples(
             figures["rss"] *= 1.3
         for name, rate in (leaks or {}).items():
             figures[name] += rate * at / 60
-        found.append(Sample(at, figures))
+        arrived = 20 * at * (1 + faster * at / (60 * minutes))
+        found.append(Sample(at, {**figures, ARRIVED: arrived}))
     return found
 
 
@@ -69,6 +74,12 @@ def test_what_fills_its_windows_and_stays_so_holds(seed: int) -> None:
 )
 def test_a_leak_fails(figure: str, rate: float) -> None:
     assert failed(verdict(samples({figure: rate}), ())) == [figure]
+
+
+def test_what_is_kept_may_grow_with_the_rate_of_documents() -> None:
+    more = {"documents": 250.0, "handles": 0.5}
+    assert failed(verdict(samples(more), ())) == ["handles", "documents"]
+    assert failed(verdict(samples(more, faster=0.5), ())) == ["handles"]
 
 
 def test_a_log_that_is_never_cut_fails() -> None:
