@@ -158,7 +158,9 @@ class Soak:
                     self._watch(sampler)
                 lost = self._drain(address, pairers)
             wrong = [*self._tally.wrong, *sampler.wrong, *lost, *self._end()]
-            wrong += [f"logged: {one[:300]}" for one in self._logged('"level": "ERROR"')]
+            wrong += [
+                f"logged: {one[:150]} ... {one[-300:]}" for one in self._logged('"level": "ERROR"')
+            ]
         return self._judged(sampler.samples, wrong, pairers)
 
     # -- Before ----------------------------------------------------------------------------
