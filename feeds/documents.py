@@ -40,7 +40,8 @@ class Document:
             if not isinstance(value, kind) or isinstance(value, bool):
                 given = type(value).__name__
                 raise TypeError(f"{name} of a Document is {kind.__name__}, not {given}: {hint}")
-        if not self.streams or not all(isinstance(one, str) for one in self.streams):
+        names = self.stream if isinstance(self.stream, tuple) else (self.stream,)
+        if not all(isinstance(one, str) for one in names):
             raise TypeError(
                 f"stream of a Document is a name or a tuple of names, not {self.stream!r}"
             )

@@ -370,7 +370,7 @@ def _expect_stream_name(name: str) -> None:
     """Raise DocumentError for a name of a stream that no query can write."""
     if not NAME.fullmatch(name):
         raise DocumentError(
-            f"no query can name the stream {name!r}",
+            f"{name!r} cannot be the name of a stream: no query could write it",
             reason_code="stream_name",
             hint="begin with a letter or '_', go on with letters, digits, '.', '-' and '_'",
         )

@@ -23,7 +23,7 @@ WRONG: dict[str, tuple[Callable[[xscl.Engine], object], str]] = {
     "id": (lambda _: xscl.Document("S", 1, 1, b""), "id of a Document is str, not int"),  # type: ignore[arg-type]
     "time": (lambda _: xscl.Document("S", "a", 1.5, b""), "timestamp .* is int, not float"),  # type: ignore[arg-type]
     "text": (lambda _: xscl.Document("S", "a", 1, "<a/>"), "xml .* is bytes, not str: encode"),  # type: ignore[arg-type]
-    "stream": (lambda _: xscl.Document((), "a", 1, b""), "stream of a Document is a name"),
+    "stream": (lambda _: xscl.Document(5, "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]
     "streams": (lambda _: xscl.Document((1,), "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]
     "a text": (lambda e: e.push("<a/>"), "push takes Documents, not str"),  # type: ignore[arg-type]
     "nothing": (lambda e: e.push(None), "push takes Documents, not NoneType"),  # type: ignore[arg-type]
@@ -41,9 +41,9 @@ def test_wrong_types_are_refused_where_they_are_written(name: str) -> None:
 @pytest.mark.parametrize("name", ["my stream", "1x", "-a", "a->", "", "a/b", "a:b"])
 def test_streams_that_no_query_can_name_are_refused(name: str) -> None:
     with xscl.Engine() as engine:
-        with pytest.raises(xscl.DocumentError, match="no query can name"):
+        with pytest.raises(xscl.DocumentError, match="cannot be the name of a stream"):
             engine.push([document(1), document(2, stream=name)])
-        with pytest.raises(xscl.DocumentError, match="no query can name"):
+        with pytest.raises(xscl.DocumentError, match="cannot be the name of a stream"):
             engine.stream(name)
         assert engine.sql("SELECT * FROM documents").num_rows == 0
 
