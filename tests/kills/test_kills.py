@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from feeds.faultpoints import FaultSpec
+from tests.examples import usually
 from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
@@ -67,7 +68,7 @@ def test_c2_killed_while_the_store_is_made(place: Place) -> None:
 
 @pytest.mark.parametrize(
     "faults",
-    [BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED],
+    usually([BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED], NOT_COMMITTED),
     ids=["before_the_store", "not_committed", "committed"],
 )
 def test_c1_killed_at_a_point(place: Place, faults: Sequence[FaultSpec]) -> None:

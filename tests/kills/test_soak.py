@@ -28,7 +28,6 @@ import pytest
 
 import xscl
 from feeds.faultpoints import VARIABLE, FaultSpec
-from tests.examples import usually
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
 from xscl.store.data_directory import DataDirectory
@@ -199,7 +198,8 @@ def answers(home: DataDirectory, process: subprocess.Popen[bytes]) -> bool:
     return home.address() is not None or process.poll() is not None
 
 
-@pytest.mark.parametrize("soak", usually([SHORT, LONG], SHORT), ids=lambda soak: soak.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("soak", [SHORT, LONG], ids=lambda soak: soak.name)
 def test_l1_steady_load_with_faults(soak: Soak, tmp_path: Path) -> None:
     """Nothing that was acknowledged is lost, no match has two ids, no id has two matches."""
     load = Load(DataDirectory(tmp_path / "data"))

@@ -46,6 +46,7 @@ def test_many_clients_for_half_an_hour() -> None:
     assert not report.wrong, report
 
 
+@pytest.mark.slow
 def test_matches_that_are_read_through_the_engines_connection_are_noticed() -> None:
     """The fault that ended the first release under ordinary use."""
     report = run(1, 120, program=PLANTED, stops_within=PATIENCE)

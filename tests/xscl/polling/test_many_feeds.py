@@ -15,6 +15,7 @@ from feeds.formats.opml import FeedOutline, read_list
 from feeds.http.fetch import Failed, NotModified
 from feeds.http.schedule import PollHints, next_poll
 from tests.corpus import shared_folder
+from tests.examples import usually
 from xscl.engine.facade import Engine
 from xscl.polling import lifecycle
 from xscl.polling.feed import Feed
@@ -36,7 +37,7 @@ INVENTED = tuple(
 """Feeds of which every twentieth is at one domain, as at a large host of blogs."""
 
 
-@pytest.fixture(scope="module", params=[0, 10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=usually([0, 10, 1], 0))
 def outlines(request: pytest.FixtureRequest) -> tuple[FeedOutline, ...]:
     """Invented feeds; every tenth of the real ones, or all."""
     if not request.param:
