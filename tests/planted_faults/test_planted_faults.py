@@ -13,7 +13,7 @@ from tests.planted_faults.trial import Copy
 from tests.project import PACKAGES, ROOT
 
 NAMES = {one.name: one for one in FAULTS}
-USUAL = ("templates do not tell operators apart", "entity declarations are taken")
+USUAL = ("entity declarations are taken",)
 
 
 @pytest.fixture(scope="module")

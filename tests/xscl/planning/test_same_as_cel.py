@@ -456,6 +456,7 @@ def test_a_fault_is_caught(kind: Kind, fault: Callable[[Query], Query]) -> None:
     assert _caught(kind, lambda case: replace(case, query=fault(case.query)))
 
 
+@pytest.mark.slow
 def test_a_fault_in_lateness_or_registration_is_caught() -> None:
     punctual = {"S": 0, "R": 0}
     assert _caught("NEXT", lambda case: replace(case, lateness=punctual))

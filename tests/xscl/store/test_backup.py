@@ -555,6 +555,7 @@ for point in sorted({*range(steps - 11, steps + 1, 2), *range(1, steps, 24)}):
 """
 
 
+@pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
     home: DataDirectory, backup: Path, tmp_path: Path
 ) -> None:
