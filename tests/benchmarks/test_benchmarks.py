@@ -181,6 +181,7 @@ def test_names_of_stage1(tiny: list[Row], tmp_path: Path) -> None:
     assert (tmp_path / "stage1.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pilot")
 def test_names_of_mmqjp_flat(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -67,6 +67,7 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
     """It is cut; nothing of it is in the store, and all of it in the spool."""
     home = DataDirectory(tmp_path / "data")

@@ -88,6 +88,7 @@ def home(tmp_path: Path) -> DataDirectory:
 # -- Taken at any moment -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_at_any_point_a_restored_store_goes_on(
     home: DataDirectory, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
