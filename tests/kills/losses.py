@@ -88,7 +88,7 @@ def differences(engine: xscl.Engine, batches: int) -> list[str]:
 
 
 def lose(place: Path, log: Path, fault: Fault) -> tuple[int, list[str]]:
-    """Let an engine work while changes fail; return the number of failures and what is wrong."""
+    """Run an engine on a failing disk; return the number of failures and the violations."""
     path, recorded = place / "data" / "state.duckdb", disk.Disk(place / "data", log)
     path.parent.mkdir(parents=True)
     crashed: list[tuple[Path, int]] = []  # what losses of power have left, with so many batches

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.simulation.schedule import Schedule
 
 LEAST = {"pushes": 300, "registrations": 30, "reads": 10, "faults": 3}
-"""What a virtual hour has at least, on average over a run."""
+"""Minimum counts for each virtual hour, averaged over a run."""
 
 
 def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:

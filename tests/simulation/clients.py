@@ -40,7 +40,7 @@ OWN = (
     *("/v1/rejected", "/v1/late", "/status", "/subscriptions", "/v1/sql/relations"),
     *(f"/v1/subscriptions/{PAIRS}{part}" for part in ("/feed.atom", "/feed.json", "/explain")),
 )
-"""What a user may read."""
+"""Paths that a user may read."""
 OF_SUBSCRIPTION = ("", "/matches", "/feed.atom", "/endpoints", "/explain", "/addresses", "/events")
 ENDPOINTS = f"/v1/subscriptions/{PAIRS}/endpoints"
 OPERATORS = ("/v1/metrics", "/v1/accounts")

@@ -139,7 +139,7 @@ class Faults:
         self._host.scheduler.wall_offset -= seconds * NS
 
     def _drift_clock(self) -> None:
-        """Let the wall clock go too fast or too slowly, and set it right again."""
+        """Make the wall clock drift, and correct it at the end."""
         rate, drifted = self._draw.choice([-0.2, -0.01, 0.001, 0.05, 0.5]), 0
         for _ in range(self._draw.randrange(4, 40)):
             time.sleep(10)

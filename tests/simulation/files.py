@@ -25,7 +25,7 @@ class Pace:
         self.slowest = 0.0
 
     def point(self, operation: str) -> None:
-        """Let other tasks run, and wait as long as the operation takes."""
+        """Yield to other tasks, and block for the duration of the operation."""
         if not self._scheduler.is_task() or not self._scheduler.current.group:
             return
         if self.slowest:

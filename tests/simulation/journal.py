@@ -1,4 +1,4 @@
-"""What happened in a simulation, and what is wrong, at virtual times."""
+"""Events and violations of a simulation, with their virtual times."""
 
 from __future__ import annotations
 

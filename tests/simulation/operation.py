@@ -1,4 +1,4 @@
-"""What the operator does: begins with subscriptions and feeds, and puts things right."""
+"""The operator of the service: initial subscriptions and feeds, and repairs after faults."""
 
 from __future__ import annotations
 

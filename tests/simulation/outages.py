@@ -79,7 +79,7 @@ class Outages:
         self._network.lost, self._network.latency = 0.0, 0.05
 
     def _move_name(self) -> None:
-        """Let a name lead to a private address."""
+        """Resolve a host name to a private address."""
         self._network.moved = self._draw.choice([FEED, HOOK, ODD])
         self._last()
         self._network.moved = ""

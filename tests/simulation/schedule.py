@@ -1,4 +1,4 @@
-"""What one simulation does: the seed, the acts that are left out, and how tasks are switched.
+"""The schedule of one simulation: its seed, skipped acts, and rates of task switches.
 
 A schedule is replayed from its JSON text.  Each act draws from numbers of its own, so that leaving
 one out changes no other; the shrinker relies on this.

@@ -1,4 +1,4 @@
-"""What the checks of a simulation find: documents and matches that are not as they were seen."""
+"""The checks of a simulation report documents and matches that differ from the model."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Users:
     # Quotas
 
     def _crowd(self) -> None:
-        """Let a new user ask for more than its quota at the same time."""
+        """Send concurrent requests of a new user that together exceed its quota."""
         user = self._create("q")
         operator = self._model.operator
         limits = dict.fromkeys(("subscriptions", "streams", "documents_a_day"), ALLOWED)

@@ -312,7 +312,10 @@ class Service:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
                 self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
-            self._home.write_token(tokens.create_local())
+            try:
+                self._home.write_token(tokens.create_local())
+            except OSError as error:  # a full disk ends nothing; other tokens work
+                _log.warning("the token of local commands was not written: %s", error)
             server = Server(create_app(installation), settings, installation.connections)
             self._usage = installation.usage
             try:
