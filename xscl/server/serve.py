@@ -315,6 +315,7 @@ class Service:
             try:
                 self._home.write_token(tokens.create_local())
             except OSError as error:  # a full disk ends nothing; other tokens work
+                self._home.remove_token()  # part of a token would be refused
                 _log.warning("the token of local commands was not written: %s", error)
             server = Server(create_app(installation), settings, installation.connections)
             self._usage = installation.usage
