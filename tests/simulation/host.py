@@ -147,15 +147,15 @@ class Host:
         """Kill the service, and start it again after some seconds on what is left.
 
         Without power, what the disk had not synced is lost, too.  `harm` changes the directory.
+        Nothing happens while another thread does this: the supervisor or a fault.
         """
-        process, old = self.process, self._disk
+        process, old, self.process = self.process, self._disk, None
         if process is None or old is None:
             return
         process.crash()
         into = self._root / f"life{self.lives}"
         draw = random.Random(f"crash {self.scheduler.seed} {self.lives}")
         old.crash(into, draw if power else None)
-        self.process = None
         if harm is not None:
             harm(into)
         time.sleep(seconds)
