@@ -100,7 +100,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("project"))
 
 
-@pytest.fixture(scope="session", params=[False, True], ids=["own", "real"])
+@pytest.fixture(
+    scope="session",
+    params=[False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["own", "real"],
+)
 def corpus(request: pytest.FixtureRequest) -> Corpus:
     """The project's own data, and real data where that lies beside the repository."""
     return Corpus(request.param)

@@ -43,7 +43,7 @@ from tests.cep_core.sase_strategies import (
     companies,
     happened,
 )
-from tests.examples import MORE, until
+from tests.examples import MORE, until, usually
 
 USUAL = settings(
     max_examples=40 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -277,7 +277,7 @@ class Found(Exception):
     """The planted fault made a difference."""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", usually(FAULTS, "a shorter negation", "a run that stays"))
 def test_a_planted_fault_is_found(fault: str) -> None:
     @given(cases())
     @settings(USUAL, max_examples=2_000, database=None, phases=[Phase.generate])

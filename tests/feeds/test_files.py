@@ -374,11 +374,12 @@ def test_a_tar_header_may_not_take_all_memory(tmp_path: Path) -> None:
     ("is_real", "count", "no_feeds", "documents"),
     [
         (False, 28, ["FEEDS.tsv"], ["auction.xml"]),
-        (
+        pytest.param(
             True,
             1033,
             ["FEEDS.tsv", "LICENSE.corpus", "SOURCE.txt"],
             ["XMarkAuction.xml", "much_ado.xml"],
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["own", "real"],

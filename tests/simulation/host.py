@@ -26,7 +26,7 @@ from xscl.service.tokens import Tokens
 from xscl.store.data_directory import DataDirectory
 
 SLOW = 6.0
-"""Virtual seconds in which requests are answered: idle waits only, as work takes no time."""
+"""Virtual seconds, without stalls, in which requests are answered: work takes no time."""
 MOST_ENDS = 5
 """Ends of the service for no reason, after which it stays down."""
 SETTLED = 120.0
@@ -202,14 +202,14 @@ class Host:
         elif told is not None:
             body = json.dumps(told).encode()
             headers["content-type"] = "application/json"
-        began, calm = time.monotonic(), not self.is_disturbed
+        began, calm = self._unstalled(), not self.is_disturbed
         try:
             answer = process.request(method, path, body, query, headers, patience)
         except Silent:
             if calm and not self.is_disturbed:
                 self.journal.wrong(f"{method} {path} was not answered")
             raise
-        took = time.monotonic() - began
+        took = self._unstalled() - began
         if took > SLOW and calm and not self.is_disturbed:
             self.journal.wrong(f"{method} {path} took {took:.1f} s, and nothing was wrong")
         if answer.status >= 500 and "retry-after" not in answer.headers and not self.is_disturbed:
@@ -217,6 +217,10 @@ class Host:
         if seen := foreign(account, answer.body.decode("utf-8", "replace"), path):
             self.journal.wrong(f"{account.mark} sees {seen} by {method} {path}")
         return answer
+
+    def _unstalled(self) -> float:
+        """Return the time without the stalls of tasks, each of which may delay a request."""
+        return time.monotonic() - self.scheduler.stalled
 
     def until(
         self,

@@ -68,6 +68,7 @@ class Scheduler:
     now: int = 0
     wall_offset: int = 1_767_225_600 * NS  # 2026-01-01
     steps: int = 0
+    stalled: float = 0.0  # seconds, of all tasks
     trace: int = 0
     tasks: dict[int, Task] = field(default_factory=dict)
     group: int = 0
@@ -120,7 +121,9 @@ class Scheduler:
         self.now += self.random.randrange(self.slowest)
         self.trace = zlib.crc32(f"{task.number} {point}".encode(), self.trace)
         if task.number > 1 and self.random.random() * self.stalls < 1:
-            self.block(f"stall at {point}", self.random.random() * self.longest)
+            seconds = self.random.random() * self.longest
+            self.stalled += seconds
+            self.block(f"stall at {point}", seconds)
         elif self.random.random() >= self.keep:
             self._hand_over(self._next())
         self._check(task)

@@ -98,7 +98,7 @@ def test_engine_equals_oracle(kind: str) -> None:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "mixes", "published in time"))
+@pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
     @examples(3)
     @given(interrupted(KINDS[kind]), CUTS)

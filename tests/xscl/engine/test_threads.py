@@ -85,7 +85,7 @@ READERS: dict[str, Callable[[Changes], object]] = {
 
 
 @pytest.mark.parametrize(
-    "query", usually([PAIRS, OVER_TIME, CHAIN], PAIRS, OVER_TIME), ids=["pairs", "time", "chain"]
+    "query", usually([PAIRS, OVER_TIME, CHAIN], OVER_TIME), ids=["pairs", "time", "chain"]
 )
 @pytest.mark.parametrize("kept", usually(["memory", "file"], "file"))
 def test_all_can_read_while_another_thread_changes(tmp_path: Path, kept: str, query: str) -> None:

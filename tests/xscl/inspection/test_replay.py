@@ -88,7 +88,7 @@ def delivered(query: str, pushed: Sequence[Document], lateness: Mapping[str, int
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "histories", "mixes"))
+@pytest.mark.parametrize("kind", usually(KINDS, "histories"))
 def test_a_query_finds_what_it_would_have_matched(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

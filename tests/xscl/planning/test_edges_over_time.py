@@ -70,6 +70,7 @@ def test_what_is_too_much_is_refused_with_its_place() -> None:
         assert engine.subscriptions == ()
 
 
+@pytest.mark.slow
 def test_texts_are_forgotten_beside_operators_over_time() -> None:
     with Engine() as engine:
         engine.subscribe("q", "S//a->x NEXT{x = y} S//b->y")

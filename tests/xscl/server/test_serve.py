@@ -130,6 +130,7 @@ def test_others_are_told_who_is_there(
     assert f"service        process {service.pid}" in called("status", *data).stdout
 
 
+@pytest.mark.slow
 def test_the_status_of_a_service_of_another_release(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
