@@ -6,6 +6,7 @@ run).  With the profile "planted" a failure is not shrunk: it is expected (`test
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,11 @@ BEGIN_WITH = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that mostly wait, in the order of collection."""
     items.sort(key=lambda item: not any(part in item.nodeid for part in BEGIN_WITH))
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests out of collections: they took 8 s of each process, 7 % of a run."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

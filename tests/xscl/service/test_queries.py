@@ -144,7 +144,6 @@ def test_q6_windows_and_joins(operator: httpx.Client, query: str) -> None:
         assert refused(answer).startswith("query")
 
 
-@pytest.mark.slow
 def test_q7_mutated_queries(operator: httpx.Client) -> None:
     """A query that is cut, doubled or replaced somewhere is refused with its place, or is valid."""
     chance = random.Random(7)
