@@ -1,7 +1,8 @@
 """Common parts of tests: the Hypothesis profiles and the folder of real data.
 
-With the environment variable CI set to "true" properties are derandomised (the same cases in every
-run).  With the profile "planted" a failure is not shrunk: it is expected (`tests.planted_faults`).
+Properties are derandomized (the same cases in every run), but not in the slow run, as chance would
+fail a check of the counts of few cases now and then.  With the profile "planted" a failure is not
+shrunk: it is expected (`tests.planted_faults`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, p
 settings.register_profile(
     "planted", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
 )
-settings.load_profile("ci" if IN_CI else "dev")
+settings.load_profile("ci" if IN_CI or MORE == 1 else "dev")
 
 # Bytecode is kept, whatever the environment says: without it each process that a test starts
 # compiles all that it imports, and half of the time of collecting goes to rewriting assertions.

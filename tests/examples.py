@@ -20,15 +20,10 @@ USUAL = 50
 """Cases of a property that says nothing itself."""
 
 
-def examples(number: int, *, counted: bool = False) -> settings:
-    """Return settings for so many cases, or XSCL_EXAMPLES times as many.
-
-    `counted` is for properties that also say in how many of their cases something happens: few
-    cases are the same in every run then, as chance would fail such a property now and then.
-    """
+def examples(number: int) -> settings:
+    """Return settings for so many cases, or XSCL_EXAMPLES times as many."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    usual = settings(max_examples=number * MORE, deadline=None, suppress_health_check=slow)
-    return settings(usual, derandomize=True) if counted and MORE == 1 else usual
+    return settings(max_examples=number * MORE, deadline=None, suppress_health_check=slow)
 
 
 def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[Any]:

@@ -126,7 +126,7 @@ MANY = 1 << 40
 
 @pytest.mark.parametrize("parts", usually(["usual", "small"], "usual"))
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
-@examples(10, counted=True)
+@examples(10)
 def test_what_stays_is_first_in_canonical_order(
     parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_what_stays_is_first_in_canonical_order(
 
 @pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
-@examples(3, counted=True)
+@examples(3)
 def test_both_evaluators_cut_the_same_also_through_restarts(
     small: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
@@ -218,7 +218,7 @@ def told(
 
 
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
-@examples(6, counted=True)
+@examples(6)
 def test_chains_and_published_results_do_not_depend_on_batches(
     drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:

@@ -60,7 +60,7 @@ def watch(patch: pytest.MonkeyPatch, owner: type, name: str, reached: Callable[.
 def test_joining_by_what_drives_and_in_parts() -> None:
     seen = Counter[str]()
 
-    @examples(8, counted=True)
+    @examples(8)
     @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
     def property_holds(case: Case, cuts: list[bool], database: bool, long: int) -> None:
         with pytest.MonkeyPatch.context() as patch, in_database(database):
@@ -77,7 +77,7 @@ def test_joining_by_either_evaluator() -> None:
     """Batches of several documents go to DuckDB, and what would be too much in memory."""
     seen = Counter[str]()
 
-    @examples(10, counted=True)
+    @examples(10)
     @given(case=cases(), cuts=CUTS, limit=st.sampled_from(("MOST", "SMALL_BATCH")))
     def property_holds(case: Case, cuts: list[bool], limit: str) -> None:
         def by_database(*_: Any) -> None:
@@ -103,7 +103,7 @@ def test_joining_what_was_dropped_from_memory() -> None:
     def fetched(_: None, cache: ViewCache, *__: Any) -> None:
         seen["read again"] += cache.fetches > 0
 
-    @examples(5, counted=True)
+    @examples(5)
     @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
     def property_holds(case: Case, cuts: list[bool], budget: int, all_joins: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +119,7 @@ def test_joining_what_was_dropped_from_memory() -> None:
 def test_algorithm_1() -> None:
     seen = Counter[str]()
 
-    @examples(5, counted=True)
+    @examples(5)
     @given(case=cases(), cuts=CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
         with by_algorithm_1():

@@ -107,7 +107,7 @@ def check(kind: str, number: int) -> None:
     """Compare `why` with what was delivered; matches and other documents occur, three or more."""
     said = {True: 0, False: 0}
 
-    @examples(number, counted=True)
+    @examples(number)
     @given(KINDS[kind], st.integers(0, 1 << 20))
     def property_holds(case: Case, seed: int) -> None:
         chance = random.Random(seed)

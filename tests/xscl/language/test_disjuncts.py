@@ -210,7 +210,7 @@ def test_the_truth_value_is_kept() -> None:
     seen: Counter[str] = Counter()
 
     @given(PREDICATES)
-    @examples(120, counted=True)
+    @examples(120)
     def check(predicate: Predicate) -> None:
         form = disjuncts(predicate)
         results = [

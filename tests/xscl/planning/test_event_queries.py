@@ -84,7 +84,7 @@ CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
 def test_the_same_query_in_both_languages() -> None:
     cases = Counter[str]()
 
-    @examples(3, counted=True)
+    @examples(3)
     @given(streams(), CUTS)
     def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
         documents, lateness = drawn
@@ -164,7 +164,7 @@ def test_what_is_published_does_not_depend_on_batch_cuts() -> None:
     """Each link of the chain matches in some case, the first in a third of them."""
     cases, matched = 0, Counter[str]()
 
-    @examples(3, counted=True)
+    @examples(5)
     @given(streams(), CUTS)
     def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
         nonlocal cases
