@@ -16,6 +16,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -193,10 +194,10 @@ class Side:
             min(used, self.plan.shapes)
         ):
             for times in (self.first, self.second):
-                times.append(seconds(lambda text=query: shapes.prepare(text)))  # type: ignore[misc]
+                times.append(seconds(partial(shapes.prepare, query)))
         parts = [min(PART, self.present - at) for at in range(0, self.present, PART)]
         texts = [self.queries.take(part) for part in parts]
-        self.ready = sum(seconds(lambda t=t: self.engine.subscribe_many(t)) for t in texts)  # type: ignore[misc]
+        self.ready = sum(seconds(partial(self.engine.subscribe_many, text)) for text in texts)
 
     def turn(self) -> None:
         """Register a bulk, then some one by one; remove these, and the bulk if it is large."""
@@ -204,10 +205,10 @@ class Side:
         self.bulk.append(seconds(lambda: self.engine.subscribe_many(bulk)))
         with timed_stages(self.coming, STAGES):
             for name, query in singles:
-                self.one.append(seconds(lambda n=name, q=query: self.engine.subscribe(n, q)))  # type: ignore[misc]
+                self.one.append(seconds(partial(self.engine.subscribe, name, query)))
         with timed_stages(self.going, REMOVAL):
             for name, _ in singles:
-                self.removed.append(seconds(lambda n=name: self.engine.unsubscribe(n)))  # type: ignore[misc]
+                self.removed.append(seconds(partial(self.engine.unsubscribe, name)))
         if self.present < len(bulk):
             for name, _ in bulk:
                 self.engine.unsubscribe(name)

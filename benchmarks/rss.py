@@ -24,6 +24,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -169,7 +170,7 @@ class Side:
         for size in SMALL:
             times = []
             for batch in batches(stream[at : at + size * TIMES], size):
-                times.append(seconds(lambda b=batch: self.engine.push(b)))  # type: ignore[misc]
+                times.append(seconds(partial(self.engine.push, batch)))
             self.small[size, when] = times
             at += size * TIMES
 

@@ -332,7 +332,7 @@ class Worth:
         self.features.update(set(features(case.tree)))
 
     def demand(self) -> None:
-        assert 6 * self.matching >= self.cases
+        assert 3 * self.matching >= self.cases
         assert set(self.features) >= FEATURES, FEATURES - set(self.features)
 
 
@@ -352,8 +352,8 @@ def test_rewriting_changes_no_result() -> None:
         changed += "as planned" in core.explain("q")
 
     agrees()
-    assert 6 * worth.matching >= worth.cases
-    assert changed
+    assert 3 * worth.matching >= worth.cases
+    assert 12 * changed >= worth.cases
 
 
 @pytest.mark.hypothesis

@@ -23,14 +23,14 @@ UNUSUAL = (
     Event("S", (True, "x"), 5),
     Event("S", (1.5, "x"), 5),
     Event("S", (1,), 5),
-    Event("S", [1, "x"], 5),  # type: ignore[arg-type]
+    Event("S", [1, "x"], 5),  # type: ignore[arg-type]  # wrong on purpose
     Event("U", (2,), 6),  # an int where floats are
     Event("nowhere", (1, "x"), 5),
     Event(("S", "T"), (1, "x"), 7),  # these share a channel
     Event(("S", "U"), (1, "x"), 7),
     Event("S", (1, "x"), 9, 8),
     Event("S", (1, "x"), 1 << 70),
-    Event("S", (1, "x"), 5, 6.0),  # type: ignore[arg-type]
+    Event("S", (1, "x"), 5, 6.0),  # type: ignore[arg-type]  # wrong on purpose
     ("S", (1, "x"), 5, 5, None),
     None,
 )
@@ -103,7 +103,7 @@ def test_usual_events_are_taken_as_columns() -> None:
     assert columns is not None
     assert columns.ends == (1, 3, 2)
     for one in UNUSUAL:
-        assert intake._columns([*events, one], plain, 9) is None  # type: ignore[list-item]
+        assert intake._columns([*events, one], plain, 9) is None  # type: ignore[list-item]  # wrong on purpose
 
 
 def test_an_interrupt_leaves_the_rest_of_a_batch_untaken() -> None:

@@ -148,16 +148,16 @@ PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
     [
         (al.Select(S, Column(2, 0), NUMBERS), "a condition is expected here"),
         (al.Select(S, Compare("=", Column(2, 7), Constant(1)), NUMBERS), "no column 7"),
-        (al.Select(S, Compare("; 1 if", Column(2, 0), Constant(1)), NUMBERS), "no comparison"),  # type: ignore[arg-type]
+        (al.Select(S, Compare("; 1 if", Column(2, 0), Constant(1)), NUMBERS), "no comparison"),  # type: ignore[arg-type]  # wrong on purpose
         (al.Select(S, above(1), Schema(("x",), (int,))), "Select makes"),
-        (al.Select(S, And([above(1)]), NUMBERS), "a tuple, not list"),  # type: ignore[arg-type]
-        (al.Select(S, "x > 1", NUMBERS), "str is no expression"),  # type: ignore[arg-type]
-        (al.Select("S", TRUE, NUMBERS), "str is no operator"),  # type: ignore[arg-type]
-        (al.Stream(5, NUMBERS), "the name of a stream is a str, not 5"),  # type: ignore[arg-type]
-        (al.Stream([], NUMBERS), r"is a str, not \[\]"),  # type: ignore[arg-type]
+        (al.Select(S, And([above(1)]), NUMBERS), "a tuple, not list"),  # type: ignore[arg-type]  # wrong on purpose
+        (al.Select(S, "x > 1", NUMBERS), "str is no expression"),  # type: ignore[arg-type]  # wrong on purpose
+        (al.Select("S", TRUE, NUMBERS), "str is no operator"),  # type: ignore[arg-type]  # wrong on purpose
+        (al.Stream(5, NUMBERS), "the name of a stream is a str, not 5"),  # type: ignore[arg-type]  # wrong on purpose
+        (al.Stream([], NUMBERS), r"is a str, not \[\]"),  # type: ignore[arg-type]  # wrong on purpose
         (al.InstanceAggregate(S, (0,), (al.Aggregate("ARGMAX", S_Y),), NUMBERS), "two arguments"),
         (al.InstanceAggregate(S, (0,), (al.Aggregate("MAX", S_Y, S_Y),), NUMBERS), "one argument"),
-        (al.Select(S, Compare("=", Column(2, 0), Constant([])), NUMBERS), "that can be hashed"),  # type: ignore[arg-type]
+        (al.Select(S, Compare("=", Column(2, 0), Constant([])), NUMBERS), "that can be hashed"),  # type: ignore[arg-type]  # wrong on purpose
         (al.Project(S, (Column(2, 0),), NUMBERS), "not well-formed"),
         (al.Project(S, (Column(2, 0), Constant("a")), NUMBERS), "Project makes"),
         (al.Union(S, al.project(S, (("x", Column(2, 0)),)), NUMBERS), "the same attributes"),
@@ -206,10 +206,10 @@ def test_what_the_constructors_make_is_taken() -> None:
 def test_lists_in_the_place_of_tuples_are_tuples_from_then_on() -> None:
     counted = Schema(("x", "n"), (int, int))
     core = engine()
-    core.register("p", al.Project(S, [S_Y, S_Y], NUMBERS))  # type: ignore[arg-type]
-    core.register("n", al.InstanceAggregate(S, [0], [COUNT], counted))  # type: ignore[arg-type]
-    core.register("i", al.Iterate(S, S, TRUE, TRUE, [], (0, 1), PAIR))  # type: ignore[arg-type]
-    core.register("a", al.Absence(S, S, TRUE, Constant(1), [], NUMBERS))  # type: ignore[arg-type]
+    core.register("p", al.Project(S, [S_Y, S_Y], NUMBERS))  # type: ignore[arg-type]  # wrong on purpose
+    core.register("n", al.InstanceAggregate(S, [0], [COUNT], counted))  # type: ignore[arg-type]  # wrong on purpose
+    core.register("i", al.Iterate(S, S, TRUE, TRUE, [], (0, 1), PAIR))  # type: ignore[arg-type]  # wrong on purpose
+    core.register("a", al.Absence(S, S, TRUE, Constant(1), [], NUMBERS))  # type: ignore[arg-type]  # wrong on purpose
     again = cep_core.Engine.restore(core.snapshot())
     events = [Event("S", (1, 2), 1), Event("S", (3, 4), 2)]
     assert again.push(events) + again.close() == core.push(events) + core.close()
@@ -435,10 +435,10 @@ class Shy(str):
         (Event("S", ("a" * 500, 1), 1), f"x is '{'a' * 79}..., not of type int"),
         (Event("S", (Shy("a"), 1), 1), "x is a value of type Shy, not of type int"),
         (Event("S", (1, 1), 10**5000), "its interval [a value of type int, "),
-        (Event(5, (1, 1), 1), "it names no stream"),  # type: ignore[arg-type]
-        (Event((5,), (1, 1), 1), "there is no stream 5"),  # type: ignore[arg-type]
+        (Event(5, (1, 1), 1), "it names no stream"),  # type: ignore[arg-type]  # wrong on purpose
+        (Event((5,), (1, 1), 1), "there is no stream 5"),  # type: ignore[arg-type]  # wrong on purpose
         (Event(("S", "S"), (1, 1), 1), None),
-        (Event("S", 5, 1), "its values are no tuple"),  # type: ignore[arg-type]
+        (Event("S", 5, 1), "its values are no tuple"),  # type: ignore[arg-type]  # wrong on purpose
         (Event(Shy("T"), (1, 1), 1), "there is no stream a value of type Shy"),
         ("S", "it is no event but a str"),
         (("S", (1, 1), 1), "it is no event but a tuple"),
@@ -496,7 +496,7 @@ def test_what_is_no_schema(names: Any, types: Any, message: str) -> None:
         (lambda core: core.explain(None), "there is no query None"),
         (lambda core: cep_core.Engine(0), "at least 1 tick per second, not 0"),
         (lambda core: cep_core.Engine(-1), "at least 1 tick per second, not -1"),
-        (lambda core: cep_core.Engine(1.5), "at least 1 tick per second, not 1.5"),  # type: ignore[arg-type]
+        (lambda core: cep_core.Engine(1.5), "at least 1 tick per second, not 1.5"),  # type: ignore[arg-type]  # wrong on purpose
         (lambda core: engine(functions={"a b": FUNCTIONS["abs"]}), "no name with a"),
         (lambda core: engine(functions={"f": abs}), "no name with a cep_core.Function"),
     ],

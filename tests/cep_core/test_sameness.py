@@ -256,7 +256,7 @@ def test_bytes_that_are_damaged() -> None:
     assert refused > len(data) // 2
     for odd in (None, 5, "text", b""):
         with pytest.raises(SnapshotError):
-            cep_core.Engine.restore(odd)  # type: ignore[arg-type]
+            cep_core.Engine.restore(odd)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_restored_engine_is_as_exact() -> None:

@@ -76,7 +76,7 @@ def cursor_before_answer() -> None:
         self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
         return await send(self, endpoint, sender, messages)
 
-    Deliveries._send = _send  # type: ignore[method-assign]
+    Deliveries._send = _send  # type: ignore[method-assign]  # the planted defect
 
 
 def early_stamp() -> None:
@@ -90,7 +90,7 @@ def early_stamp() -> None:
             documents = [replace(one, timestamp=self._clock.stamp()) for one in documents]
         return append(self, documents)
 
-    Intake.append = _append  # type: ignore[method-assign]
+    Intake.append = _append  # type: ignore[method-assign]  # the planted defect
 
 
 def early_unlock() -> None:
@@ -101,10 +101,10 @@ def early_unlock() -> None:
     def _change(self: Transactions, *, waits: bool = False) -> Iterator[Any]:
         with change(self, waits=waits) as state:
             yield state
-            held = self.lock._release_save()  # type: ignore[attr-defined]
-            self.lock._acquire_restore(held)  # type: ignore[attr-defined]
+            held = self.lock._release_save()  # type: ignore[attr-defined]  # the planted defect
+            self.lock._acquire_restore(held)  # type: ignore[attr-defined]  # the planted defect
 
-    Transactions.change = _change  # type: ignore[method-assign]
+    Transactions.change = _change  # type: ignore[method-assign]  # the planted defect
 
 
 def shared_connection() -> None:
@@ -130,13 +130,13 @@ def quota_before() -> None:
             return consume(self, key, limit, count)
         return consume(self, key, None, count)
 
-    Usage.add = add  # type: ignore[method-assign]
-    DailyQuota.consume = _consume  # type: ignore[assignment,method-assign]
+    Usage.add = add  # type: ignore[method-assign]  # the planted defect
+    DailyQuota.consume = _consume  # type: ignore[assignment,method-assign]  # the planted defect
 
 
 def skipped_gap() -> None:
     """A consumer goes on behind segments that are missing."""
-    Spool._first_lost = lambda *_: None  # type: ignore[method-assign]
+    Spool._first_lost = lambda *_: None  # type: ignore[method-assign]  # the planted defect
 
 
 DEFECTS: dict[str, Callable[[], None]] = {

@@ -54,8 +54,8 @@ def _read_and_notify(service: Service, matches: Matches) -> None:
 
 def plant() -> None:
     """Replace the parts of the product."""
-    MatchLog.expand = _expand  # type: ignore[assignment, method-assign]
-    Service._notify = _read_and_notify  # type: ignore[assignment, method-assign]
+    MatchLog.expand = _expand  # type: ignore[assignment, method-assign]  # the planted defect
+    Service._notify = _read_and_notify  # type: ignore[assignment, method-assign]  # the planted defect
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def rewritten(node: T, change: Callable[[Any], Any]) -> T:
         new = rewritten(part, change)
         if new is not part:
             changed[name] = new
-    made: T = change(replace(node, **changed) if changed else node)  # type: ignore[type-var]
+    made: T = change(replace(node, **changed) if changed else node)  # type: ignore[type-var]  # a dataclass
     return made
 
 

@@ -126,7 +126,7 @@ def describe(app: FastAPI) -> None:
             app.openapi_schema = _completed(plain())
         return app.openapi_schema
 
-    app.openapi = whole  # type: ignore[method-assign]
+    app.openapi = whole  # type: ignore[method-assign]  # as FastAPI documents it
 
 
 def _completed(api: dict[str, Any]) -> dict[str, Any]:

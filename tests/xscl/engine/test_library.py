@@ -20,14 +20,14 @@ def document(time: int, xml: bytes = b"<a>hi</a>", stream: str = "S") -> xscl.Do
 
 
 WRONG: dict[str, tuple[Callable[[xscl.Engine], object], str]] = {
-    "id": (lambda _: xscl.Document("S", 1, 1, b""), "id of a Document is str, not int"),  # type: ignore[arg-type]
-    "time": (lambda _: xscl.Document("S", "a", 1.5, b""), "timestamp .* is int, not float"),  # type: ignore[arg-type]
-    "text": (lambda _: xscl.Document("S", "a", 1, "<a/>"), "xml .* is bytes, not str: encode"),  # type: ignore[arg-type]
-    "stream": (lambda _: xscl.Document(5, "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]
-    "streams": (lambda _: xscl.Document((1,), "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]
-    "a text": (lambda e: e.push("<a/>"), "push takes Documents, not str"),  # type: ignore[arg-type]
-    "nothing": (lambda e: e.push(None), "push takes Documents, not NoneType"),  # type: ignore[arg-type]
-    "an element": (lambda e: e.push([document(1), "d"]), r"not str \(element 1\)"),  # type: ignore[list-item]
+    "id": (lambda _: xscl.Document("S", 1, 1, b""), "id of a Document is str, not int"),  # type: ignore[arg-type]  # wrong on purpose
+    "time": (lambda _: xscl.Document("S", "a", 1.5, b""), "timestamp .* is int, not float"),  # type: ignore[arg-type]  # wrong on purpose
+    "text": (lambda _: xscl.Document("S", "a", 1, "<a/>"), "xml .* is bytes, not str: encode"),  # type: ignore[arg-type]  # wrong on purpose
+    "stream": (lambda _: xscl.Document(5, "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]  # wrong on purpose
+    "streams": (lambda _: xscl.Document((1,), "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]  # wrong on purpose
+    "a text": (lambda e: e.push("<a/>"), "push takes Documents, not str"),  # type: ignore[arg-type]  # wrong on purpose
+    "nothing": (lambda e: e.push(None), "push takes Documents, not NoneType"),  # type: ignore[arg-type]  # wrong on purpose
+    "an element": (lambda e: e.push([document(1), "d"]), r"not str \(element 1\)"),  # type: ignore[list-item]  # wrong on purpose
 }
 
 

@@ -92,9 +92,9 @@ def state(engine: Engine) -> dict[str, Any]:
 
 
 def without_numbers(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state with the counts of the rows that have numbers of templates and pairs.
+    """Replace the rows that contain numbers of templates, pairs or variables by their counts.
 
-    A store gives the highest number again after it was opened, if nothing has it any more.
+    A reopened store assigns numbers from the highest in use; an open one never reuses a number.
     """
     rows, counts = dict(state["rows"]), Counter[str]()
     for name in list(rows):
