@@ -210,7 +210,7 @@ def test_l1_steady_load_with_faults(soak: Soak, tmp_path: Path) -> None:
         killed, began = 0, time.monotonic()
         while killed < soak.kills or time.monotonic() - began < soak.seconds:
             with life(load.home, receiver, next(faults)) as process:
-                wait_for(lambda process=process: answers(load.home, process))  # type: ignore[misc]
+                wait_for(lambda process=process: answers(load.home, process))  # type: ignore[misc]  # mypy infers no type for the default
                 if threads[0].ident is None:  # they have not begun
                     load.subscribe(receiver)
                     for thread in threads:

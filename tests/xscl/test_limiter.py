@@ -93,7 +93,7 @@ def test_a_thread_and_a_loop_wait_for_the_same_key() -> None:
         waiting.append(threading.Thread(target=lambda: asyncio.run(in_loop())))
         for number, one in enumerate(waiting, 1):
             one.start()
-            eventually(lambda number=number: limiter.waiting == number)  # type: ignore[misc]
+            eventually(lambda number=number: limiter.waiting == number)  # type: ignore[misc]  # mypy infers no type for the default
         with limiter.hold("b", 1, FULL):
             assert (limiter.keys, order) == (2, [])
     for one in waiting:

@@ -46,7 +46,7 @@ class Connection(HttpToolsProtocol):
     _is_refused = False
     _is_within_message = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # a TCP server passes these only
         """Start the head timeout, unless a connection limit is exceeded."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
@@ -85,7 +85,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._is_within_message = True
         if self._place is not None:
-            attach(self.scope, self._place)  # type: ignore[arg-type]
+            attach(self.scope, self._place)  # type: ignore[arg-type]  # uvicorn's scope is a union of TypedDicts
         if self._late is None:
             self._await_head()
 

@@ -312,7 +312,7 @@ def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
         posting = Posting(frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named)
         for host in ("closed.test", "nobody.test"):
             hidden = EndpointSecrets(f"http://{host}:{port}/", (new_secret(),))
-            sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]
+            sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]  # mypy infers no type for the default
             outcome = asyncio.run(sender.send([message]))
             assert outcome == Failed("the server cannot be reached")
 

@@ -63,7 +63,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     made = []
     try:
         for number in range(2):
-            eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]
+            eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]  # mypy infers no type for the default
             target, acknowledged = tmp_path / f"{number}.xscl", sent[0]
             given = ("backup", str(target), "--data", str(running.home.path))
             done = called(*given)

@@ -339,7 +339,7 @@ def test_users_cannot_tell_inner_names_from_unknown_ones(place: DataDirectory) -
                 answers.append((answer.status_code, answer.text.replace(host, "HOST")))
                 feed = erin.post("/v1/feeds", json={"url": f"http://{host}/feed"}).json()
                 path = f"/v1/feeds/{feed['key']}"
-                eventually(lambda path=path: erin.get(path).json()["code"] is not None)  # type: ignore[misc]
+                eventually(lambda path=path: erin.get(path).json()["code"] is not None)  # type: ignore[misc]  # mypy infers no type for the default
                 shown = erin.get(path).json()
                 told = (shown["state"], shown["code"], shown["error"], shown["failures"])
                 polls.append(str(told).replace(host, "HOST"))

@@ -179,7 +179,7 @@ def work(client: httpx.Client, done: Drill) -> None:
         if number < ITEMS - 1:
             done.server.says("/feed", rss(number + 2))
             poll(client)
-        eventually(lambda sent=number: known(client) >= sent)  # type: ignore[misc]
+        eventually(lambda sent=number: known(client) >= sent)  # type: ignore[misc]  # mypy infers no type for the default
     eventually(lambda: len(matches(client)) == sum(MATCHES))
     eventually(lambda: len(done.posts()) == PAIRS)
 

@@ -290,7 +290,7 @@ class Automaton:
         )
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]  # no subclass has another
         self._roots, self._entries, self._questions, self._conditions, *rest = state
         self._kept_conditions, spots = rest
         for spot in spots:

@@ -38,7 +38,7 @@ class SubstringIndex:
         return self._live
 
     def __setstate__(self, words: set[str]) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]  # no subclass has another
         self._live, self._recent = words, list(words)
 
     def __len__(self) -> int:
