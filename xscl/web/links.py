@@ -1,24 +1,6 @@
-"""Checks of link targets and of redirects after forms."""
+"""Checks of redirects after forms."""
 
 from __future__ import annotations
-
-from urllib.parse import urlsplit
-
-
-def link(address: str) -> str | None:
-    """Return a URL that is safe as a link target: absolute and HTTP(S); else None.
-
-    A feed's `javascript:` or `data:` URL is never linked.
-    """
-    text = address.strip()
-    if any(character.isspace() or ord(character) < 32 for character in text):
-        return None
-    try:
-        parts = urlsplit(text)
-        fine = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return None
-    return text if fine else None
 
 
 def on_site(path: str) -> str:

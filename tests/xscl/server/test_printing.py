@@ -26,6 +26,7 @@ from tests.examples import usually
 from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.output import match_text
+from xscl.delivery.cards import shown
 from xscl.delivery.match_tail import MatchTail
 from xscl.delivery.message import messages_of, owner_of, row_of
 from xscl.documents.results import Subscription
@@ -35,7 +36,6 @@ from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
-from xscl.web.cards import shown
 
 ROOT = Path(__file__).resolve().parents[3]
 PAIRS = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account
@@ -19,7 +20,6 @@ from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import SubscriptionRequest, subscribe
 from xscl.subscriptions.match import Match
-from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import case_of
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text

@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
+from xscl.delivery.cards import MatchView, shown
 from xscl.service.dependencies import Here, TheOperator
-from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import all_found, cases, documents
 from xscl.web.page_request import Asked
 from xscl.web.problems import PageRoute

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
+from xscl.delivery.cards import MatchView, shown
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
 from xscl.service.routes.subscriptions import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
-from xscl.web.cards import MatchView, shown
 from xscl.web.gallery import cases
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute

@@ -11,11 +11,11 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from feeds.formats.display import safe_html
+from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.service.routes.inspection import Witness, show_witness
 from xscl.service.routes.sql import EXAMPLES, viewer
-from xscl.web.cards import shortened
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import xscl
+from xscl.delivery.cards import Card, Value, shown
 from xscl.subscriptions.match import Match
-from xscl.web.cards import Card, Value, shown
 from xscl.web.gallery import all_found
 
 

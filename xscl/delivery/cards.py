@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from lxml import etree
 
 from feeds.formats.display import plain_text
+from xscl.delivery.web_links import link
 from xscl.errors import StoreError
 from xscl.planning.join_groups import Place, compared
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
-from xscl.web.links import link
 
 LONGEST = 280
 """Maximum length of a value."""
