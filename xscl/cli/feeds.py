@@ -26,7 +26,15 @@ from xscl.cli.feed_rows import (
     streams,
 )
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import AllowAddress, Call, Contact, NotifyHistory, command_group, option
+from xscl.cli.options import (
+    AllowAddress,
+    Call,
+    Contact,
+    NotifyHistory,
+    Verbose,
+    command_group,
+    option,
+)
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
@@ -195,6 +203,7 @@ def poll(
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
+    verbose: Verbose = False,
 ) -> None:
     """Poll each feed that is due, ingest new items, and print the matches.
 
@@ -202,7 +211,7 @@ def poll(
     Example:
       xscl feeds poll --all
     """
-    report = MatchReport(call.as_json, notify_history)
+    report = MatchReport(call.as_json, notify_history, verbose)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     with opened("feeds poll", call) as service:
         chosen = _chosen(service.feeds(), feed or (), everything)

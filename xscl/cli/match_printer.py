@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from xscl.cli.output import clean, json_line, match_text, warn
+from xscl.cli.match_text import match_text
+from xscl.cli.output import clean, json_line, warn
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
@@ -34,9 +35,10 @@ class OutputUnread(Exception):
 class MatchPrinter:
     """Prints matches, with `history` those between history items too; not thread-safe."""
 
-    def __init__(self, *, as_json: bool, history: bool) -> None:
+    def __init__(self, *, as_json: bool, history: bool, verbose: bool = False) -> None:
         self._as_json = as_json
         self._history = history
+        self._verbose = verbose
         self._stop_at: float | None = None
         self._closed = False
 
@@ -76,7 +78,7 @@ class MatchPrinter:
         if self._as_json:
             yield json_line(row_of(match))
         else:
-            yield from map(clean, match_text(match))
+            yield from map(clean, match_text(match, verbose=self._verbose))
 
     def _write(self, line: str) -> None:
         if self._closed:

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from xscl.cli.output import echo_lines, match_text
+from xscl.cli.match_text import match_text
+from xscl.cli.output import echo_lines
 from xscl.delivery.message import MatchFields, row_of
 
 
@@ -26,6 +27,7 @@ class MatchReport:
 
     as_json: bool
     history: bool = True
+    verbose: bool = False
     shown: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     silent: Counter[str] = field(default_factory=Counter)
@@ -39,5 +41,5 @@ class MatchReport:
             if self.as_json:
                 self.rows.append(row_of(match))
             else:
-                echo_lines(match_text(match))
+                echo_lines(match_text(match, verbose=self.verbose))
         sys.stdout.flush()

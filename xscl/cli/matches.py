@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.options import Call, option
-from xscl.cli.output import echo, echo_json, echo_lines, match_text, warn
+from xscl.cli.match_text import match_text
+from xscl.cli.options import Call, Verbose, option
+from xscl.cli.output import echo_json, echo_lines, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import XsclError
@@ -21,11 +22,13 @@ def matches(
         str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
     ],
     after: Annotated[str | None, option("--after", "Only those after this match.", "ID")] = None,
+    verbose: Verbose = False,
 ) -> None:
     """List the matches of a subscription that are kept, in the order in which they were found.
 
     Those among the items that feeds held when they were first polled are
-    there, too. With --json there is one match a line, with its id as "match".
+    there, too. -v shows ids and bound variables. With --json there is one match
+    a line.
 
     \b
     Example:
@@ -40,8 +43,7 @@ def matches(
             if call.as_json:
                 echo_json(row_of(match))
             else:
-                echo(f"match {match.id}")
-                echo_lines(match_text(match))
+                echo_lines(match_text(match, verbose=verbose))
     if match is None and not call.as_json:
         warn("no matches")
 

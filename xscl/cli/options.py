@@ -36,6 +36,10 @@ Url: TypeAlias = Annotated[
 
 Json: TypeAlias = Annotated[bool, option("--json", "Answer in JSON, for programs.")]
 
+Verbose: TypeAlias = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show ids and bound variables of matches, too.")
+]
+
 At: TypeAlias = Annotated[
     str | None, option("--at", "The time of documents without a date.", "TIME")
 ]

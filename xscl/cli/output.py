@@ -12,17 +12,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
 from xscl.errors import XsclError
-from xscl.time_format import moment
-
-if TYPE_CHECKING:
-    from xscl.delivery.message import MatchFields
-    from xscl.subscriptions.match import Node
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -127,34 +121,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     for row in [list(headings), *cells]:
         yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-
-
-def match_text(match: MatchFields) -> Iterator[str]:
-    """Yield a match as lines of text: time, subscription, documents, and bound variables.
-
-    Of a node around other bound nodes the location says more than its text.
-    """
-    yield f"{moment(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
-    bound = [(variable, node) for variable, nodes in match.bindings.items() for node in nodes]
-    around = _around(node for _, node in bound)
-    for variable, node in bound:
-        text = node.path if (node.document, f"{node.path}/") in around else node.value
-        yield f"    {variable} = {one_line(text, 100)}"
-    if match.constructed:
-        yield f"    {one_line(match.xml().decode(), 200)}"
-
-
-def _around(nodes: Iterable[Node]) -> set[tuple[str, str]]:
-    """Return the documents and paths, with a slash, of nodes that are ancestors of others.
-
-    In sorted order what lies in a node follows it directly.
-    """
-    places = sorted({(node.document, f"{node.path}/") for node in nodes})
-    return {
-        one
-        for one, following in pairwise(places)
-        if one[0] == following[0] and following[1].startswith(one[1])
-    }
 
 
 def progress(

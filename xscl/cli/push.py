@@ -14,7 +14,7 @@ from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
-from xscl.cli.options import At, Call, Native, option
+from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, expect_valid
@@ -34,6 +34,7 @@ def push(
     ] = None,
     at: At = None,
     native: Native = False,
+    verbose: Verbose = False,
 ) -> None:
     """Take documents into the data directory, durably, and print the matches.
 
@@ -57,7 +58,7 @@ def push(
     documents, wrong = _validated(loaded.documents)
     not_read = len(loaded.refused) + len(wrong)
     wrong += [_refused(each) for each in loaded.refused if each.body is not None]
-    report = MatchReport(call.as_json)
+    report = MatchReport(call.as_json, verbose=verbose)
     with (
         opened("push", call, missing="create") as service,
         service.push(documents, wrong, report) as counts,

@@ -14,10 +14,10 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
-from xscl.cli.options import Call, Place, option
+from xscl.cli.options import Call, Place, Verbose, option
 from xscl.cli.output import answer, warn
 from xscl.cli.query_options import refuse_bare_duration
-from xscl.cli.run import WRITERS, MatchFormat
+from xscl.cli.run import MatchFormat, writer
 from xscl.cli.service import Service, opened
 from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
@@ -55,6 +55,7 @@ def try_query(
     ] = None,
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Print what a query would have matched on the kept documents, without registering it.
 
@@ -67,7 +68,7 @@ def try_query(
     """
     text = query_text(query)
     refuse_bare_duration(since)
-    write = WRITERS[MatchFormat.JSONL if as_json else form]
+    write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
     with opened("try", place) as service:
         found = service.try_query(text, since, named=_resolved(service, text).named)
         for match in found:

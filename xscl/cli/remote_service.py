@@ -34,7 +34,8 @@ from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
-from xscl.subscriptions.match import Node
+from xscl.subscriptions.match import DocumentSource, Node
+from xscl.time_format import ticks_of_time
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -51,9 +52,11 @@ class RemoteMatch:
     id: str
     subscription: str
     documents: tuple[str, ...]
+    sources: tuple[DocumentSource, ...]
     t0: int
     t1: int
     history: bool
+    position: int
     bindings: dict[str, list[Node]]
     constructed: bool
     output: str
@@ -70,9 +73,17 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
     }
     return RemoteMatch(
         *(fields["id"], fields["subscription"], tuple(fields["documents"])),
-        *(fields["t0"], fields["t1"], fields["history"]),
+        tuple(map(_source, fields["sources"])),
+        *(fields["t0"], fields["t1"], fields["history"], fields["position"]),
         *(bindings, fields["constructed"], fields["xml"]),
     )
+
+
+def _source(fields: Mapping[str, Any]) -> DocumentSource:
+    """Return a document of a match from its JSON object."""
+    time = ticks_of_time(fields["timestamp"]) or 0
+    url, source = fields["url"], fields["source"]
+    return DocumentSource(fields["document"], fields["title"], url, source, time)
 
 
 @dataclass(frozen=True, slots=True)

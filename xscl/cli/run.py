@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, assert_never
 
 import typer
 
 from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
-from xscl.cli.options import At, Native, option
+from xscl.cli.match_text import match_text
+from xscl.cli.options import At, Native, Verbose, option
 from xscl.cli.output import (
     UsageError,
     clean,
     echo_json,
     echo_lines,
     judge,
-    match_text,
     progress,
     warn,
     warn_not_read,
@@ -58,6 +58,7 @@ def run(
     ] = None,
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
+    verbose: Verbose = False,
     at: At = None,
     native: Native = False,
     strict: Annotated[bool, option("--strict", "Fail if anything could not be read.")] = False,
@@ -114,7 +115,7 @@ def run(
             engine.subscribe(f"q{number}", text)
         found = sources(inputs or [], stream or [], _streams(engine))
         loaded = load(found, None if at is None else instant(at), native=native)
-        write = WRITERS[MatchFormat.JSONL if as_json else form]
+        write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
         matched = False
         for match in _matches(engine, loaded.documents):
             write(match)
@@ -147,10 +148,6 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     yield from engine.flush()
 
 
-def _write_text(match: MatchFields) -> None:
-    echo_lines(match_text(match))
-
-
 def _write_xml(match: MatchFields) -> None:
     text = match.xml().decode()
     sys.stdout.write((clean(text) if sys.stdout.isatty() else text) + "\n")
@@ -160,11 +157,17 @@ def _write_jsonl(match: MatchFields) -> None:
     echo_json(row_of(match))
 
 
-WRITERS = {
-    MatchFormat.TEXT: _write_text,
-    MatchFormat.XML: _write_xml,
-    MatchFormat.JSONL: _write_jsonl,
-}
+def writer(form: MatchFormat, *, verbose: bool) -> Callable[[MatchFields], None]:
+    """Return the function that prints a match in a format."""
+    match form:
+        case MatchFormat.TEXT:
+            return lambda found: echo_lines(match_text(found, verbose=verbose))
+        case MatchFormat.XML:
+            return _write_xml
+        case MatchFormat.JSONL:
+            return _write_jsonl
+        case _:
+            assert_never(form)
 
 
 def _report_refused(engine: Engine) -> int:

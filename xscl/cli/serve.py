@@ -22,6 +22,7 @@ from xscl.cli.options import (
     KeepMatches,
     NotifyHistory,
     TrustedProxy,
+    Verbose,
     home,
     option,
     setting,
@@ -109,6 +110,7 @@ def serve(
             "--log-format", "Write every event as one line to standard error, not only warnings."
         ),
     ] = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
@@ -145,7 +147,7 @@ def serve(
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else listening.settings(fetching),
     )
-    printer = MatchPrinter(as_json=as_json, history=notify_history)
+    printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)
     service = Service(
         *(home(data), serving, printer),
         on_skipped=printer.skipped,
@@ -198,6 +200,7 @@ def demo(
     once: Annotated[bool, option("--once", "End after the last match.")] = False,
     data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
     no_spark: NoSpark = False,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Show everything at work on three small feeds with five subscriptions.
@@ -212,6 +215,6 @@ def demo(
     # Java may still be writing its log.
     with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
         place = home(data or Path(temporary) / "data")
-        printer = MatchPrinter(as_json=as_json, history=False)
+        printer = MatchPrinter(as_json=as_json, history=False, verbose=verbose)
         found = demonstrate(place, printer, spark=spark, once=once, tell=warn)
     answer({"status": found.as_dict()}, ["", *found.lines()], as_json=as_json)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from lxml import etree
 
@@ -19,6 +18,7 @@ from xscl.planning.join_groups import Place, compared
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
 from xscl.store.store_errors import StoreUnavailable
+from xscl.subscriptions.document_source import host
 from xscl.subscriptions.match import EventMatch, Match, MatchDocument, Node
 
 LONGEST = 280
@@ -207,14 +207,6 @@ def name_of(item: Item) -> str:
     if isinstance(item, AttributeNode):
         return f"{etree.QName(item.owner).localname} {etree.QName(item.name).localname}"
     return etree.QName(item).localname if isinstance(item, etree._Element) else ""
-
-
-def host(address: str) -> str:
-    """Return the host of a URL, or the text if it has none."""
-    try:
-        return urlsplit(address).hostname or address
-    except ValueError:
-        return address
 
 
 def shortened(text: str, most: int = LONGEST) -> str:

@@ -10,34 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Protocol
 
-from lxml import etree
-
-from feeds.formats.display import safe_link
-from feeds.formats.times import rfc3339
 from xscl.delivery.wording import CUT, bound_lines
-from xscl.shredding.nodes.tree import DocumentTree
-from xscl.subscriptions.match import Match, Node
+from xscl.subscriptions.match import DocumentSource, Match, Node
+from xscl.time_format import written
 
 TOGETHER = 100
 """Maximum number of matches in a message."""
 LARGEST = 256_000
 """Size in bytes above which a message's texts are cut to `CUT` characters."""
 _OWNED = re.compile(r"_\d+\.")
-_FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSource:
-    """A document of a match: its id, its title and its web address."""
-
-    document: str
-    title: str = ""
-    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +64,13 @@ class Message:
         """Return the message as a JSON value."""
         return {
             "type": "match",
-            "timestamp": moment(self.time),
+            "timestamp": written(self.time),
             "data": {
                 "id": self.id,
                 "subscription": self.subscription,
                 "position": self.position,
                 "history": self.history,
-                "sources": [
-                    {"document": s.document, "title": s.title, "url": s.url} for s in self.sources
-                ],
+                "sources": sources_of(self.sources),
                 "matches": list(self.matches),
             },
         }
@@ -112,6 +96,8 @@ class MatchFields(Protocol):
     @property
     def documents(self) -> tuple[str, ...]: ...
     @property
+    def sources(self) -> tuple[DocumentSource, ...]: ...
+    @property
     def t0(self) -> int: ...
     @property
     def t1(self) -> int: ...
@@ -121,31 +107,56 @@ class MatchFields(Protocol):
     def bindings(self) -> dict[str, list[Node]]: ...
     @property
     def constructed(self) -> bool: ...
+    @property
+    def position(self) -> int: ...
     def xml(self) -> bytes: ...
 
 
-def row_of(match: MatchFields) -> dict[str, Any]:
-    """Return a match as a JSON value."""
+def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dict[str, Any]:
+    """Return a match as a JSON value: the one form of the API, of deliveries and of commands.
+
+    `named` maps engine names to those of the reader; by default the owner's prefix is stripped.
+    `match` repeats `id`, and `t0` and `t1` are the ticks of `started` and `timestamp`.
+    """
+    named = named or owner_name
     return {
+        "id": match.id,
         "match": match.id,
-        "subscription": owner_name(match.subscription),
-        "documents": [owner_name(document) for document in match.documents],
+        "subscription": named(match.subscription),
+        "timestamp": written(match.t1),
+        "started": written(match.t0),
+        "history": match.history,
+        "position": match.position,
+        "documents": [named(document) for document in match.documents],
+        "sources": sources_of(match.sources, named),
         "t0": match.t0,
         "t1": match.t1,
         "bindings": {
             variable: [
-                {
-                    "document": owner_name(n.document),
-                    "node": n.node,
-                    "path": n.path,
-                    "value": n.value,
-                }
+                {"document": named(n.document), "node": n.node, "path": n.path, "value": n.value}
                 for n in nodes
             ]
             for variable, nodes in match.bindings.items()
         },
         "xml": match.xml().decode(),
+        "constructed": match.constructed,
     }
+
+
+def sources_of(
+    sources: Iterable[DocumentSource], named: Callable[[str], str] = str
+) -> list[dict[str, Any]]:
+    """Return the documents of a match as JSON values."""
+    return [
+        {
+            "document": named(one.document),
+            "title": one.title,
+            "url": one.url,
+            "source": one.source,
+            "timestamp": written(one.ts),
+        }
+        for one in sources
+    ]
 
 
 def owner_name(name: str) -> str:
@@ -158,11 +169,6 @@ def owner_of(name: str) -> int:
     """Return the account number in the engine's name, 0 for the operator."""
     found = _OWNED.match(name)
     return int(found[0][1:-1]) if found else 0
-
-
-def moment(time: int) -> str:
-    """Format a time in ticks by RFC 3339, clamped to the years that it can express."""
-    return rfc3339(min(max(time, _FIRST), _LAST))
 
 
 def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
@@ -199,7 +205,7 @@ def message_of(matches: Sequence[Match]) -> Message:
         matches[-1].position,
         first.t1,
         first.history,
-        tuple(_source(owner_name(name), tree) for name, tree in first.trees),
+        tuple(replace(one, document=owner_name(one.document)) for one in first.sources),
         tuple(row_of(match) for match in matches),
         tuple(line for match in matches for line in bound_lines(match)),
     )
@@ -212,20 +218,6 @@ def documents_of(match: Match) -> tuple[str, ...]:
 
 def _alone(match: Match) -> str:
     return match.id
-
-
-def _source(document: str, tree: DocumentTree) -> DocumentSource:
-    """Extract title and link from a document that has the shape of a feed item."""
-    title, address = "", None
-    for item in tree.items:
-        if not isinstance(item, etree._Element):
-            continue
-        name = etree.QName(item).localname
-        if name == "title" and not title:
-            title = (item.text or "")[:CUT]
-        if name in ("item_url", "link") and address is None:
-            address = safe_link((item.text or item.get("href") or "").strip() or None)
-    return DocumentSource(document, title, address)
 
 
 def _cut(match: Mapping[str, Any]) -> dict[str, Any]:

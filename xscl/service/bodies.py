@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
-from xscl.delivery.message import moment
 from xscl.time_format import written
 
 Moment: TypeAlias = Annotated[
@@ -21,7 +20,7 @@ Moment: TypeAlias = Annotated[
 ]
 """A time in ticks, in JSON as ISO 8601 in UTC: `2026-03-01T12:00:00Z`, or with a fraction."""
 
-DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(moment)]
+DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(written)]
 """A time as deliveries write it (RFC 3339), validated from ticks."""
 
 

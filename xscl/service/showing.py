@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from xscl.delivery.message import row_of
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, Moment
+from xscl.service.bodies import JsonBody
 from xscl.service.names import OPERATOR, owner
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
@@ -26,23 +27,46 @@ class Bound(JsonBody):
     """Its string value."""
 
 
+class SourceShown(JsonBody):
+    """A document of a match for people; of documents that are no feed items the id and the time."""
+
+    document: str = Field(examples=["order-17"])
+    """Its id."""
+    title: str = Field(examples=["Ferry stops"])
+    """Its title, or nothing."""
+    url: str | None = Field(examples=["https://example.org/ferry"])
+    """Its web address."""
+    source: str = Field(examples=["example.org"])
+    """The host of its publisher, or nothing."""
+    timestamp: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
+
+
 class MatchShown(JsonBody):
-    """A match.  `t0` and `t1` are ticks, as in Python and for `xscl run`."""
+    """A match: the same object over HTTP, in deliveries and from the command line."""
 
     id: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
     """A stable name: 32 hexadecimal digits."""
+    match: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """The same as `id`."""
     subscription: str = Field(examples=["echo"])
     """The name of the subscription."""
-    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
-    """The ids of the documents, in the order of the query's blocks."""
-    t0: int = Field(examples=[1772366400000000])
-    """Time of the first document in microseconds since 1970."""
-    t1: int = Field(examples=[1772370000000000])
-    """Time at which the match is complete, in microseconds since 1970."""
-    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time at which the match is complete: `t1`, as ISO 8601."""
+    timestamp: str = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time at which the match is complete."""
+    started: str = Field(examples=["2026-03-01T11:00:00Z"])
+    """Time of the first document."""
     history: bool = Field(examples=[False])
     """True if all documents are items from before their feeds were followed."""
+    position: int = Field(examples=[17])
+    """Position in the order of all results; of a trial, in the order of its own."""
+    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
+    """The ids of the documents, in the order of the query's blocks."""
+    sources: list[SourceShown]
+    """The documents with title, address and time; none of a row of events."""
+    t0: int = Field(examples=[1772366400000000])
+    """`started` in microseconds since 1970."""
+    t1: int = Field(examples=[1772370000000000])
+    """`timestamp` in microseconds since 1970."""
     bindings: dict[str, list[Bound]]
     """Nodes bound to each variable of the query."""
     xml: str = Field(examples=["<result>...</result>"])
@@ -53,29 +77,7 @@ class MatchShown(JsonBody):
 
 def match_shown(who: Account, match: Match) -> MatchShown:
     """Return a match with its owner's names."""
-    return MatchShown(
-        id=match.id,
-        subscription=who.named(match.subscription),
-        documents=[who.named(name) for name in match.documents],
-        t0=match.t0,
-        t1=match.t1,
-        timestamp=match.t1,
-        history=match.history,
-        bindings={
-            variable: [
-                Bound(
-                    document=who.named(node.document),
-                    node=node.node,
-                    path=node.path,
-                    value=node.value,
-                )
-                for node in nodes
-            ]
-            for variable, nodes in match.bindings.items()
-        },
-        xml=match.xml().decode(),
-        constructed=match.constructed,
-    )
+    return MatchShown.model_validate(row_of(match, who.named))
 
 
 def visible_document(store: Store, who: Account, name: str) -> str | None:

@@ -47,6 +47,20 @@ class MatchDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentSource:
+    """A document of a match for people: title, web address, publisher's host and time in ticks.
+
+    All but the id and the time are known of feed items, and of documents of their form.
+    """
+
+    document: str
+    title: str = ""
+    url: str | None = None
+    source: str = ""
+    ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MatchSource:
     """The access of matches to queries and documents: each compiled or parsed once."""
 
@@ -96,6 +110,15 @@ class Match:
         ids = set(self.documents)
         present = self._result.present
         return [(one.id, self._tree(one)) for one in present if one.id in ids]
+
+    @property
+    def sources(self) -> tuple[DocumentSource, ...]:
+        """The documents for people, in the order of the query's blocks; none of a row."""
+        # Loads the sanitiser of links, which a push does without.
+        from xscl.subscriptions.document_source import source_of
+
+        found = {one.document: one for one in self.read()} if self.documents else {}
+        return tuple(source_of(one) for one in found.values())
 
     @property
     def t0(self) -> int:

@@ -17,8 +17,8 @@ from xscl.store.data_directory import DataDirectory
 
 D = 86_400_000_000
 TEXT = (
-    "1970-01-04T00:00:00Z  {}  d2  +  d3\n"
-    "    b = /book[1]\n    t = Feeds\n    c = /blog[1]\n    u = Feeds\n"
+    "{}  1970-01-04T00:00:00Z\n"
+    "  Feeds | d2 | 1970-01-03T00:00:00Z\n  Feeds | d3 | 1970-01-04T00:00:00Z\n"
 )
 
 

@@ -24,6 +24,7 @@ from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.engine.facade import Engine
 from xscl.server.demo import publishing
+from xscl.service.showing import MatchShown
 from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,8 +72,12 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 def test_run_prints_the_match_of_two_files() -> None:
     write("in/a.xml", BOOK)
     write("in/b.xml", BLOG)
-    assert answered("run", "-q", PAIR, "in", "--at", "2024-05-06") == (
-        "2024-05-06T00:00:00Z  q1  a.xml  +  b.xml\n"
+    documents = "  Feeds | a.xml | 2024-05-06T00:00:00Z\n  Feeds | b.xml | 2024-05-06T00:00:00Z\n"
+    asked = ("run", "-q", PAIR, "in", "--at", "2024-05-06")
+    assert answered(*asked) == f"q1  2024-05-06T00:00:00Z\n{documents}"
+    (match,) = rows(*asked, "--json")
+    assert answered(*asked, "-v") == (
+        f"q1  2024-05-06T00:00:00Z\n  match {match['id']}\n{documents}"
         "    b = /book[1]\n    t = Feeds\n    c = /blog[1]\n    u = Feeds\n"
     )
 
@@ -81,7 +86,9 @@ def test_run_jsonl_has_everything_about_a_match() -> None:
     write("a.xml", BOOK)
     write("b.xml", BLOG)
     (row,) = rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--format", "jsonl")
-    assert list(row) == ["match", "subscription", "documents", "t0", "t1", "bindings", "xml"]
+    assert row.keys() == MatchShown.model_fields.keys()
+    assert (row["id"], row["timestamp"]) == (row["match"], "1970-01-01T00:00:00.000007Z")
+    assert [source["title"] for source in row["sources"]] == ["Feeds", "Feeds"]
     assert (row["subscription"], row["documents"]) == ("q1", ["a.xml", "b.xml"])
     assert (row["t0"], row["t1"]) == (7, 7)
     assert row["bindings"]["u"] == [
@@ -495,7 +502,7 @@ def test_a_closed_pipe_is_a_clean_exit() -> None:
     write("d.jsonl", "\n".join(lines))
     with process("run", "-q", "S//book->b", "d.jsonl", "--json") as running:
         assert running.stdout is not None
-        assert running.stdout.readline().startswith('{"match"')
+        assert running.stdout.readline().startswith('{"id"')
         running.stdout.close()
         assert running.stderr is not None
         assert running.stderr.read() == ""

@@ -68,9 +68,9 @@ def test_the_matches_of_a_subscription_are_listed_and_continued(
     lines = [json.loads(line) for line in answered("matches", "echo", "--json").splitlines()]
     assert len(lines) == len({line["match"] for line in lines}) == 6
     assert {line["subscription"] for line in lines} == {"echo"}
-    text = answered("matches", "echo").splitlines()
-    assert [line for line in text if line.startswith("match ")] == [
-        f"match {line['match']}" for line in lines
+    text = answered("matches", "echo", "-v").splitlines()
+    assert [line for line in text if line.startswith("  match ")] == [
+        f"  match {line['match']}" for line in lines
     ]
     for at, line in enumerate(lines):
         rest = answered("matches", "echo", "--after", line["match"], "--json").splitlines()

@@ -35,9 +35,10 @@ from xscl.delivery.channels.mail import (
     text_of,
 )
 from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
-from xscl.delivery.message import DocumentSource, Message
+from xscl.delivery.message import Message
 from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
+from xscl.subscriptions.match import DocumentSource
 
 # -- Files ---------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
-from xscl.cli.output import match_text
+from xscl.cli.match_text import match_text
 from xscl.delivery.cards import shown
 from xscl.delivery.match_tail import MatchTail
 from xscl.delivery.message import messages_of, owner_of, row_of
@@ -51,7 +51,7 @@ def documents(*numbers: int, text: str = "hi") -> list[Document]:
 # -- The work of one match -----------------------------------------------------------------
 
 WAYS: dict[str, Callable[[Sequence[Match]], object]] = {
-    "text": lambda found: [list(match_text(one)) for one in found],
+    "text": lambda found: [list(match_text(one, verbose=True)) for one in found],
     "json": lambda found: [json.dumps(row_of(one)) for one in found],
     "message": lambda found: [one.json() for one in messages_of(found)],
     "page": lambda found: [shown(one, "q") for one in found],
@@ -113,7 +113,7 @@ def test_a_node_around_others_is_told_by_its_location() -> None:
                 Document("S", "2", 2, b"<c><b>k</b><bb>l</bb></c>"),
             ]
         )
-        lines = [line.strip() for match in found for line in match_text(match)]
+        lines = [line.strip() for match in found for line in match_text(match, verbose=True)]
     assert "r = /r[1]" in lines
     assert "c = /c[1]" in lines
     assert "x = k" in lines
@@ -274,7 +274,7 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             plain(found)
             assert not printed(capsys)
             plain(found_new)
-            assert len(printed(capsys)) == (2 if as_json else 6)
+            assert len(printed(capsys)) == (2 if as_json else 10)
             plain.skipped(0)
             plain.skipped(7)
             assert printed(capsys) == ['{"skipped": 7}' if as_json else "... 7 skipped"]

@@ -75,6 +75,9 @@ def test_events_come_and_go_on_where_they_were(operator: httpx.Client) -> None:
     assert ids == kept(operator, at)
     assert {event.name for event in first} == {"match"}
     assert first[0].data["data"]["sources"][0]["title"] == "Item 1"
+    assert first[0].data["data"]["matches"] == [
+        *operator.get(f"{at}/matches?limit=1&after=0").json()["matches"]
+    ]
 
 
 def test_events_of_all_go_on_within_one_result(operator: httpx.Client) -> None:

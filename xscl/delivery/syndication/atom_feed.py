@@ -9,8 +9,9 @@ from typing import Any
 
 from lxml import etree
 
-from xscl.delivery.message import Message, moment
+from xscl.delivery.message import Message
 from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
+from xscl.time_format import written
 
 MEDIA_TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
@@ -22,7 +23,7 @@ def atom(feed: FeedPage) -> bytes:
     root = etree.Element(f"{{{_NAMESPACE}}}feed", nsmap=_PREFIXES)
     _add(root, "id", feed.id)
     _add(root, "title", feed.name)
-    _add(root, "updated", moment(feed.updated))
+    _add(root, "updated", written(feed.updated))
     _add(_add(root, "author"), "name", "xscl")
     _add(root, "generator", "xscl")
     _link(root, "self", feed.url, MEDIA_TYPE)
@@ -38,8 +39,8 @@ def _entry(root: etree._Element, message: Message) -> None:
     entry = _add(root, "entry")
     _add(entry, "id", entry_id(message))
     _add(entry, "title", message.title)
-    _add(entry, "updated", moment(message.time))
-    _add(entry, "published", moment(message.time))
+    _add(entry, "updated", written(message.time))
+    _add(entry, "published", written(message.time))
     urls = dict.fromkeys(source.url for source in message.sources if source.url)
     for number, url in enumerate(urls):
         # of links with one rel, type and language there may be one "alternate" only

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xscl.delivery.message import Message, moment
+from xscl.delivery.message import Message
 from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
+from xscl.time_format import written
 
 MEDIA_TYPE = "application/feed+json"
 
@@ -32,7 +33,7 @@ def _item(message: Message) -> dict[str, Any]:
         "id": entry_id(message),
         "title": message.title,
         "content_text": "\n".join(message.lines()) or message.title,
-        "date_published": moment(message.time),
+        "date_published": written(message.time),
         "_xscl": {
             "message": message.id,
             "history": message.history,

@@ -16,7 +16,7 @@ from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
-from xscl.delivery.message import moment, owner_of
+from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
@@ -25,6 +25,7 @@ from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
+from xscl.time_format import written
 
 router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
 
@@ -418,8 +419,8 @@ def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
         to=asdict(endpoint.channel),
         position=endpoint.position,
         failures=endpoint.failures,
-        next_try=moment(endpoint.next_try) if endpoint.next_try else None,
+        next_try=written(endpoint.next_try) if endpoint.next_try else None,
         note=endpoint.note,
         letters=len(here.outbox.endpoints.letters(endpoint.id)),
-        created=moment(endpoint.created),
+        created=written(endpoint.created),
     )

@@ -8,13 +8,11 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from xscl.documents.results import Subscription
-from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.paging import Limit
 from xscl.service.routes.subscriptions import Name, existing
 from xscl.service.showing import MatchShown, match_shown
-from xscl.subscriptions.match import Match
 
 router = APIRouter(tags=["matches"])
 
@@ -29,17 +27,10 @@ Before = Annotated[
 ]
 
 
-class ListedMatch(MatchShown):
-    """A match in the order of results."""
-
-    position: int = Field(examples=[17])
-    """Position in the order of all results."""
-
-
 class MatchPage(JsonBody):
     """A page of matches; `next` is the query string of the next page."""
 
-    matches: list[ListedMatch]
+    matches: list[MatchShown]
     """The matches in the requested order."""
     next: str | None = Field(examples=["before=17&limit=100"])
     """Query string of the next page; null at the end."""
@@ -60,7 +51,7 @@ def of_one(
     )
     way = "before" if newest_first else "after"
     following = f"{way}={page.end}&limit={limit}" if page.more else None
-    return MatchPage(matches=[listed(who, match) for match in page.matches], next=following)
+    return MatchPage(matches=[match_shown(who, match) for match in page.matches], next=following)
 
 
 @router.get("/matches", summary="List your matches")
@@ -88,9 +79,4 @@ def of_all(
         last = page.matches[-1] if full else None
         at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
         following = f"before={at}&limit={limit}"
-    return MatchPage(matches=[listed(who, match) for match in page.matches], next=following)
-
-
-def listed(who: Account, match: Match) -> ListedMatch:
-    """Return a match as its owner sees it."""
-    return ListedMatch(**match_shown(who, match).model_dump(), position=match.position)
+    return MatchPage(matches=[match_shown(who, match) for match in page.matches], next=following)
