@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("cep_core", "feeds", "templates", "xscl")
 
 _HIDDEN = (".ci", ".gitattributes", ".gitignore")
-_MADE = {"build", "dist", "__pycache__", "spark-warehouse", "metastore_db"}
+_MADE = {"build", "dist", "node_modules", "__pycache__", "spark-warehouse", "metastore_db"}
 
 
 def project_files(folder: Path = ROOT) -> Iterator[Path]:

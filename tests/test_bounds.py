@@ -34,6 +34,7 @@ import xscl.documents.retention as retention
 import xscl.documents.tree_cache as tree_cache
 import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
+import xscl.inspection.vocabulary as vocabulary
 import xscl.language.limits as limits
 import xscl.planning.compile_cache as compile_cache
 import xscl.planning.truncations as truncations
@@ -100,6 +101,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "connection without a request": (connection.SECONDS, server.KEEP_ALIVE),
     "wrong tokens": (SERVICE.guesses,),
     "trials and": (installation.QUESTIONS, 1, 1, trials.SECONDS),
+    "documents read for the names of a stream": (vocabulary.DOCUMENTS, vocabulary.BYTES),
     "rows of an import": (imported.MOST,),
     "rows of a page": (1_000,),
     "end of the service": (termination.DEADLINE, termination.DEADLINE + 1),

@@ -33,8 +33,14 @@ _FLAGS = (
 )
 _TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 _FOCUSED = """
-const focused = document.activeElement;
-return [focused.matches(":focus-visible"), focused.matches(arguments[0])];
+const outer = document.activeElement;
+const focused = outer.shadowRoot?.activeElement ?? outer;
+return [focused.matches(":focus-visible"), outer.matches(arguments[0])];
+"""
+_EDIT = """
+const view = document.getElementById("query-editor")?.shadowRoot.querySelector(".cm-content");
+view?.focus();
+return Boolean(view);
 """
 _SHIFTS = """
 window.shifts = [];
@@ -108,6 +114,11 @@ class Browser:
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""
         self.chrome.switch_to.active_element.send_keys(*keys)
+
+    def write(self, text: str) -> None:
+        """Type into the query editor, at its cursor."""
+        self.until(lambda: self.run(_EDIT))
+        self.press(text)
 
     def tab_to(self, selector: str, most: int = 80) -> WebElement:
         """Go by the tabulator to an element; each stop on the way has to show that it is one."""

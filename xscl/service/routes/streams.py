@@ -10,6 +10,7 @@ from pydantic import Field
 
 from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
+from xscl.inspection.vocabulary import kept_by_stream, vocabulary
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
@@ -55,6 +56,35 @@ class Stream(JsonBody):
     """Declared attributes for CEL, SASE and EQL queries."""
 
 
+class ListedStream(Stream):
+    """A stream of the list, with the number of its documents."""
+
+    documents: int = Field(examples=[40])
+    """Number of its known documents."""
+
+
+class SeenElement(JsonBody):
+    """An element or attribute that was seen in documents of a stream."""
+
+    path: list[str] = Field(examples=[["item", "title"]])
+    """The names from the root to it, as a query writes them; an attribute's with a leading `@`."""
+    documents: int = Field(examples=[40])
+    """Number of documents that have it, among those that were read."""
+    samples: list[str] = Field(examples=[["Ferry stopped by gale"]])
+    """Its most frequent short values."""
+
+
+class Elements(JsonBody):
+    """The elements and attributes of a stream's newest documents."""
+
+    stream: str = Field(examples=["news"])
+    """The name of the stream."""
+    documents: int = Field(examples=[40])
+    """Number of documents that were read: the newest ones whose texts are kept."""
+    elements: list[SeenElement]
+    """In document order of their first use."""
+
+
 class MadeStream(Stream):
     """A stream of your own."""
 
@@ -64,7 +94,7 @@ class MadeStream(Stream):
 
 
 @router.get("/streams", summary="List streams")
-def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Stream]:
+def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[ListedStream]:
     """Lists the public streams and your own, sorted by name.
 
     Your own stream hides a public one of the same name.
@@ -72,7 +102,16 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
     mine = here.accounts.streams(who)
     names = sorted({*mine, *here.public.names()} - {""})
     following = [name for name in names if after is None or name > after]
-    items = [_shown(here, who, name) for name in following[:limit]]
+    with here.reading() as store:
+        counts = kept_by_stream(store)
+    shown = [_shown(here, who, name) for name in following[:limit]]
+    items = [
+        ListedStream(
+            **one.model_dump(),
+            documents=counts.get(here.resolver.stream(who, one.name) or one.name, 0),
+        )
+        for one in shown
+    ]
     more = items[-1].name if len(following) > limit else None
     return Page(items=items, next=more)
 
@@ -83,6 +122,24 @@ def get(name: Name, here: Here, who: Who) -> Stream:
     if here.resolver.stream(who, name) is None:
         raise not_found("stream", name)
     return _shown(here, who, name)
+
+
+@router.get("/streams/{name}/elements", summary="List the elements of a stream")
+def elements(name: Name, here: Here, who: Who) -> Elements:
+    """Lists names of elements and attributes with counts and sample values, for completion.
+
+    They are those of the newest documents whose texts are kept, at most 300 documents.
+    """
+    known = here.resolver.stream(who, name)
+    if known is None:
+        raise not_found("stream", name)
+    with here.questions.hold(who.number), here.reading() as store:
+        found = vocabulary(store, known)
+    seen = [
+        SeenElement(path=list(one.path), documents=one.documents, samples=list(one.samples))
+        for one in found.paths
+    ]
+    return Elements(stream=name, documents=found.documents, elements=seen)
 
 
 @router.put(

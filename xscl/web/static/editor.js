@@ -1,18 +1,23 @@
-// What is wrong with a query, or its join graph, while it is written; the cursor goes to the place
-// of an error that the service has found.
+// What is wrong with a query, or its sentence and join graph, while it is written; the cursor goes
+// to the place of an error that the service has found.
+
+import { go, mark, over } from "/static/query_editor.js";
 
 const PAUSE = 350;
 
 const form = document.getElementById("editor");
 const query = document.getElementById("query");
 const checked = document.getElementById("checked");
+const label = form.querySelector('label[for="query"]').textContent;
+const view = over(query, label, () => form.querySelector('button[value="try"]').click());
 
 let timer = 0;
 let newest = 0;
 
-function offset(text, line, column) {
-  const lines = text.split("\n").slice(0, line - 1);
-  return lines.reduce((sum, each) => sum + each.length + 1, 0) + column - 1;
+function markProblem(problem) {
+  const excerpt = problem?.querySelector(".excerpt");
+  const message = problem?.querySelector("p, strong")?.textContent ?? "";
+  mark(view, Number(excerpt?.dataset.line ?? 0), Number(excerpt?.dataset.column ?? 0), message);
 }
 
 async function check() {
@@ -26,9 +31,7 @@ async function check() {
     if (mine !== newest || !answer.ok) return;
     const parsed = new DOMParser().parseFromString(text, "text/html");
     checked.replaceChildren(...parsed.body.childNodes);
-    const wrong = checked.querySelector("#problem") !== null;
-    query.toggleAttribute("aria-invalid", wrong);
-    if (wrong) query.setAttribute("aria-invalid", "true");
+    markProblem(checked.querySelector("#problem"));
   } catch {
     // Without an answer the last picture stays; saving says what is wrong.
   }
@@ -39,17 +42,10 @@ query.addEventListener("input", () => {
   timer = setTimeout(check, PAUSE);
 });
 
-query.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    form.querySelector('button[value="try"]').click();
-  }
-});
-
 const excerpt = document.querySelector("#problem .excerpt");
 if (excerpt) {
-  const place = offset(query.value, Number(excerpt.dataset.line), Number(excerpt.dataset.column));
-  query.focus();
-  query.setSelectionRange(place, place);
+  markProblem(document.getElementById("problem"));
+  go(view, Number(excerpt.dataset.line), Number(excerpt.dataset.column));
 } else {
   document.getElementById("tried-title")?.focus();
   if (query.value.trim() && !checked.querySelector("svg, #problem")) check();

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, XsclError
+from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account
 from xscl.service.problems import Problem
@@ -75,7 +76,7 @@ def submit(
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
         found = _tried(asked, text, since)
     except (XsclError, Problem) as error:
-        wrong = {"error": problem_text(error, asked.who), "drawn": None}
+        wrong = {"error": problem_text(error, asked.who), "drawn": None, "read_back": ""}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return _editor(asked, status=status, **given, checked=wrong)
     words = next((words for value, words in SPANS if value == since), since)
@@ -107,12 +108,12 @@ def _cards(found: Sequence[Match]) -> list[MatchView]:
 def _checked(query: str, who: Account) -> dict[str, Any]:
     """Return the error of a query or its picture, for the template."""
     if not query.strip():
-        return {"error": None, "drawn": None}
+        return {"error": None, "drawn": None, "read_back": ""}
     try:
         refuse_bare_windows(query)
-        return {"error": None, "drawn": drawing(query)}
+        return {"error": None, "drawn": drawing(query), "read_back": sentence(query)}
     except QueryError as error:
-        return {"error": problem_text(error, who), "drawn": None}
+        return {"error": problem_text(error, who), "drawn": None, "read_back": ""}
 
 
 def _editor(

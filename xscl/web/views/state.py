@@ -23,7 +23,12 @@ from xscl.web.rendering import THEME, THEMES, static, when
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 YEAR = 365 * 86_400
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_TYPES = {
+    "css": "text/css",
+    "js": "text/javascript",
+    "svg": "image/svg+xml",
+    "txt": "text/plain",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""The names and values of kept documents, for completion."""
+
+from __future__ import annotations
+
+from xscl import Document, Engine, Retention
+from xscl.inspection.vocabulary import DOCUMENTS, PATHS, SeenPath, kept_by_stream, vocabulary
+
+
+def engine_with(*documents: str, streams: tuple[str, ...] = ("S",)) -> Engine:
+    engine = Engine(retention=Retention.of(history="30 d"))
+    engine.push(
+        Document(streams, f"d{number}", number, xml.encode())
+        for number, xml in enumerate(documents, 1)
+    )
+    return engine
+
+
+def seen(engine: Engine, stream: str = "S") -> dict[str, SeenPath]:
+    return {"/".join(one.path): one for one in vocabulary(engine.host.state.store, stream).paths}
+
+
+def test_paths_have_their_documents_and_most_frequent_values() -> None:
+    engine = engine_with(
+        "<i><t>sea</t><t>gale</t><e u='1'/></i>", "<i><t>sea</t></i>", "<i><n>7</n></i>"
+    )
+    found = seen(engine)
+    assert found["i"] == SeenPath(("i",), 3)
+    assert found["i/t"] == SeenPath(("i", "t"), 2, ("sea", "gale"))
+    assert found["i/e/@u"] == SeenPath(("i", "e", "@u"), 1, ("1",))
+    assert found["i/n"].samples == ("7",)
+
+
+def test_names_are_written_as_queries_write_them() -> None:
+    dc, other = "http://purl.org/dc/elements/1.1/", "urn:other"
+    engine = engine_with(f"<i xmlns:d='{dc}' xmlns:o='{other}'><d:creator>A</d:creator><o:x/></i>")
+    assert {"i/dc:creator", "i/*:x"} <= seen(engine).keys()
+
+
+def test_long_values_and_inner_elements_give_no_samples() -> None:
+    found = seen(engine_with(f"<i><long>{'word ' * 50}</long><in><a>1</a></in></i>"))
+    assert found["i/long"].samples == ()
+    assert found["i/in"].samples == ()
+
+
+def test_only_documents_of_the_stream_are_read() -> None:
+    engine = engine_with("<i><t>mine</t></i>")
+    engine.push(Document("other", "o", 9, b"<secret><t>hers</t></secret>"))
+    assert "secret" not in seen(engine)
+    assert kept_by_stream(engine.host.state.store) == {"S": 1, "other": 1}
+
+
+def test_the_newest_documents_are_read_within_the_bounds() -> None:
+    wide = "".join(f"<n{number}/>" for number in range(PATHS + 50))
+    engine = engine_with(f"<w>{wide}</w>", *(f"<i><v>{n}</v></i>" for n in range(DOCUMENTS)))
+    found = vocabulary(engine.host.state.store, "S")
+    assert found.documents == DOCUMENTS
+    assert {one.path[0] for one in found.paths} == {"i"}
+    engine.push(Document("S", "wide", 10_000, f"<w>{wide}</w>".encode()))
+    assert len(vocabulary(engine.host.state.store, "S").paths) == PATHS

@@ -1,0 +1,85 @@
+"""The query editor in a real browser: completion, marks of errors, keys, without script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.xscl.web.browser import Browser
+from tests.xscl.web.shown import Shop
+
+_OFFERED = """
+const root = document.getElementById("query-editor").shadowRoot;
+return [...root.querySelectorAll(".cm-tooltip-autocomplete li")].map((each) => each.textContent);
+"""
+_MARKED = """
+const root = document.getElementById("query-editor").shadowRoot;
+return [...root.querySelectorAll(".cm-lintRange-error")].map((each) => each.textContent).join("");
+"""
+
+
+@pytest.fixture(autouse=True)
+def wide(browser: Browser) -> Iterator[None]:
+    """A wide window; no complaints of the browser at the end, of the policy of styles either."""
+    browser.look()
+    browser.complaints()
+    yield
+    assert browser.complaints() == []
+
+
+def _offers(browser: Browser, text: str) -> None:
+    """Wait until a completion is offered."""
+    browser.until(lambda: any(each.startswith(text) for each in browser.run(_OFFERED)))
+
+
+def test_a_query_is_completed_from_what_is_there(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/subscribe")
+    browser.write("fe")
+    _offers(browser, "feeds")
+    browser.write("eds//")
+    _offers(browser, "item")
+    browser.write("item->a[./tit")
+    _offers(browser, "title")
+    time.sleep(0.2)  # the editor ignores a key that comes right after the list has opened
+    browser.press(Keys.ENTER)
+    browser.write(" = '")
+    _offers(browser, "Night ferry returns in June")
+    browser.write("Night ferry returns in June']")
+    browser.until(lambda: "Tell me about each item of feeds" in browser.text(".sentence"))
+    written = browser.run("return document.getElementById('query').value")
+    assert written == "feeds//item->a[./title = 'Night ferry returns in June']"
+
+
+@pytest.mark.slow
+def test_control_and_enter_try_the_query(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/subscribe?example=same-story")
+    browser.write("")
+    browser.press(Keys.CONTROL + Keys.ENTER)
+    assert "in the last 30 days" in browser.text("#tried-title")
+
+
+@pytest.mark.slow
+def test_an_error_is_marked_where_it_is(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/subscribe")
+    browser.write("news//item->a[./title->t]\n  FOLLOWED BY{t = wrong, 1 d} news//item->b")
+    browser.until(lambda: browser.run(_MARKED) == "wrong")
+    assert browser.violations() == []
+    for _ in range(len(", 1 d} news//item->b")):
+        browser.press(Keys.ARROW_LEFT)
+    browser.press(*[Keys.BACKSPACE] * len("wrong"), "t")
+    browser.until(lambda: browser.run(_MARKED) == "")
+
+
+@pytest.mark.slow
+def test_the_editor_is_a_text_area_without_script(browser: Browser, shop: Shop) -> None:
+    browser.script(allowed=False)
+    try:
+        browser.open(f"{shop.address}/subscribe")
+        browser.one("#query").send_keys("tricks//item->a")
+        browser.one("button[value='try']").click()
+        assert "in the last 7 days" in browser.text("#tried-title")
+    finally:
+        browser.script(allowed=True)

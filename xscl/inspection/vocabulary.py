@@ -1,0 +1,127 @@
+"""The vocabulary of streams: names of elements and attributes in kept documents, with samples.
+
+It is read from the newest documents whose texts are kept, within a bound of documents and bytes,
+so its cost does not depend on the length of the past.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from feeds.xml.xmlparse import parse
+from xscl.language.names import PREFIXES
+from xscl.language.syntax import NameTest, Path, Step
+from xscl.language.unparse import unparse
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, number_nodes, string_value
+from xscl.store.store import Store
+
+DOCUMENTS = 300
+"""Maximum number of documents that are read."""
+BYTES = 4_000_000
+"""Maximum size of the documents that are read; one is read in any case."""
+PATHS = 300
+"""Maximum number of paths of a vocabulary, those in most documents first."""
+SAMPLES = 4
+"""Maximum number of sample values of a path."""
+LONGEST = 80
+"""Maximum length of a sample value; longer ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPath:
+    """A path that was seen: its steps as a query writes them, from the root.
+
+    `documents` is the number of documents that have it, `samples` are its most frequent values.
+    """
+
+    path: tuple[str, ...]
+    documents: int
+    samples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The paths in the newest `documents` of a stream, in document order of their first use."""
+
+    documents: int
+    paths: tuple[SeenPath, ...]
+
+
+def kept_by_stream(store: Store) -> dict[str, int]:
+    """Return the number of known documents by stream."""
+    rows = store.fetch(
+        "SELECT name, count(*) FROM (SELECT unnest(streams) AS name FROM state.document)"
+        " GROUP BY name"
+    )
+    return {str(name): int(count) for name, count in rows}
+
+
+def vocabulary(store: Store, stream: str) -> Vocabulary:
+    """Return the vocabulary of a stream."""
+    trees = [number_nodes(parse(xml)) for xml in _newest(store, stream)]
+    return Vocabulary(len(trees), _paths(trees))
+
+
+def name_written(item: Item) -> str:
+    """Return the name of a node as a query writes it: `title`, `@id`, `dc:creator`, `*:x`."""
+    is_attribute = isinstance(item, AttributeNode)
+    assert isinstance(item, AttributeNode | etree._Element)
+    name = etree.QName(item.name if isinstance(item, AttributeNode) else item)
+    uri = name.namespace or ""
+    test = NameTest(name.localname, uri if not uri or uri in PREFIXES else None)
+    return unparse(Path((Step(test, attribute=is_attribute),))).removeprefix("./")
+
+
+def steps_of(tree: DocumentTree) -> list[tuple[str, ...]]:
+    """Return the path of each node by its number, without positions."""
+    paths: list[tuple[str, ...]] = []
+    for item, parent in zip(tree.items, tree.parents, strict=True):
+        above = () if parent < 0 else paths[parent]
+        paths.append((*above, name_written(item)))
+    return paths
+
+
+def leaf_value(item: Item) -> str:
+    """Return the value of an attribute or of an element without children, else no text."""
+    if isinstance(item, etree._Element) and len(item) > 0:
+        return ""
+    return " ".join(string_value(item).split())
+
+
+def _newest(store: Store, stream: str) -> Iterator[bytes]:
+    """Yield the texts of the newest documents of a stream, within the bounds."""
+    rows = store.fetch(
+        "SELECT t.xml FROM state.document d JOIN state.text t USING (doc)"
+        f" WHERE list_contains(d.streams, ?) ORDER BY d.doc DESC LIMIT {DOCUMENTS}",
+        [stream],
+    )
+    size = 0
+    for (xml,) in rows:
+        if size and size + len(xml) > BYTES:
+            return
+        size += len(xml)
+        yield bytes(xml)
+
+
+def _paths(trees: Iterable[DocumentTree]) -> tuple[SeenPath, ...]:
+    """Count the paths of documents and their values."""
+    documents = Counter[tuple[str, ...]]()
+    values: dict[tuple[str, ...], Counter[str]] = {}
+    for tree in trees:
+        paths = steps_of(tree)
+        documents.update(set(paths))
+        for path, item in zip(paths, tree.items, strict=True):
+            counted = values.setdefault(path, Counter())
+            text = leaf_value(item)
+            if 0 < len(text) <= LONGEST:
+                counted[text] += 1
+    common = dict(documents.most_common(PATHS))
+    return tuple(
+        SeenPath(path, common[path], tuple(text for text, _ in counted.most_common(SAMPLES)))
+        for path, counted in values.items()
+        if path in common
+    )

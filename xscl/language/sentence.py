@@ -1,0 +1,276 @@
+"""Read a query back as one English sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from xscl.language.parser import parse
+from xscl.language.scope import bound_steps, distinct_names, leaves, rewritten, walk
+from xscl.language.syntax import (
+    And,
+    Block,
+    Call,
+    Compare,
+    Comparison,
+    Condition,
+    Decorated,
+    Exists,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
+    Next,
+    Not,
+    Operand,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    Query,
+    Step,
+    TextMatch,
+    VariablePath,
+    Window,
+)
+from xscl.language.unparse import literal, unparse
+from xscl.time_format import UNITS
+
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth"),
+    *("sixth", "seventh", "eighth", "ninth", "tenth"),
+)
+_UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
+_VERBS: dict[Operator, str] = {
+    "=": "is",
+    "!=": "is not",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is more than",
+    ">=": "is at least",
+}
+_SHARED: dict[Operator, str] = {"=": "the same", "!=": "another"}
+_NAMES = VariablePath | Decorated
+_WHOSE = ("the last one's", "the earlier one's", "its")
+"""Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
+_TESTS = {"contains": "contains", "starts-with": "starts with"}
+
+
+def sentence(source: str) -> str:
+    """Return a query as one sentence; raises QueryError."""
+    query = parse(source)
+    expression = distinct_names(query.expression, source)
+    reading = _Reading(expression)
+    begin = "Tell me about each" if isinstance(expression, Block) else "Tell me when"
+    words = reading.clause(expression)
+    if isinstance(expression, Block):
+        words = words.partition(" ")[2]
+    once = ", each result once" if query.distinct else ""
+    made = "" if query.select is None else f"; write <{query.select.name}> of it"
+    publish = "" if query.publish is None else f"; publish it as {query.publish}"
+    return f"{begin} {words}{once}{made}{publish}."
+
+
+class _Reading:
+    """The blocks of one query by number, and the names of its variables' nodes."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._blocks = _blocks(expression)
+        self._places = {
+            step.variable: (number, _local(step))
+            for number, block in enumerate(self._blocks)
+            for step in bound_steps(block)
+        }
+
+    def clause(self, expression: Expression) -> str:
+        """Return the words of an expression: a noun phrase for a block, else a clause."""
+        match expression:
+            case Block():
+                return self._noun(expression)
+            case Query(inner):
+                return self.clause(inner)
+            case Join(left, right, predicate, window):
+                near = f"come at most {_span(window)} apart" if _is_bounded(window) else "both come"
+                words = f"{self._side(left)} and {self._side(right)} {near}"
+                return self._with(words, right, predicate)
+            case FollowedBy(left, right, predicate, window, negated, otherwise):
+                within = f" within {_span(window)}" if _is_bounded(window) else ""
+                verb = _chained(left) or ("is not followed" if negated else "is followed")
+                late = ", or is not in that time" if otherwise else ""
+                words = f"{self.clause(left)}{_comma(left)} {verb}{within} by {self._side(right)}"
+                return self._with(words, right, predicate) + late
+            case Next(left, right, predicate):
+                verb = "then next" if _chained(left) else "is next followed"
+                words = f"{self.clause(left)}{_comma(left)} {verb} by {self._side(right)}"
+                return self._with(words, right, predicate)
+            case Fold(left, right, predicate, again, aggregates):
+                verb = "then" if _chained(left) else "is followed"
+                words = (
+                    f"{self.clause(left)}{_comma(left)} {verb} by one or more,"
+                    f" each {self._side(right)}"
+                )
+                words = self._with(words, right, predicate)
+                if again is not None:
+                    words += f", as long as {self._said(again, self._last(right))}"
+                named = ", ".join(name for name, _ in aggregates)
+                return f"{words}, and count {named}" if named else words
+            case _:
+                assert_never(expression)
+
+    def _side(self, expression: Expression) -> str:
+        """Return the words of an operand: a clause stands in parentheses."""
+        words = self.clause(expression)
+        while isinstance(expression, Query):
+            expression = expression.expression
+        return words if isinstance(expression, Block) else f"({words})"
+
+    def _last(self, expression: Expression) -> int:
+        """Return the number of the last block of an expression."""
+        return self._blocks.index(_blocks(expression)[-1])
+
+    # -- Blocks ----------------------------------------------------------------------------
+
+    def _noun(self, block: Block) -> str:
+        """Return the words of a block: `an item of news whose category is 'sea'`."""
+        named = [step for step in block.steps if step.derived is None]
+        noun = _local(named[-1]) if named else "document"
+        noun = "document" if noun == "*" else noun
+        article = "an" if noun[:1].lower() in "aeiou" else "a"
+        tested = [
+            words for step in named for one in step.conditions if (words := _tested(one)) != ""
+        ]
+        return " ".join([f"{article} {noun} of {block.stream}", " and ".join(tested)]).rstrip()
+
+    # -- Predicates ------------------------------------------------------------------------
+
+    def _with(self, words: str, right: Expression, predicate: Predicate | None) -> str:
+        """Return a clause with the comparisons of its operator."""
+        if predicate is None:
+            return words
+        parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+        shared = {part: text for part in parts if (text := self._shared(part)) is not None}
+        last = self._last(right)
+        rest = " and ".join(self._said(part, last) for part in parts if part not in shared)
+        told = [" and ".join(shared.values())] if shared else []
+        words += f" with {told[0]}" if told else ""
+        return f"{words}{' and' if told else ''} where {rest}" if rest else words
+
+    def _shared(self, part: Predicate) -> str | None:
+        """Return `the same title` or `another title`, None for other comparisons."""
+        if not isinstance(part, Comparison) or part.operator not in _SHARED:
+            return None
+        sides = [self._property(operand) for operand in (part.left, part.right)]
+        return f"{_SHARED[part.operator]} {sides[0]}" if sides[0] and sides[0] == sides[1] else None
+
+    def _property(self, operand: Operand) -> str:
+        """Return an operand with the names of nodes in place of variables; empty for others."""
+        named = any(isinstance(leaf, VariablePath | Decorated) for leaf in leaves(operand))
+        if not named or any(isinstance(one, Decorated) and not one.input for one in walk(operand)):
+            return ""
+        return unparse(rewritten(operand, self._named))
+
+    def _named(self, leaf: Operand) -> Operand:
+        return VariablePath(self._leaf(leaf)) if isinstance(leaf, _NAMES) else leaf
+
+    def _leaf(self, leaf: VariablePath | Decorated) -> str:
+        """Return the name of the node that a variable or a path leads to."""
+        if isinstance(leaf, Decorated):  # the left one of two equal names has a suffix
+            left = self._places.get(f"{leaf.name}_1", (0, leaf.name))
+            return self._places.get(leaf.name, left)[1]
+        if leaf.path.steps:
+            return _local(leaf.path.steps[-1])
+        return self._places.get(leaf.variable, (0, leaf.variable))[1]
+
+    def _said(self, predicate: Predicate, last: int) -> str:
+        """Return the words of a predicate; `last` is the block that is called `its`."""
+        match predicate:
+            case Comparison(operator, left, right):
+                return f"{self._value(left, last)} {_VERBS[operator]} {self._value(right, last)}"
+            case Call(function, (left, right)) if function in _TESTS:
+                return f"{self._value(left, last)} {_TESTS[function]} {self._value(right, last)}"
+            case Call():
+                return unparse(predicate)
+            case And(parts):
+                return " and ".join(self._said(part, last) for part in parts)
+            case Or(parts):
+                return f"({' or '.join(self._said(part, last) for part in parts)})"
+            case Not(part):
+                return f"not ({self._said(part, last)})"
+            case _:
+                assert_never(predicate)
+
+    def _value(self, operand: Operand, last: int) -> str:
+        """Return the words of an operand: `its title`, `the first's title`."""
+        match operand:
+            case VariablePath(variable) if variable in self._places:
+                number, _ = self._places[variable]
+                whose = "its" if number == last else f"the {_ordinal(number)}'s"
+                return f"{whose} {self._leaf(operand)}"
+            case Decorated(number):
+                return f"{_WHOSE[number]} {self._leaf(operand)}"
+            case Call(function, arguments):
+                return f"{function}({', '.join(self._value(one, last) for one in arguments)})"
+            case _:
+                return unparse(operand)
+
+
+def _blocks(expression: Expression) -> list[Block]:
+    return [one for one in walk(expression) if isinstance(one, Block)]
+
+
+def _tested(condition: Condition) -> str:
+    """Return the words of a condition on one document; empty for one that only binds."""
+    match condition:
+        case Exists(path):
+            return "" if any(bound_steps(path)) else f"with {_words(path)}"
+        case Compare(path, operator, value):
+            return f"whose {_words(path)} {_VERBS[operator]} {literal(value)}"
+        case TextMatch(function, path, value):
+            return f"whose {_words(path)} {_TESTS[function]} {literal(value)}"
+        case And(parts):
+            return " and ".join(_each(parts))
+        case Or(parts):
+            return " or ".join(_each(parts))
+        case Not(part):
+            return f"but not {_tested(part)}"
+        case _:
+            assert_never(condition)
+
+
+def _each(parts: Iterable[Condition]) -> Iterator[str]:
+    return (words for part in parts if (words := _tested(part)) != "")
+
+
+def _words(path: Path) -> str:
+    return _local(path.steps[-1]) if path.steps else "text"
+
+
+def _local(step: Step) -> str:
+    return step.test.local or "*"
+
+
+def _is_bounded(window: Window) -> bool:
+    return window.ticks is not None
+
+
+def _span(window: Window) -> str:
+    """Return the length of a window in words: `3 days`."""
+    assert window.ticks is not None
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if unit != "w" and window.ticks and window.ticks % length == 0:
+            count = window.ticks // length
+            return f"{count:,} {_UNITS[unit]}{'' if count == 1 else 's'}"
+    return f"{window.ticks} ticks"
+
+
+def _chained(left: Expression) -> str:
+    """Return the verb after a chain of FOLLOWED BY; empty after anything else."""
+    return "then" if isinstance(left, FollowedBy) and not left.negated else ""
+
+
+def _comma(left: Expression) -> str:
+    return "," if isinstance(left, Join | FollowedBy | Next | Fold) else ""
+
+
+def _ordinal(number: int) -> str:
+    return _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
