@@ -1,4 +1,7 @@
-"""The rules of Atom 1.0, written from RFC 4287: what a feed document has to have, and may have."""
+"""The rules of Atom 1.0, written from RFC 4287: what a feed document has to have, and may have.
+
+Those of HTML in a feed are the W3C feed validator's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lxml import etree
+
+from tests.html_rules import faults_of_html
 
 NAMESPACE = "{http://www.w3.org/2005/Atom}"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -44,6 +49,9 @@ def _of_feed(root: etree._Element) -> Iterator[str]:
 
 def _of_entry(entry: etree._Element) -> Iterator[str]:
     yield from _children(entry, _ENTRY_ONCE, _MANY, ("id", "title", "updated"))
+    times = [entry.findtext(f"{NAMESPACE}{name}") or "" for name in ("published", "updated")]
+    if times[0] > times[1]:
+        yield "an entry that was updated before it was published"
     alternates = Counter(
         (link.get("type"), link.get("hreflang"))
         for link in entry.iterfind(f"{NAMESPACE}link")
@@ -84,3 +92,5 @@ def _content(name: str, element: etree._Element) -> Iterator[str]:
             yield "an author without name"
         case "title" | "content" if element.get("type", "text") == "text" and len(element):
             yield f"markup in a {name} that is text"
+        case "title" | "content" if element.get("type") == "html":
+            yield from faults_of_html(text)

@@ -6,8 +6,9 @@ title, origin, text and categories, any other document by its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lxml import etree
 
@@ -85,10 +86,17 @@ class MatchView:
         return ", ".join(f"{value.name} {value.text}" for value in self.values)
 
 
-def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchView:
+def shown(
+    match: Match,
+    name: str,
+    called: Callable[[str], str] = str,
+    *,
+    together: Sequence[Match] = (),
+) -> MatchView:
     """Return the view model of a match; `name` is the reader's name of its subscription.
 
-    `called` maps document ids to the reader's.
+    `called` maps document ids to the reader's.  What the matches `together`, on the same documents,
+    join is marked, too.
     """
     place = (match.position, match.number)
     view = MatchView(match.id, name, place, match.t1, match.history)
@@ -97,7 +105,7 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
         return replace(view, values=tuple(values))
     try:
         parts = list(match.read())
-        joined = _joined(match, {part.document: part.tree for part in parts})
+        joined = _joined([match, *together], {part.document: part.tree for part in parts})
         cards = tuple(
             replace(card(part, joined.get(part.document, {})), document=called(part.document))
             for part in parts
@@ -110,13 +118,16 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> MatchV
     return replace(view, cards=cards, output=output)
 
 
-def _joined(match: Match, trees: Mapping[str, DocumentTree]) -> dict[str, dict[int, int]]:
-    """Return the join marks by document and node."""
+def _joined(
+    matches: Sequence[Match], trees: Mapping[str, DocumentTree]
+) -> dict[str, dict[int, int]]:
+    """Return the join marks by document and node, of matches of one query on the same documents."""
     found: dict[str, dict[int, int]] = {}
     numbers = {document: _numbers(tree) for document, tree in trees.items()}
-    for index, group in enumerate(compared(match.query)):
+    for index, group in enumerate(compared(matches[0].query)):
         for place in group:
-            for node in match.bindings.get(place.variable, ()):
+            bound = (match.bindings.get(place.variable, ()) for match in matches)
+            for node in dict.fromkeys(chain.from_iterable(bound)):
                 tree = trees[node.document]
                 for number in _selected(place, node, tree, numbers[node.document]):
                     found.setdefault(node.document, {}).setdefault(number, index % GROUPS + 1)
@@ -153,7 +164,7 @@ def _key(item: Item) -> object:
 
 def card(part: MatchDocument, joined: Mapping[int, int]) -> Card:
     """Return the card of a document, given the join marks of its nodes."""
-    values = list(_values(part.tree, joined))
+    values = list(values_of(part.tree, joined))
     if any(value.name == "channel_url" for value in values):
         return _item(part, values)
     title = _named(values, "title") or next(iter(values), Value("", part.document))
@@ -193,7 +204,7 @@ def _others(values: Iterable[Value], told: Iterable[Value | None]) -> tuple[Valu
     return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
 
 
-def _values(tree: DocumentTree, joined: Mapping[int, int]) -> Iterator[Value]:
+def values_of(tree: DocumentTree, joined: Mapping[int, int]) -> Iterator[Value]:
     """Yield the leaves and the compared nodes of a document, in document order."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0

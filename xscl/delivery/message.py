@@ -174,9 +174,13 @@ def owner_of(name: str) -> int:
 def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
     """Group matches of one subscription, given in order of position, into messages."""
     for _, group in groupby(matches, key=documents_of if grouped else _alone):
-        together = list(group)
-        for begin in range(0, len(together), TOGETHER):
-            yield message_of(together[begin : begin + TOGETHER])
+        yield from map(message_of, in_messages(list(group)))
+
+
+def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:
+    """Cut matches of one subscription on the same documents into those of each message."""
+    for begin in range(0, len(matches), TOGETHER):
+        yield matches[begin : begin + TOGETHER]
 
 
 def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:

@@ -6,10 +6,14 @@ same messages, wherever it starts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
 
-from xscl.delivery.message import Message, documents_of, messages_of, whole_groups
-from xscl.subscriptions.match_pages import MatchPages
+from xscl.delivery.message import Message, in_messages, messages_of, whole_groups
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.match_pages import MatchPages, Page
 
 PAGE = 200
 """Matches read in one query."""
@@ -24,15 +28,21 @@ class MessagePage:
 
 
 @dataclass(frozen=True, slots=True)
-class LatestMessages:
-    """Messages, newest first; `more`: there are older ones.
+class LatestMatches:
+    """The matches of each message, newest first; `older`: there are others before this position.
 
     `clock` is the engine's event-time clock at the moment of reading.
     """
 
-    messages: tuple[Message, ...]
-    more: bool
+    groups: tuple[Sequence[Match], ...]
+    older: int | None
     clock: int
+
+
+class NewestFirst(Protocol):
+    """A read of the newest matches before a position; a page may be empty though others follow."""
+
+    def __call__(self, before: int | None, limit: int) -> Page: ...
 
 
 def following(
@@ -49,20 +59,42 @@ def following(
     return MessagePage(tuple(messages_of(whole, grouped=grouped)), end)
 
 
-def latest(
-    pages: MatchPages, subscription: str, count: int, *, before: int | None = None
-) -> LatestMessages:
-    """Return the latest messages of a subscription, optionally before a position."""
+def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:
+    """Return the latest matches in messages, at least `count` of them if there are so many.
+
+    The page ends between two sets of documents: the rest of one would make other messages.
+    """
     limit = count * 2
     while True:
-        page = pages.of(subscription, before=before, limit=limit, newest_first=True)
+        page = read(before=before, limit=limit)
+        if page.more and not page.matches:
+            before = page.end
+            continue
         matches = page.matches[::-1]
         if page.more:
-            oldest = documents_of(matches[0])
-            cut = (at for at, match in enumerate(matches) if documents_of(match) != oldest)
+            oldest = _result_of(matches[0])
+            cut = (at for at, match in enumerate(matches) if _result_of(match) != oldest)
             matches = matches[next(cut, len(matches)) :]
-        if matches or not page.matches:
+        if matches or not page.more:
             break
         limit *= 4
-    made = list(messages_of(matches, grouped=True))[::-1]
-    return LatestMessages(tuple(made[:count]), page.more or len(made) > count, page.clock)
+    groups: list[Sequence[Match]] = []
+    runs = [list(run) for _, run in groupby(matches, key=_result_of)]
+    while runs and len(groups) < count:
+        groups += list(_in_messages(runs.pop()))[::-1]
+    older = groups[-1][0].position if groups and (page.more or runs) else None
+    return LatestMatches(tuple(groups), older, page.clock)
+
+
+def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
+    """Yield the messages of matches on the same documents, subscription by subscription."""
+    by_subscription: dict[int, list[Match]] = {}
+    for match in run:
+        by_subscription.setdefault(match.number, []).append(match)
+    for matches in by_subscription.values():
+        yield from in_messages(matches)
+
+
+def _result_of(match: Match) -> tuple[str, ...]:
+    """Return the key of matches between which no page ends."""
+    return match.documents or (str(match.position),)

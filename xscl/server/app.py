@@ -37,6 +37,7 @@ ROUTERS = (
     events.router,
     deliveries.router,
     syndication.router,
+    syndication.all_router,
     feeds.router,
     streams.router,
     inspection.router,

@@ -23,6 +23,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             *("unknown_subscription", "unknown_feed", "unknown_stream", "unknown_endpoint"),
             *("unknown_address", "unknown_token", "unknown_user", "unknown_file", "not_found"),
+            "unknown_match",
         ),
     ),
     405: ("The address takes other methods: `Allow` names them.", ("method_not_allowed",)),

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from xscl.delivery.message import owner_name
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
@@ -307,7 +308,11 @@ def _add_endpoints(
     secrets.change(
         {secrets_key(row["id"]): row["secrets"] for row in wanted if row["id"] not in there}
     )
-    addresses = [row for row in rows["secret_address"] if row["subscription"] in registered]
+    addresses = [
+        row
+        for row in rows["secret_address"]
+        if row["subscription"] in registered or not owner_name(row["subscription"])
+    ]
     with store.transaction():
         _add(store, "secret_address", addresses)
         return _add(store, "endpoint", wanted)

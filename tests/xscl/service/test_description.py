@@ -119,6 +119,7 @@ def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]
 _MADE = {
     *("not_found", "method_not_allowed"),
     *("unknown_feed", "unknown_stream", "unknown_address", "unknown_user", "unknown_file"),
+    "unknown_match",
 }
 """Codes that are put together."""
 

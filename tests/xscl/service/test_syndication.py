@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from lxml import etree
 
 from tests.atom_rules import faults
+from tests.html_rules import FragmentReader
+from tests.json_feed_rules import faults as json_faults
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.store.data_directory import DataDirectory
@@ -47,6 +50,14 @@ def pages(client: httpx.Client, path: str) -> list[Any]:
         links = [link.href for link in page.feed.links if link.rel == "next"]
         following = links[0] if links else None
     return found
+
+
+def read_html(text: str | None) -> FragmentReader:
+    """Return what a fragment of HTML holds."""
+    reader = FragmentReader()
+    reader.feed(text or "")
+    reader.close()
+    return reader
 
 
 def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client) -> None:
@@ -142,13 +153,109 @@ def test_w9_tricks_are_text(operator: httpx.Client) -> None:
     root = etree.fromstring(answer.content)
     names = {etree.QName(element).localname for element in root.iter("{*}*")}
     assert not names & {"script", "img", "svg", "b"}
-    assert all(element.get("type") != "html" for element in root.iter("{*}*"))
     titles = [str(element.text) for element in root.iterfind("{*}entry/{*}title")]
     assert titles == [f"tricks: {trick}" for trick in reversed(TRICKS)]
+    assert all(element.get("type") is None for element in root.iterfind(".//{*}title"))
+    for trick, content in zip(reversed(TRICKS), root.iterfind(".//{*}content"), strict=True):
+        said = read_html(content.text)
+        assert said.tags <= {"h3", "p", "time", "mark", "strong", "sup", "dl", "dt", "dd", "a"}
+        assert " ".join(trick.split()) in "".join(said.texts)
     assert "javascript:" not in str([link.get("href") for link in root.iter("{*}link")])
-    items = fetched(operator, f"{at}/feed.json").json()["items"]
-    assert [item["title"] for item in items] == titles
-    assert all("content_html" not in item and "external_url" not in item for item in items)
+    page = fetched(operator, f"{at}/feed.json").json()
+    assert json_faults(page) == []
+    assert [item["title"] for item in page["items"]] == titles
+    assert all("external_url" not in item for item in page["items"])
+
+
+def test_entries_show_both_items_and_lead_to_the_later_one(operator: httpx.Client) -> None:
+    """Values that are joined are marked; descriptions keep their markup, but nothing harmful."""
+    at = subscribed(
+        operator,
+        "echoes",
+        "SELECT <told t='{t}'><by>{c}</by></told> FROM Ec//item->a[./title->t][./channel_url->c]"
+        " FOLLOWED BY{t = u AND c != d, 1 d} Ec//item->b[./title->u][./channel_url->d]",
+    )
+    for number, host in enumerate(("post", "times")):
+        body = (
+            f"<item><item_url>https://{host}.example/ferry</item_url>"
+            f"<channel_url>https://{host}.example/f.rss</channel_url><title>Ferry</title>"
+            "<description>&lt;p&gt;It &lt;em&gt;stops&lt;/em&gt;.&lt;/p&gt;"
+            "&lt;img src='/x.png' onerror='x()'&gt;&lt;script&gt;x()&lt;/script&gt;</description>"
+            "</item>"
+        )
+        at_hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        moment = at_hour - timedelta(hours=2 - number)
+        params = {"id": f"ec{number}", "time": moment.isoformat()}
+        ok(operator.post("/v1/documents/Ec", params=params, content=body))
+    eventually(lambda: len(kept(operator, at)) == 1)
+    (page,) = pages(operator, f"{at}/feed.atom")
+    (entry,) = page.entries
+    assert entry.link == "https://times.example/ferry"
+    related = [link.href for link in entry.links if link.rel == "related"]
+    assert related == ["https://post.example/ferry"]
+    assert entry.content[0].value.count("<strong>Ferry</strong><sup>1</sup>") == 2
+    root = etree.fromstring(fetched(operator, f"{at}/feed.atom").content)
+    html = str(root.findtext("{*}entry/{*}content"))
+    said = read_html(html)
+    assert html.count("<mark>Ferry</mark>") == 2
+    assert html.count("<em>stops</em>") == 2
+    assert f"{moment:%Y-%m-%d %H}:00 UTC" in "".join(said.texts)
+    assert "<dt>told t</dt><dd>Ferry</dd>" in html
+    assert {"https://post.example/ferry", "https://times.example/x.png"} <= set(said.links)
+    (item,) = fetched(operator, f"{at}/feed.json").json()["items"]
+    assert item["url"] == item["external_url"] == entry.link
+    about = fetched(operator, item["_xscl"]["about"], Accept="text/html")
+    assert said.links[-1] == item["_xscl"]["about"]
+    assert "A match of echoes" in about.text
+    assert "times.example/ferry" in about.text
+    gone = operator.get(item["_xscl"]["about"].replace("/matches/", "/matches/x"))
+    assert gone.status_code == 404
+
+
+def test_a_match_of_plain_documents_leads_to_its_page(operator: httpx.Client) -> None:
+    at = subscribed(
+        operator, "plain", "Plain//order[./@n->n] FOLLOWED BY{n = m, 1 d} Plain//bill->m"
+    )
+    for number, body in enumerate(('<order n="7"><by>Ann</by></order>', "<bill>7</bill>")):
+        ok(operator.post("/v1/documents/Plain", params={"id": f"p{number}"}, content=body))
+    eventually(lambda: len(kept(operator, at)) == 1)
+    (page,) = pages(operator, f"{at}/feed.atom")
+    (match,) = operator.get(f"{at}/matches").json()["matches"]
+    assert f"/matches/{match['id']}?at=" in page.entries[0].link
+    assert "p0" in fetched(operator, page.entries[0].link, Accept="text/html").text
+
+
+def test_one_feed_has_all_matches_of_a_user(alice: httpx.Client, bob: httpx.Client) -> None:
+    for name in ("one", "two", "other"):
+        alice.put("/v1/streams/Mine", json={}).raise_for_status()
+        subscribed(alice, name, "Mine//item->i" if name != "other" else "Mine//item[./title->i]")
+    send(alice, *range(30), stream="Mine")
+    eventually(lambda: len(kept(alice, "/v1/subscriptions/other")) == 30)
+    listed = alice.get("/v1/matches", params={"limit": 200}).json()["matches"]
+    found = [entry for page in pages(alice, "/v1/feed.atom") for entry in page.entries]
+    ids = [entry.id.removeprefix("urn:uuid:").replace("-", "") for entry in found]
+    assert len(ids) == len(set(ids)) == len(listed) >= 90
+    assert set(ids) == {match["id"] for match in listed}
+    own = [e.id for page in pages(alice, "/v1/subscriptions/one/feed.atom") for e in page.entries]
+    assert set(own) <= {entry.id for entry in found}
+    made = alice.post("/v1/addresses", json={"label": "reader"}).json()
+    with httpx.Client(trust_env=False) as anybody:
+        shown = [e.id for page in pages(anybody, made["atom"]) for e in page.entries]
+        assert shown == [entry.id for entry in found]
+        assert [one["id"] for one in alice.get("/v1/addresses").json()] == [made["id"]]
+        assert bob.get("/v1/addresses").json() == []
+        assert bob.delete(f"/v1/addresses/{made['id']}").status_code == 404
+        assert bob.get("/v1/feed.json").json()["items"] == []
+        assert alice.delete(f"/v1/addresses/{made['id']}").status_code == 204
+        assert anybody.get(made["json_feed"]).status_code == 404
+
+
+def test_an_address_of_all_matches_outlives_a_restart(place: DataDirectory) -> None:
+    with serving(place) as running, running.client() as client:
+        subscribed(client, "q")
+        made = client.post("/v1/addresses", json={}).json()["atom"]
+    with serving(place) as running, running.client() as client:
+        assert client.get(f"/f/{made.rpartition('/')[2]}").status_code == 200
 
 
 def test_json_feed_is_one(operator: httpx.Client) -> None:
@@ -158,7 +265,7 @@ def test_json_feed_is_one(operator: httpx.Client) -> None:
     answer = fetched(operator, f"{at}/feed.json")
     assert answer.headers["content-type"].startswith("application/feed+json")
     page = answer.json()
-    assert page["version"] == "https://jsonfeed.org/version/1.1"
+    assert json_faults(page) == []
     assert page["title"] == "json"
     older = fetched(operator, page["next_url"]).json()
     assert "next_url" not in older

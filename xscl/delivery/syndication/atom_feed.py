@@ -1,6 +1,6 @@
-"""Atom 1.0 (RFC 4287): a page of a subscription's matches.
+"""Atom 1.0 (RFC 4287): a page of matches.
 
-Everything that came from a feed is text: no `type="html"`, so nothing is ever read as markup.
+Titles are text, so nothing in them is ever read as markup.  The content is sanitised HTML.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from xscl.delivery.message import Message
-from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
+from xscl.delivery.syndication.syndicated_feed import FeedEntry, FeedPage
 from xscl.time_format import written
 
 MEDIA_TYPE = "application/atom+xml"
@@ -26,26 +25,28 @@ def atom(feed: FeedPage) -> bytes:
     _add(root, "updated", written(feed.updated))
     _add(_add(root, "author"), "name", "xscl")
     _add(root, "generator", "xscl")
+    _link(root, "alternate", feed.home, "text/html")
     _link(root, "self", feed.url, MEDIA_TYPE)
     _link(root, "first", feed.first, MEDIA_TYPE)
     if feed.older is not None:
         _link(root, "next", feed.older, MEDIA_TYPE)
-    for message in feed.entries:
-        _entry(root, message)
+    for entry in feed.entries:
+        _entry(root, entry)
     return etree.tostring(root, xml_declaration=True, encoding="utf-8")
 
 
-def _entry(root: etree._Element, message: Message) -> None:
-    entry = _add(root, "entry")
-    _add(entry, "id", entry_id(message))
+def _entry(root: etree._Element, shown: FeedEntry) -> None:
+    message, entry = shown.message, _add(root, "entry")
+    _add(entry, "id", shown.id)
     _add(entry, "title", message.title)
     _add(entry, "updated", written(message.time))
     _add(entry, "published", written(message.time))
+    _link(entry, "alternate", shown.url)
     urls = dict.fromkeys(source.url for source in message.sources if source.url)
-    for number, url in enumerate(urls):
-        # of links with one rel, type and language there may be one "alternate" only
-        _link(entry, "related" if number else "alternate", url)
-    _add(entry, "content", "\n".join(message.lines()) or message.title).set("type", "text")
+    for url in urls:
+        if url != shown.url:
+            _link(entry, "related", url)
+    _add(entry, "content", shown.html).set("type", "html")
 
 
 def _add(parent: etree._Element, name: str, text: str | None = None) -> etree._Element:

@@ -1,12 +1,11 @@
-"""JSON Feed 1.1: a page of a subscription's matches, each with its bindings under `_xscl`."""
+"""JSON Feed 1.1: a page of matches, each with its ids under `_xscl`."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from xscl.delivery.message import Message
-from xscl.delivery.syndication.syndicated_feed import FeedPage, entry_id
+from xscl.delivery.syndication.syndicated_feed import FeedEntry, FeedPage
 from xscl.time_format import written
 
 MEDIA_TYPE = "application/feed+json"
@@ -17,24 +16,29 @@ def json_feed(feed: FeedPage) -> bytes:
     page: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": feed.name,
+        "home_page_url": feed.home,
         "feed_url": feed.first,
         "authors": [{"name": "xscl"}],
-        "items": [_item(message) for message in feed.entries],
+        "items": [_item(entry) for entry in feed.entries],
     }
     if feed.older is not None:
         page["next_url"] = feed.older
     return json.dumps(page).encode()
 
 
-def _item(message: Message) -> dict[str, Any]:
-    """Render a message as an item."""
-    urls = [source.url for source in message.sources if source.url]
+def _item(entry: FeedEntry) -> dict[str, Any]:
+    """Render an entry as an item; `external_url` is the address of the later document."""
+    message = entry.message
     item: dict[str, Any] = {
-        "id": entry_id(message),
+        "id": entry.id,
+        "url": entry.url,
         "title": message.title,
+        "content_html": entry.html,
         "content_text": "\n".join(message.lines()) or message.title,
         "date_published": written(message.time),
         "_xscl": {
+            "about": entry.page,
+            "subscription": message.subscription,
             "message": message.id,
             "history": message.history,
             "matches": [
@@ -43,6 +47,6 @@ def _item(message: Message) -> dict[str, Any]:
             ],
         },
     }
-    if urls:
-        item["external_url"] = urls[0]
+    if entry.url != entry.page:
+        item["external_url"] = entry.url
     return item

@@ -12,28 +12,37 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
 from xscl.store.store import Store
 
 MOST = 100
-"""Maximum number of addresses of one subscription."""
+"""Maximum number of addresses of one feed."""
 
 
 class TooManyAddresses(XsclError):
-    """A subscription has the maximum number of secret addresses."""
+    """A feed has the maximum number of secret addresses."""
 
     code = "too_many_addresses"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The stored part of a secret address: its subscription and its label."""
+    """The stored part of a secret address: its subscription and its label.
+
+    An address of all matches of an owner has the prefix of the owner's names as `subscription`.
+    """
 
     id: str
     subscription: str
     label: str
     created: int
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if it leads to the matches of all subscriptions of its owner."""
+        return not owner_name(self.subscription)
 
 
 class SecretAddresses:
@@ -61,7 +70,7 @@ class SecretAddresses:
         with self._mutex:
             if sum(one.subscription == subscription for one in self._by_hash.values()) >= MOST:
                 raise TooManyAddresses(
-                    f"a subscription has at most {MOST} secret addresses", hint="revoke one first"
+                    f"a feed has at most {MOST} secret addresses", hint="revoke one first"
                 )
             row = [_hash(secret), made.id, subscription, label, made.created]
             with self._store.transaction():
@@ -78,8 +87,8 @@ class SecretAddresses:
         return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
 
     def subscriptions(self) -> set[str]:
-        """Return the names of all subscriptions with addresses."""
-        return {one.subscription for one in list(self._by_hash.values())}
+        """Return the names of all subscriptions with addresses of their own."""
+        return {one.subscription for one in list(self._by_hash.values()) if not one.is_of_all}
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""

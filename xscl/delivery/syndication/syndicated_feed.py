@@ -1,4 +1,4 @@
-"""The common model of Atom and JSON Feed: a subscription's matches as a paged feed.
+"""The common model of Atom and JSON Feed: matches of one or all subscriptions as a paged feed.
 
 Pages are addressed by position (RFC 5005): a page contains the entries before a position, so newer
 matches do not change it.  An entry's id derives from its message's id and its time is the match's;
@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
+from html import escape
 
-from xscl.delivery.message import Message
-from xscl.delivery.message_reader import LatestMessages
+from xscl.delivery.message import Message, message_of
+from xscl.delivery.message_reader import LatestMatches
+from xscl.delivery.syndication.entry_html import entry_html
+from xscl.subscriptions.match import Match
 
 PAGE = 50
 """Entries of a page."""
@@ -23,39 +26,73 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """A message with its content as HTML, the page about it here, and the address to read."""
+
+    message: Message
+    html: str
+    page: str
+    url: str
+
+    @property
+    def id(self) -> str:
+        """The permanent id of the entry."""
+        return _in_groups(self.message.id)
+
+
+@dataclass(frozen=True, slots=True)
 class FeedPage:
-    """A page of a feed with its own address and those of the first and the next older page."""
+    """A page of a feed with its own address and those of the first and the next older page.
+
+    `home` is the address of the web page with the same matches.
+    """
 
     name: str
     id: str
+    home: str
     url: str
     first: str
     older: str | None
     updated: int
-    entries: tuple[Message, ...]
+    entries: tuple[FeedEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedAddresses:
+    """The addresses of a feed: its pages before a position, its web page, the page of a match."""
+
+    page: Callable[[int | None], str]
+    home: str
+    match: Callable[[Match], str]
 
 
 def feed_of(
-    known: str,
-    shown: str,
-    latest: LatestMessages,
-    before: int | None,
-    page: Callable[[int | None], str],
+    known: str, shown: str, latest: LatestMatches, before: int | None, at: FeedAddresses
 ) -> FeedPage:
-    """Return a page of a subscription's feed; `known` is its engine name, `shown` the owner's.
-
-    `page` returns the address of the page before a position.
-    """
-    entries = latest.messages
-    older = page(entries[-1].position) if latest.more and entries else None
+    """Return a page of a feed; `known` is its engine name, `shown` its title."""
+    older = None if latest.older is None else at.page(latest.older)
     return FeedPage(
-        shown, _urn(f"feed {known}"), page(before), page(None), older, latest.clock, entries
+        shown,
+        _urn(f"feed {known}"),
+        at.home,
+        at.page(before),
+        at.page(None),
+        older,
+        latest.clock,
+        tuple(_entry(group, at) for group in latest.groups),
     )
 
 
-def entry_id(message: Message) -> str:
-    """Return the permanent id of an entry."""
-    return _in_groups(message.id)
+def _entry(group: Sequence[Match], at: FeedAddresses) -> FeedEntry:
+    """Return the entry of a message; it leads to the later document, or to the page of the match.
+
+    Of documents of the same time the last one in the query counts as the later.
+    """
+    message, page = message_of(group), at.match(group[0])
+    later = max(reversed(message.sources), key=lambda one: one.ts, default=None)
+    url = None if later is None else later.url
+    html = f'{entry_html(group)}<p><a href="{escape(page)}">This match in xscl</a></p>'
+    return FeedEntry(message, html, page, url or page)
 
 
 def etag(feed: FeedPage) -> str:

@@ -1,8 +1,9 @@
 """Matches as Atom and JSON Feed, with a token or under a secret address.
 
-Feed readers send no token, so a subscription can have secret addresses, `/f/SECRET.atom` and
-`.json`.  Each is shown once and can be revoked.  It grants access to the matches of its
-subscription and to nothing else.  The service stores its hash and logs no secret addresses.
+A feed has the matches of one subscription, or of all that a user has.  Feed readers send no token,
+so a feed can have secret addresses, `/f/SECRET.atom` and `.json`.  Each is shown once and can be
+revoked.  It grants access to the matches of its feed and to nothing else.  The service stores its
+hash and logs no secret addresses.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from xscl.delivery.message import owner_name
-from xscl.delivery.message_reader import latest
+from xscl.delivery.message_reader import NewestFirst, latest
 from xscl.delivery.syndication import atom_feed, json_feed
 from xscl.delivery.syndication.syndicated_feed import (
     PAGE,
+    FeedAddresses,
     FeedPage,
     etag,
     feed_of,
     http_date,
     is_unchanged,
 )
+from xscl.service.accounts import Account
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody, raw_response
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
@@ -34,8 +38,10 @@ from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
+from xscl.subscriptions.match_pages import Page
 
 router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])
+all_router = APIRouter(tags=["feeds of matches"])
 secret_router = APIRouter(prefix="/f", tags=["feeds of matches"])
 
 Format: TypeAlias = Literal["atom", "json"]
@@ -63,6 +69,15 @@ class _Conditions:
         """Return the URL of the page before a position."""
         plain = str(self.request.url.replace(query=""))
         return plain if before is None else f"{plain}?before={before}"
+
+    def addresses(self, home: str) -> FeedAddresses:
+        """Return the addresses of a feed whose web page has the path `home`."""
+        base = str(self.request.base_url)
+        return FeedAddresses(
+            self.url,
+            f"{base}{home}",
+            lambda one: f"{base}matches/{one.id}?at={one.position}.{one.number}",
+        )
 
 
 Conditions = Annotated[_Conditions, Depends()]
@@ -104,7 +119,7 @@ class MadeAddress(ShownAddress):
 @router.get("/feed.atom", summary="Get matches as Atom", response_class=Response, responses=_ATOM)
 def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
-    return _answer(here, existing(here, who, name).name, "atom", conditions)
+    return _answer(_of_one(here, existing(here, who, name).name), "atom", conditions)
 
 
 @router.get(
@@ -112,7 +127,23 @@ def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Respo
 )
 def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
-    return _answer(here, existing(here, who, name).name, "json", conditions)
+    return _answer(_of_one(here, existing(here, who, name).name), "json", conditions)
+
+
+@all_router.get(
+    "/feed.atom", summary="Get all matches as Atom", response_class=Response, responses=_ATOM
+)
+def all_atom(here: Here, who: Who, conditions: Conditions) -> Response:
+    """The newest matches of all your subscriptions; the link `next` leads to older ones."""
+    return _answer(_of_all(here, who), "atom", conditions)
+
+
+@all_router.get(
+    "/feed.json", summary="Get all matches as JSON Feed", response_class=Response, responses=_JSON
+)
+def all_json(here: Here, who: Who, conditions: Conditions) -> Response:
+    """The newest matches of all your subscriptions; `next_url` leads to older ones."""
+    return _answer(_of_all(here, who), "json", conditions)
 
 
 @secret_router.get(
@@ -120,8 +151,8 @@ def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Respo
     responses=_ATOM,
 )  # fmt: skip
 def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
-    """The newest matches of the subscription that the address is for."""
-    return _answer(here, _subscription_of(here, secret), "atom", conditions)
+    """The newest matches of the feed that the address is for."""
+    return _answer(_of_secret(here, secret), "atom", conditions)
 
 
 @secret_router.get(
@@ -129,56 +160,130 @@ def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Respo
     responses=_JSON,
 )  # fmt: skip
 def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
-    """The newest matches of the subscription that the address is for."""
-    return _answer(here, _subscription_of(here, secret), "json", conditions)
+    """The newest matches of the feed that the address is for."""
+    return _answer(_of_secret(here, secret), "json", conditions)
 
 
 @router.post("/addresses", summary="Create a secret address", status_code=201)
 def make(name: Name, here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
     """Feed readers fetch from it without a token.  It is shown this once."""
-    known = existing(here, who, name).name
-    address, secret = here.outbox.addresses.make(known, new.label)
-    at = f"{request.base_url}f/{secret}"
-    return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
+    return _made(here, existing(here, who, name).name, request, new)
 
 
 @router.get("/addresses", summary="List the secret addresses")
 def addresses(name: Name, here: Here, who: Who) -> list[ShownAddress]:
     """Those that are not revoked, without what is secret."""
-    known = existing(here, who, name).name
-    return [ShownAddress.model_validate(one) for one in here.outbox.addresses.of(known)]
+    return _listed(here, existing(here, who, name).name)
 
 
 @router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
 def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
     """From now on it leads nowhere."""
-    known = existing(here, who, name).name
+    _revoke(here, existing(here, who, name).name, id)
+
+
+@all_router.post("/addresses", summary="Create a secret address of all matches", status_code=201)
+def make_of_all(here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
+    """Feed readers fetch all your matches from it without a token.  It is shown this once."""
+    return _made(here, who.qualify(""), request, new)
+
+
+@all_router.get("/addresses", summary="List the secret addresses of all matches")
+def addresses_of_all(here: Here, who: Who) -> list[ShownAddress]:
+    """Those that are not revoked, without what is secret."""
+    return _listed(here, who.qualify(""))
+
+
+@all_router.delete(
+    "/addresses/{id}", summary="Revoke a secret address of all matches", status_code=204
+)
+def revoke_of_all(id: Id, here: Here, who: Who) -> None:
+    """From now on it leads nowhere."""
+    _revoke(here, who.qualify(""), id)
+
+
+def _made(here: Installation, known: str, request: Request, new: NewAddress) -> MadeAddress:
+    """Create a secret address of a feed by its engine name."""
+    address, secret = here.outbox.addresses.make(known, new.label)
+    at = f"{request.base_url}f/{secret}"
+    return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
+
+
+def _listed(here: Installation, known: str) -> list[ShownAddress]:
+    return [ShownAddress.model_validate(one) for one in here.outbox.addresses.of(known)]
+
+
+def _revoke(here: Installation, known: str, id: str) -> None:
     if id not in (one.id for one in here.outbox.addresses.of(known)):
         raise not_found("address", id)
     here.outbox.addresses.revoke(id)
 
 
-def _subscription_of(here: Installation, secret: str) -> str:
-    """Return the subscription of a secret address; raises Problem 404, RateExceeded."""
+# -- Feeds -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """A feed: its engine name, its title, the path of its web page, and the read of its matches."""
+
+    here: Installation
+    known: str
+    title: str
+    home: str
+    read: NewestFirst
+
+
+def _of_one(here: Installation, known: str) -> _Feed:
+    """Return the feed of a subscription by its engine name."""
+    name, pages = owner_name(known), here.engine.host.log.pages()
+
+    def read(before: int | None, limit: int) -> Page:
+        return pages.of(known, before=before, limit=limit, newest_first=True)
+
+    return _Feed(here, known, name, f"?{urlencode({'subscription': name})}", read)
+
+
+def _of_all(here: Installation, who: Account) -> _Feed:
+    """Return the feed of all matches of a user."""
+    prefix, pages = who.qualify(""), here.engine.host.log.pages()
+
+    def read(before: int | None, limit: int) -> Page:
+        place = None if before is None else (before, 0)
+        return pages.of_all(
+            lambda one: who.own(one.name) is not None,
+            before=place,
+            limit=limit,
+            newest_first=True,
+            prefix=prefix,
+        )
+
+    return _Feed(here, prefix, "All matches", "", read)
+
+
+def _of_secret(here: Installation, secret: str) -> _Feed:
+    """Return the feed of a secret address; raises Problem 404, RateExceeded."""
     found = here.outbox.addresses.find(secret)
-    if found is None or here.engine.subscription(found.subscription) is None:
+    account = None if found is None else here.accounts.numbered(owner(found.subscription)[0])
+    is_there = found is not None and (
+        found.is_of_all or here.engine.subscription(found.subscription) is not None
+    )
+    if found is None or account is None or not is_there:
         raise Problem(
             "unknown_address", "this address leads to no feed", hint="it may have been revoked"
         )
-    account = here.accounts.numbered(owner(found.subscription)[0])
-    if account is not None:
-        # Requests to a secret address count for its owner.
-        here.requests.consume(account.number, account.quota.requests_a_minute)
-    return found.subscription
+    # Requests to a secret address count for its owner.
+    here.requests.consume(account.number, account.quota.requests_a_minute)
+    return _of_all(here, account) if found.is_of_all else _of_one(here, found.subscription)
 
 
-def _answer(here: Installation, known: str, form: Format, conditions: _Conditions) -> Response:
+def _answer(feed: _Feed, form: Format, conditions: _Conditions) -> Response:
     """Return a feed page, or 304 if the client's copy is current."""
     before = conditions.before
-    found = latest(here.engine.host.log.pages(), known, PAGE, before=before)
-    feed = feed_of(known, owner_name(known), found, before, conditions.url)
-    tag = etag(feed)
-    changed = here.outbox.changes.since(f"{form} {known} {before}", tag, int(time.time()))
+    found = latest(feed.read, PAGE, before=before)
+    page = feed_of(feed.known, feed.title, found, before, conditions.addresses(feed.home))
+    tag = etag(page)
+    key = f"{form} {feed.known} {before}"
+    changed = feed.here.outbox.changes.since(key, tag, int(time.time()))
     headers = {
         "ETag": tag,
         "Last-Modified": http_date(changed),
@@ -188,4 +293,4 @@ def _answer(here: Installation, known: str, form: Format, conditions: _Condition
     if is_unchanged(tag, changed, conditions.etag, conditions.since):
         return Response(status_code=304, headers=headers)
     render, kind = _RENDERERS[form]
-    return Response(render(feed), headers=headers, media_type=f"{kind}; charset=utf-8")
+    return Response(render(page), headers=headers, media_type=f"{kind}; charset=utf-8")

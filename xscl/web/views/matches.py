@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
+from xscl.service.problems import not_found
 from xscl.service.routes.subscriptions import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
@@ -62,6 +63,16 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     return asked.page("news.html", headers=headers, matches=listed[::-1])
 
 
+@router.get("/matches/{id}")
+def match(asked: Asked, id: Annotated[str, Path(max_length=100)], at: Written) -> HTMLResponse:
+    """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
+    position, number = _place(at)
+    found = _page(asked, "", before=(position, number + 1), limit=1).matches
+    if not found or found[0].id != id:
+        raise not_found("match", id)
+    return asked.page("match.html", match=cards(asked.who, found)[0])
+
+
 def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
     """Return the view models of matches with the user's names."""
     return [
@@ -80,6 +91,7 @@ def _page(
     *,
     before: Place | None = None,
     after: Place | None = None,
+    limit: int = LIMIT,
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
@@ -90,14 +102,14 @@ def _page(
             found.name,
             after=0 if after is None else after[0],
             before=None if before is None else before[0],
-            limit=LIMIT,
+            limit=limit,
             newest_first=newest,
         )
     return here.engine.host.log.pages().of_all(
         lambda one: who.own(one.name) is not None,
         after=after or (0, 0),
         before=before,
-        limit=LIMIT,
+        limit=limit,
         newest_first=newest,
     )
 

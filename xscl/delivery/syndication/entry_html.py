@@ -1,0 +1,88 @@
+"""The content of an entry as HTML: the documents of its matches, with joined values marked.
+
+All text is escaped, descriptions keep the elements that `safe_html` permits, and the whole passes
+through it once more.  So nothing in a document can run in a feed reader, or leave its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from lxml import etree
+
+from feeds.formats.display import safe_html
+from feeds.xml.xmlparse import parse
+from xscl.delivery.cards import Card, Value, shown, values_of
+from xscl.delivery.message import owner_name
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
+from xscl.subscriptions.match import Match
+from xscl.time_format import written
+
+MARK = frozenset({"mark"})
+"""The element of joined values, which descriptions may not have."""
+LONGEST = 20_000
+"""Number of characters above which a description is cut to its beginning, as text."""
+
+
+def entry_html(matches: Sequence[Match]) -> str:
+    """Render matches of one subscription on the same documents as sanitised HTML."""
+    match = matches[0]
+    view = shown(match, owner_name(match.subscription), owner_name, together=matches[1:])
+    trees = {owner_name(document): tree for document, tree in match.trees}
+    parts = [part for card in view.cards for part in _document(card, trees[card.document])]
+    parts += _list(view.values)
+    if match.constructed:
+        parts += _output(match)
+    return safe_html("".join(parts))
+
+
+def _document(card: Card, tree: DocumentTree) -> Iterator[str]:
+    """Yield a document: heading, publisher and time, text, categories, and other values."""
+    title = _marked(card.title)
+    yield f'<h3><a href="{escape(card.url)}">{title}</a></h3>' if card.url else f"<h3>{title}</h3>"
+    origin = f"{_marked(card.origin)} \N{MIDDLE DOT} " if card.origin else ""
+    time = written(card.ts)
+    yield f'<p>{origin}<time datetime="{time}">{time[:10]} {time[11:16]} UTC</time></p>'
+    if card.text is not None:
+        yield f"<blockquote>{_text(card.text, tree, card.url or '')}</blockquote>"
+    if card.categories:
+        yield f"<p>{', '.join(map(_marked, card.categories))}</p>"
+    yield from _list(card.values)
+
+
+def _text(text: Value, tree: DocumentTree, base: str) -> str:
+    """Return the text of an item with its markup, unless it is joined or long."""
+    named = (
+        string_value(item)
+        for item in tree.items
+        if isinstance(item, etree._Element) and etree.QName(item).localname == text.name
+    )
+    html = next(named, "")
+    return (
+        _marked(text) if text.joined or len(html) > LONGEST else safe_html(html, base, without=MARK)
+    )
+
+
+def _list(values: Iterable[Value]) -> Iterator[str]:
+    rows = [f"<dt>{escape(one.name)}</dt><dd>{_marked(one)}</dd>" for one in values]
+    if rows:
+        yield f"<dl>{''.join(rows)}</dl>"
+
+
+def _output(match: Match) -> Iterator[str]:
+    """Yield the document that SELECT constructs: its leaves, or its text if it has none."""
+    xml = match.xml()
+    yield "<hr>"
+    yield from list(_list(values_of(number_nodes(parse(xml)), {}))) or [
+        f"<pre>{escape(xml.decode())}</pre>"
+    ]
+
+
+def _marked(value: Value) -> str:
+    """Return a value; a joined one is marked, with the number of its comparison.
+
+    It is strong, too, for readers that drop <mark>.
+    """
+    text, number = escape(value.text), value.joined
+    return f"<strong><mark>{text}</mark></strong><sup>{number}</sup>" if number else text
