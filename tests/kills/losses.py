@@ -60,11 +60,14 @@ def persist(work: Callable[[], object]) -> int:
 
 
 def batch(number: int) -> list[Document]:
-    """Return the documents of a batch: two, one of which joins those of all other batches."""
-    keys = ("all", f"k{number}")
+    """Return the documents of a batch: two, one of which joins those of all other batches.
+
+    A commit writes several pages of the log, so that any of them may fail.
+    """
+    text = "".join(f"{number} {at} " for at in range(1_000))
     return [
-        Document("S", f"{number}-{key}", number + 1, f"<a><k>{key}</k></a>".encode())
-        for key in keys
+        Document("S", f"{number}-{key}", number + 1, f"<a><k>{key}</k>{text}</a>".encode())
+        for key in ("all", f"k{number}")
     ]
 
 

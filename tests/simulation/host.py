@@ -29,6 +29,8 @@ SLOW = 6.0
 """Virtual seconds, without stalls, in which requests are answered: work takes no time."""
 MOST_ENDS = 5
 """Ends of the service for no reason, after which it stays down."""
+MOST_STARTS = 100
+"""Starts in a row without an answer, whatever fault lasts, after which it stays down."""
 SETTLED = 120.0
 """Virtual seconds after a fault or a start in which requests may take longer."""
 
@@ -97,8 +99,9 @@ class Host:
         self._disk = disk.Disk(data, self._root / "log")
         self.lives += 1
         fetching = PollSettings(resolve=self._network.resolve)
-        self.process = Process(self.scheduler, self.lives, data, fetching, self._names)
-        self.process.start()
+        process = Process(self.scheduler, self.lives, data, fetching, self._names)
+        process.start()
+        self.process = process  # once it runs: the supervisor starts one that does not run again
         self._disturbed = max(self._disturbed, time.monotonic())
 
     @property
@@ -119,7 +122,7 @@ class Host:
             if self._wrong_ends > MOST_ENDS:
                 return
             failed += 1
-            if failed > 5 and not self.is_faulty:
+            if failed > (MOST_STARTS if self.is_faulty else 5):
                 self.journal.wrong(f"the service does not start: {process.error!r}")
                 return
             if self.process is process:

@@ -359,7 +359,13 @@ class Store:
         with mark.lock:
             counted = self.lender.execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
-            connection.execute(self._parsed("COMMIT"))
+            size = file.log_size()
+            try:
+                connection.execute(self._parsed("COMMIT"))
+            except duckdb.Error as error:
+                if file.log_size() != size:  # later commits would follow a damaged entry
+                    self.lose(error)
+                raise
             committed()
             reached("after_commit")
             try:

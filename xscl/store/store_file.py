@@ -124,6 +124,17 @@ class StoreFile:
             write_watermark(self.path, now)
         self.mark = CommitWatermark(self.path, now.store)
 
+    def log_size(self) -> int:
+        """Return the bytes of the log, 0 without one.
+
+        A failed commit leaves part of an entry in the log if DuckDB cannot truncate it, either;
+        DuckDB does not report that, and appends the next commit, which nothing reads after it.
+        """
+        try:
+            return log_path(self.path).stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def forget_log(self) -> None:
         """Make durable that a checkpoint has deleted the log, if it has.
 
