@@ -42,6 +42,7 @@ import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
 import xscl.polling.feed_poller as poller
 import xscl.polling.new_items as new_items
+import xscl.service.browsing as browsing
 import xscl.service.connection as connection
 import xscl.service.guard as guard
 import xscl.service.installation as installation
@@ -102,6 +103,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "wrong tokens": (SERVICE.guesses,),
     "trials and": (installation.QUESTIONS, 1, 1, trials.SECONDS),
     "documents read for the names of a stream": (vocabulary.DOCUMENTS, vocabulary.BYTES),
+    "documents that a search reads": (browsing.SEARCHED,),
     "rows of an import": (imported.MOST,),
     "rows of a page": (1_000,),
     "end of the service": (termination.DEADLINE, termination.DEADLINE + 1),

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib import resources
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from xscl.delivery.cards import MatchView, shortened
 from xscl.drawing import Picture
 from xscl.service.accounts import Account
 from xscl.time_format import duration, moment
@@ -32,6 +34,7 @@ THEME = "xscl_theme"
 
 VIEWS = (
     ("/", "Matches"),
+    ("/items", "Items"),
     ("/subscriptions", "Subscriptions"),
     ("/feeds", "Feeds"),
     ("/witnesses", "Data (SQL)"),
@@ -63,6 +66,12 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'es' if what.endswith(('ch', 's')) else 's'}"
 
 
+def _why_query(match: MatchView) -> str:
+    """Return the parameters of the page that explains a match."""
+    documents = [("doc", card.document) for card in match.cards]
+    return urlencode([("subscription", match.subscription), *documents])
+
+
 _TEMPLATES = Environment(
     loader=PackageLoader("xscl.web"),
     autoescape=True,
@@ -71,7 +80,14 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters.update(
-    picture=_picture, when=when, moment=moment, counted=_counted, duration=duration
+    picture=_picture,
+    when=when,
+    moment=moment,
+    counted=_counted,
+    duration=duration,
+    query=urlencode,
+    shortened=shortened,
+    why_query=_why_query,
 )
 _TEMPLATES.globals.update(views=VIEWS, themes=THEMES)
 

@@ -9,6 +9,7 @@ from xscl.web.views import (
     editing,
     following,
     gallery,
+    items,
     matches,
     plan,
     signin,
@@ -20,6 +21,7 @@ from xscl.web.views import (
 router = APIRouter()
 for view in (
     matches,
+    items,
     editing,
     subscriptions,
     deliveries,

@@ -21,6 +21,9 @@ from xscl.web.rendering import POLICY, VIEWS
 PAGES = (
     *(path for path, _ in VIEWS),
     "/?subscription=tricky",
+    "/items?q=tricks&with=t00",
+    "/compare?doc=t00&doc=t01",
+    "/why?subscription=tricky&doc=t00&doc=t11",
     "/subscribe",
     "/subscribe?example=rising",
     "/subscriptions/tricky",
@@ -63,7 +66,7 @@ def test_w9_tricks_are_shown_as_text(shop: Shop) -> None:
     assert not inside
     links = page.xpath("//article//a/@href")
     assert links
-    assert all(link.startswith(("/subscriptions/", "/document?id=")) for link in links)
+    assert all(link.startswith(("/subscriptions/", "/document?id=", "/why?")) for link in links)
 
 
 @pytest.mark.parametrize("trick", TRICKS)

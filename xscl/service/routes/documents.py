@@ -1,4 +1,4 @@
-"""Documents: `POST /v1/documents/{stream}`."""
+"""Documents: `GET /v1/documents`, `POST /v1/documents/{stream}`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_request
+from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import Problem
+from xscl.service.paging import Limit, Page
+from xscl.service.problems import Problem, not_found
+from xscl.subscriptions.document_source import source_of
 from xscl.time_format import ticks_of_time
 
 router = APIRouter(tags=["documents"])
@@ -55,6 +58,69 @@ class Taken(JsonBody):
     """The stream."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Its time."""
+
+
+class ListedDocument(JsonBody):
+    """A document that was taken."""
+
+    id: str = Field(examples=["order-17"])
+    """Id of the document."""
+    streams: list[str] = Field(examples=[["orders"]])
+    """The streams that it is on, as far as you see them."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
+    history: bool = Field(examples=[False])
+    """True if it is an item from before its feed was followed."""
+    title: str = Field(examples=["Ferry stopped by gale"])
+    """Its title, if it has the form of a feed item."""
+    url: str | None = Field(examples=["https://example.org/ferry"])
+    """Its web address, if it has the form of a feed item."""
+    kept: bool = Field(examples=[True])
+    """True if its text is kept."""
+
+
+@router.get("/documents", summary="List documents")
+def list_(
+    here: Here,
+    who: Who,
+    stream: Annotated[
+        str, Query(max_length=200, description="Only documents of this stream.")
+    ] = "",
+    text: Annotated[
+        str,
+        Query(max_length=200, description="Only those of the newest 50,000 that contain it."),
+    ] = "",
+    before: Annotated[int, Query(ge=0, le=END, description="The `next` of the page before.")] = END,
+    limit: Limit = 100,
+) -> Page[ListedDocument]:
+    """Lists the documents that you may see, the last one to arrive first."""
+    found, following = browsed(here, who, stream=stream, text=text, before=before, limit=limit)
+    return Page(items=[_listed(who, one) for one in found], next=following)
+
+
+def browsed(
+    here: Installation, who: Account, *, stream: str, text: str, before: int, limit: int
+) -> tuple[list[BrowsedDocument], int | None]:
+    """Return a page of documents and the number that the next one begins before."""
+    known = here.resolver.stream(who, stream) if stream else ""
+    if known is None:
+        raise not_found("stream", stream)
+    with here.questions.hold(who.number), here.reading() as store:
+        found = browse(store, who, stream=known, text=text, before=before, limit=limit + 1)
+    return found[:limit], found[limit - 1].number if len(found) > limit else None
+
+
+def _listed(who: Account, one: BrowsedDocument) -> ListedDocument:
+    source = None if one.xml is None else source_of(one.part(one.xml))
+    return ListedDocument(
+        id=who.named(one.id),
+        streams=visible_names(who, one.streams),
+        timestamp=one.ts,
+        history=one.history,
+        title="" if source is None else source.title,
+        url=None if source is None else source.url,
+        kept=one.xml is not None,
+    )
 
 
 @router.post(

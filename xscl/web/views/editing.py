@@ -40,13 +40,16 @@ def blank(
     asked: Asked,
     example: Annotated[str, Query(max_length=100)] = "",
     draft: Annotated[str, Query(alias="from", max_length=500)] = "",
+    query: Annotated[str, Query(max_length=65_536)] = "",
 ) -> HTMLResponse:
-    """Show the editor, empty or with the query of an example or a subscription."""
+    """Show the editor, empty or with a query, that of an example or of a subscription."""
     case = case_of(example)
+    if query:
+        return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
     if draft:
         own = asked.here, asked.who
-        query = subscriptions.shown(*own, subscriptions.existing(*own, draft)).query
-        return _editor(asked, query=query, name=f"{draft}-2")
+        own_query = subscriptions.shown(*own, subscriptions.existing(*own, draft)).query
+        return _editor(asked, query=own_query, name=f"{draft}-2")
     if case is None:
         return _editor(asked)
     return _editor(asked, query=case.query, name=case.slug, case=case, since="30d")

@@ -1,4 +1,4 @@
-"""Data (SQL): queries over public relations, with table and chart; the nodes of a document."""
+"""Data (SQL): queries over public relations, with table and chart."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
-from feeds.formats.display import safe_html
 from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.routes.inspection import Witness, show_witness
 from xscl.service.routes.sql import EXAMPLES, viewer
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-_ELSEWHERE = frozenset({"img", "h1", "h2"})
-"""Removed elements: pages load nothing from other sites and have headings of their own."""
 
 ROWS = 200
 """Maximum number of rows."""
@@ -66,21 +60,6 @@ def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> HTMLRespo
     answer = SqlResult(names, texts, found.truncated, found.seconds, found.as_of.age)
     drawn = None if chart is None else draw_chart(chart)
     return _page(asked, text, answer=answer, drawn=drawn)
-
-
-@router.get("/document")
-def document(asked: Asked, id: Annotated[str, Query(max_length=1_000)]) -> HTMLResponse:
-    """Show a document's content, and its tree with node ids and variables."""
-    found = show_witness(id, asked.here, asked.who)
-    return asked.page("document.html", found=found, said=_said(found))
-
-
-def _said(found: Witness) -> Markup:
-    """Return the sanitized HTML of a feed item."""
-    leaves = {node.path: node.text for node in found.nodes}
-    written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
-    harmless = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
-    return Markup(harmless)
 
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:

@@ -194,6 +194,18 @@ def drawing(query: str) -> Picture:
     return draw_query(compile_query(query))
 
 
+def names_of_subscriptions(asked: PageRequest) -> list[str]:
+    """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
+    own = own_condition("name", asked.who.number)
+    with asked.here.reading() as store:
+        rows = store.fetch(
+            f"SELECT name FROM state.subscription WHERE {own} AND language = ?"
+            " ORDER BY name LIMIT 1000",
+            [XSCL],
+        )
+    return [asked.who.named(name) for (name,) in rows]
+
+
 def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     """Describe the sharing of a subscription for the operator; empty for users."""
     if not asked.who.is_operator:

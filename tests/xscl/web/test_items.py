@@ -1,0 +1,169 @@
+"""Items: what has come in, queries by example, and why not for two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.xscl.service.conftest import ok
+from tests.xscl.web.browser import PHONE, WIDE, Browser
+from tests.xscl.web.shown import Shop, parsed
+
+
+def keys(shop: Shop, **asked: str) -> list[str]:
+    """Return the ids of the listed documents."""
+    page = parsed(shop.client.get("/items", params=asked).text)
+    return [str(key) for key in page.xpath("//li[@data-key]/@data-key")]
+
+
+@pytest.fixture(scope="module")
+def pair(shop: Shop) -> tuple[str, str]:
+    """Two sample items with the same headline in other capitals, the later one first."""
+    found = [key for key in keys(shop, q="night ferry") if "same-story" in key]
+    return found[0], found[1]
+
+
+def test_items_are_found_by_text_and_stream(shop: Shop, pair: tuple[str, str]) -> None:
+    assert len(pair) == 2
+    assert len(keys(shop)) == 50
+    streams = keys(shop, stream="advisories")
+    assert streams
+    assert all("advisory-then-release" in key for key in streams)
+    assert keys(shop, q="&lt;no such thing") == []
+    assert shop.client.get("/items", params={"stream": "nowhere"}).status_code == 404
+
+
+def test_older_items_are_on_further_pages(shop: Shop) -> None:
+    seen: list[str] = []
+    path: str | None = "/items"
+    while path is not None:
+        page = parsed(shop.client.get(path).text)
+        seen.extend(page.xpath("//li[@data-key]/@data-key"))
+        following = page.xpath("//a[@rel='next']/@href")
+        path = following[0] if following else None
+    assert len(seen) == len(set(seen)) > 50
+    listed = ok(shop.client.get("/v1/documents", params={"limit": 1000}))
+    assert [one["id"] for one in listed["items"]][: len(seen)] == seen
+
+
+def test_the_api_lists_the_same_items(shop: Shop, pair: tuple[str, str]) -> None:
+    found = ok(shop.client.get("/v1/documents", params={"text": "NIGHT FERRY", "limit": 1}))
+    assert found["items"][0]["id"] == pair[0]
+    assert found["items"][0]["title"] == "Night Ferry Returns in June"
+    assert found["items"][0]["kept"]
+    following = {"text": "NIGHT FERRY", "limit": 1, "before": found["next"]}
+    assert ok(shop.client.get("/v1/documents", params=following))["items"][0]["id"] == pair[1]
+
+
+def test_a_query_is_written_from_two_items(shop: Shop, pair: tuple[str, str]) -> None:
+    page = parsed(shop.client.get("/compare", params={"doc": pair}).text)
+    assert page.xpath("//input[@name='pair' and @checked]/@value") == ["item/title = item/title"]
+    (form,) = page.xpath("//form[@action='/compare/query']")
+    asked = [(one.get("name"), one.get("value")) for one in form.xpath(".//input[@type='hidden']")]
+    asked += [("pair", "item/title = item/title"), ("differs", "item/channel_url")]
+    answer = shop.client.get("/compare/query", params=[*asked, ("window", "1 d")])
+    editor = parsed(shop.client.get(answer.headers["location"]).text)
+    query = editor.xpath("string(//textarea)").strip()
+    tried = ok(shop.client.post("/v1/try", json={"query": query}))
+    assert list(reversed(pair)) in [match["documents"] for match in tried["matches"]]
+    nothing = shop.client.get("/compare/query", params=asked[:2])
+    assert nothing.status_code == 422
+
+
+def test_why_not_shows_each_condition(shop: Shop, pair: tuple[str, str]) -> None:
+    def states(subscription: str, *documents: str) -> list[str]:
+        asked = {"subscription": subscription, "doc": documents}
+        page = parsed(shop.client.get("/why", params=asked).text)
+        assert not any(one in page.text_content() for one in documents)
+        return [each.text_content() for each in page.xpath("//li//span[contains(@class, 'state')]")]
+
+    later, earlier = pair
+    assert set(states("same-story", earlier, later)) == {"holds"}
+    assert "FAILS" in states("same-story", later, earlier)
+    assert "FAILS" in states("correction", earlier, later)
+    wrong = shop.client.get("/why", params={"subscription": "same-story", "doc": [later]})
+    assert wrong.status_code == 422
+    assert "block" in wrong.text
+
+
+def test_an_element_of_an_item_opens_its_query(shop: Shop, pair: tuple[str, str]) -> None:
+    page = parsed(shop.client.get("/document", params={"id": pair[0]}).text)
+    (path,) = page.xpath("//a[@class='tree-name' and text()='title']/@href")
+    query = parsed(shop.client.get(path).text).xpath("string(//textarea)").strip()
+    assert query == 'feeds//item->item1[./title = "Night Ferry Returns in June"]'
+    assert page.xpath("//li[@title='feeds/item/title']")
+
+
+# -- In a browser ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def items(browser: Browser, shop: Shop) -> Iterator[Browser]:
+    """The list in a browser that has read nothing."""
+    browser.look()
+    browser.complaints()
+    browser.open(f"{shop.address}/items")
+    browser.run("localStorage.clear()")
+    browser.open(f"{shop.address}/items")
+    yield browser
+    assert browser.complaints() == []
+
+
+@pytest.mark.slow
+def test_items_are_read_by_keyboard(items: Browser) -> None:
+    items.until(lambda: "50 unread" in items.text("#reading-words"))
+    items.press("j")
+    items.press("j")
+    second = items.run("return document.activeElement.dataset.key")
+    items.press("k")
+    first = items.run("return document.activeElement.dataset.key")
+    assert first != second
+    items.press("m")
+    items.until(lambda: "49 unread" in items.text("#reading-words"))
+    items.press("?")
+    assert items.one("dialog").is_displayed()
+    assert items.violations() == []
+    items.press(Keys.ESCAPE)
+    items.press("j")
+    items.press("o")
+    items.until(lambda: items.all(".tree"))
+    items.chrome.back()
+    items.until(lambda: "48 unread" in items.text("#reading-words"))
+    items.one("#hide-read").click()
+    items.until(lambda: len(items.all("li[data-key]:not([hidden])")) == 48)
+    items.press("/")
+    items.press("night ferry")
+    items.press(Keys.ENTER)
+    items.until(lambda: "q=night" in items.chrome.current_url)
+
+
+@pytest.mark.slow
+def test_two_items_become_a_subscription_by_keyboard_and_links(
+    items: Browser, shop: Shop, pair: tuple[str, str]
+) -> None:
+    items.open(f"{shop.address}/items?q=night+ferry")
+    items.one(f"li[data-key='{pair[0]}'] a[href*='with=']").click()
+    items.one(f"li[data-key='{pair[1]}'] a[href*='/compare']").click()
+    for scheme, size in (("light", WIDE), ("dark", PHONE)):
+        items.look(scheme, size)
+        assert items.violations() == []
+        assert items.run("return document.documentElement.scrollWidth") <= size[0]
+    items.one("form[action='/compare/query'] button").click()
+    items.until(lambda: "the same lower-case(title)" in items.text(".sentence"))
+    items.one("button[value='try']").click()
+    assert "match" in items.text("#tried-title")
+
+
+@pytest.mark.slow
+def test_items_are_chosen_without_script(items: Browser, shop: Shop, pair: tuple[str, str]) -> None:
+    items.script(allowed=False)
+    try:
+        items.open(f"{shop.address}/compare?doc={pair[0]}&doc={pair[1]}")
+        items.one("form[action='/why'] button").click()
+        assert "They do not match" in items.text("#conditions-title")
+        items.one("a[href^='/why']").click()
+        assert items.text("h1")
+    finally:
+        items.script(allowed=True)

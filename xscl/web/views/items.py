@@ -1,0 +1,275 @@
+"""Items: what has come in, a document with its nodes, and two documents side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import Markup
+
+from feeds.formats.display import safe_html
+from feeds.xml.xmlparse import parse
+from xscl.delivery.cards import Card, card
+from xscl.errors import DocumentError, XsclError
+from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
+from xscl.inspection.vocabulary import kept_by_stream, leaf_value, steps_of
+from xscl.language.names import EVERYTHING
+from xscl.service.browsing import END, BrowsedDocument, visible_names
+from xscl.service.document_bindings import spooled
+from xscl.service.problems import Problem
+from xscl.service.routes.documents import browsed
+from xscl.service.routes.inspection import Edge, Node, WhyAsked, show_witness, why
+from xscl.service.showing import visible_document
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.subscriptions.match import MatchDocument
+from xscl.time_format import UNITS
+from xscl.web.page_request import Asked, PageRequest
+from xscl.web.problems import PageRoute, problem_text
+from xscl.web.views.subscriptions import names_of_subscriptions
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+LIMIT = 50
+WINDOWS = (("1 h", "1 hour"), ("1 d", "1 day"), ("3 d", "3 days"), ("7 d", "7 days"))
+FURTHER = (("30 d", "30 days"), ("365 d", "1 year"))
+
+_ELSEWHERE = frozenset({"img", "h1", "h2"})
+"""Removed elements: pages load nothing from other sites and have headings of their own."""
+
+Doc = Annotated[str, Query(max_length=1_000)]
+Stream = Annotated[str, Query(max_length=200)]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """A row of the list; `card` is None if the text of the document is not kept."""
+
+    id: str
+    ts: int
+    streams: list[str]
+    history: bool
+    card: Card | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream to choose, with the number of its documents."""
+
+    name: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node of a document, its path as a query writes it, and the query for its value."""
+
+    node: Node
+    path: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document to compare: its card, its nodes, and the block that it would match."""
+
+    id: str
+    part: MatchDocument
+    side: Side
+
+    @property
+    def card(self) -> Card:
+        return card(self.part, {})
+
+
+@router.get("/items")
+def items(
+    asked: Asked,
+    stream: Stream = "",
+    q: Annotated[str, Query(max_length=200)] = "",
+    before: Annotated[int, Query(ge=0, le=END)] = END,
+    chosen: Annotated[str, Query(alias="with", max_length=1_000)] = "",
+) -> HTMLResponse:
+    """Show the documents, newest first; `with` is the first of two to compare."""
+    found, following = browsed(
+        asked.here, asked.who, stream=stream, text=q, before=before, limit=LIMIT
+    )
+    kept = {"stream": stream, "q": q, "with": chosen}
+    given = {name: value for name, value in kept.items() if value}
+    older = None if following is None else "/items?" + urlencode(given | {"before": following})
+    return asked.page(
+        "items.html",
+        rows=[_row(asked, one) for one in found],
+        streams=_streams(asked),
+        stream=stream,
+        q=q,
+        first=before == END,
+        older=older,
+        chosen=_example(asked, chosen) if chosen else None,
+        given=urlencode({name: value for name, value in given.items() if name != "with"}),
+    )
+
+
+@router.get("/document")
+def document(asked: Asked, id: Doc) -> HTMLResponse:
+    """Show a document's content and its nodes, each with the query for its value."""
+    found = show_witness(id, asked.here, asked.who)
+    shown = _example(asked, id)
+    leaves = {node.path: node.text for node in found.nodes}
+    written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
+    said = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
+    return asked.page(
+        "document.html",
+        found=found,
+        one=shown,
+        said=Markup(said),
+        nodes=_nodes(shown, found.nodes),
+        bound=[node for node in found.nodes if node.variables],
+    )
+
+
+@router.get("/compare")
+def compare(asked: Asked, doc: Annotated[list[str], Query(max_length=2)]) -> HTMLResponse:
+    """Show two documents: what they share, and the subscriptions that can be asked why not."""
+    pair = _pair(asked, doc)
+    trees = [one.part.tree for one in pair]
+    apart = abs(pair[0].part.ts - pair[1].part.ts)
+    return asked.page(
+        "compare.html",
+        pair=pair,
+        shared=shared(*trees),
+        differing=[leaf for leaf in differing(*trees) if leaf[-1] not in ("id", "content")],
+        windows=(*WINDOWS, *FURTHER),
+        window=next(
+            (value for value, _ in (*WINDOWS, *FURTHER) if _ticks(value) >= apart), FURTHER[-1][0]
+        ),
+        subscriptions=names_of_subscriptions(asked),
+    )
+
+
+@router.get("/compare/query")
+def written(
+    asked: Asked,
+    doc: Annotated[list[str], Query(max_length=2)],
+    pair: Annotated[list[str] | None, Query(max_length=100)] = None,
+    differs: Annotated[list[str] | None, Query(max_length=100)] = None,
+    window: Annotated[str, Query(pattern=r"^\d{1,6} (ms|s|min|h|d|w)$")] = "7 d",
+    order: Annotated[str, Query(pattern="^(first|any)$")] = "first",
+) -> RedirectResponse:
+    """Write the query for what was ticked, and open it in the editor."""
+    left, right = _pair(asked, doc)
+    trees = left.part.tree, right.part.tree
+    ticked: list[Shared] = [one for one in shared(*trees) if one.key in (pair or ())]
+    others: list[Leaf] = [one for one in differing(*trees) if "/".join(one) in (differs or ())]
+    if not ticked and not others:
+        raise Problem("invalid_request", "nothing is ticked that the two documents share")
+    text = query_of(
+        left.side, right.side, ticked, others, window=window, is_ordered=order == "first"
+    )
+    return RedirectResponse(f"/subscribe?query={quote(text)}", HTTPStatus.SEE_OTHER)
+
+
+@router.get("/why")
+def why_not(
+    asked: Asked,
+    subscription: Annotated[str, Query(max_length=500)],
+    doc: Annotated[list[str], Query(max_length=100)],
+) -> HTMLResponse:
+    """Show each condition of a subscription on some documents: whether it holds, or how near."""
+    question = WhyAsked(subscription=subscription, query=None, documents=doc)
+    conditions, error = [], None
+    try:
+        conditions = why(question, asked.here, asked.who).edges
+    except XsclError as raised:
+        error = problem_text(raised, asked.who)
+    return asked.page(
+        "why.html",
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
+        subscription=subscription,
+        cards=[_example(asked, one).card for one in doc if one != "-"],
+        conditions=[_numbered(edge, doc) for edge in conditions],
+        failing=sum(not edge.holds for edge in conditions),
+        error=error,
+        turned=urlencode([("subscription", subscription), *(("doc", one) for one in doc[::-1])]),
+    )
+
+
+def _numbered(edge: Edge, documents: Sequence[str]) -> Edge:
+    """Return a condition with `item 1`, `item 2` in place of the ids of documents."""
+    texts = [edge.text, edge.nearest or ""]
+    for number, name in sorted(enumerate(documents, 1), key=lambda one: -len(one[1])):
+        if name != "-":
+            texts = [text.replace(name, f"item {number}") for text in texts]
+    text, nearest = texts
+    return Edge(kind=edge.kind, text=text, holds=edge.holds, nearest=nearest or None)
+
+
+def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
+    shown = None if one.xml is None else card(one.part(one.xml), {})
+    streams = [name for name in visible_names(asked.who, one.streams) if name != EVERYTHING]
+    return ItemRow(asked.who.named(one.id), one.ts, streams, one.history, shown)
+
+
+def _streams(asked: PageRequest) -> list[StreamRow]:
+    """Return the streams with documents that the reader sees, the largest first."""
+    with asked.here.reading() as store:
+        counts = kept_by_stream(store)
+    rows = [
+        StreamRow(name, number)
+        for known, number in counts.items()
+        if (name := asked.who.visible(known)) is not None
+    ]
+    return sorted(rows, key=lambda row: (-row.documents, row.name))
+
+
+def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Example]:
+    """Return two documents to compare, the earlier one first."""
+    if len(documents) != 2:
+        raise Problem("invalid_request", "two documents are compared", hint="choose them in Items")
+    one, other = sorted((_example(asked, name) for name in documents), key=lambda one: one.part.ts)
+    return one, other
+
+
+def _example(asked: PageRequest, name: str) -> Example:
+    """Return a visible document with its nodes; raises DocumentError."""
+    here, who = asked.here, asked.who
+    with here.reading() as store:
+        known = visible_document(store, who, name)
+        rows = store.fetch(
+            "SELECT d.ts, d.streams, t.xml FROM state.document d"
+            " LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
+            [known],
+        )
+    if known is None or not rows:
+        raise DocumentError(
+            f"there is no document {name!r}", reason_code="unknown_document", hint="see Items"
+        )
+    ((ts, streams, xml),) = rows
+    text = spooled(here.engine, known, here.home.spool) if xml is None else bytes(xml)
+    tree = number_nodes(parse(text))
+    names = visible_names(who, streams)
+    stream = next((one for one in names if one != EVERYTHING), names[0])
+    return Example(name, MatchDocument(name, ts, tree), Side(stream, _root(tree)))
+
+
+def _root(tree: DocumentTree) -> str:
+    return steps_of(tree)[0][0]
+
+
+def _nodes(one: Example, nodes: Sequence[Node]) -> list[NodeRow]:
+    """Return the nodes of a document with their paths and the queries for their values."""
+    tree = one.part.tree
+    rows = []
+    for node, leaf, item in zip(nodes, steps_of(tree), tree.items, strict=True):
+        query = query_for(one.side, leaf, leaf_value(item)) if leaf_value(item) else ""
+        rows.append(NodeRow(node, f"{one.side.stream}/{'/'.join(leaf)}", query))
+    return rows
+
+
+def _ticks(window: str) -> int:
+    number, _, unit = window.partition(" ")
+    return int(number) * UNITS[unit]
