@@ -74,6 +74,12 @@ def test_many_hours_are_clean() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.slow
+def test_schedules_that_once_failed_are_clean() -> None:
+    run = simulated("--replay", str(Path(__file__).with_name("corpus.txt")))
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 WRITES = """
 import os, sys
 from pathlib import Path
