@@ -19,6 +19,7 @@ from feeds.spool import Spool
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import warn
+from xscl.cli.trial_outcome import TrialOutcome
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.documents.document_validation import Refusal
@@ -29,6 +30,8 @@ from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, XsclError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
+from xscl.inspection.diagnosis import Diagnosis
+from xscl.inspection.unseen_names import UnseenName
 from xscl.inspection.why import Why
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
@@ -171,9 +174,20 @@ class LocalService:
         """Yield the kept matches of a subscription, oldest first."""
         return (match for match in self.engine.matches() if match.subscription == name)
 
-    def try_query(self, text: str, since: str | None, *, named: bool) -> Sequence[Match]:
+    def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
-        return self.engine.try_query(text, since)
+        found = self.engine.try_query(text, since)
+        if found:
+            return TrialOutcome(found)
+        return TrialOutcome((), self.engine.host.queries.diagnose(text, since, tried=True))
+
+    def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
+        """Return the reasons why a query, or a named subscription, has no match."""
+        return self.engine.diagnose(text, since)
+
+    def unseen_names(self, query: str) -> Sequence[UnseenName]:
+        """Return the names in a query that were never seen; raises QueryError."""
+        return self.engine.host.queries.unseen_names(query)
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
         """Return the conditions of a match of some documents."""

@@ -1,10 +1,12 @@
-"""Checks of options about queries: their language, and durations."""
+"""Checks of queries and of options about them: language, durations, names that were never seen."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from xscl.cli.output import UsageError
+from xscl.cli.output import UsageError, warn
+from xscl.cli.service import Service
+from xscl.inspection.unseen_names import UnseenName
 from xscl.language.faults import near_miss
 from xscl.language.parser import parse_window
 
@@ -23,3 +25,14 @@ def refuse_bare_duration(since: str | None) -> None:
     if since.strip().isdecimal():
         raise UsageError(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
     parse_window(since)
+
+
+def warn_of_unseen_names(service: Service, query: str) -> Sequence[UnseenName]:
+    """Warn of names in a query in XSCL that were never seen, and return them.
+
+    Raises QueryError.
+    """
+    found = service.unseen_names(query)
+    for one in found:
+        warn(f"warning: line {one.line}, column {one.column}: {one.message}", one.hint)
+    return found

@@ -6,6 +6,7 @@ Nothing is registered and nothing changes.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -16,12 +17,14 @@ from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, Place, Verbose, option
 from xscl.cli.output import answer, warn
-from xscl.cli.query_options import refuse_bare_duration
+from xscl.cli.query_options import refuse_bare_duration, warn_of_unseen_names
 from xscl.cli.run import MatchFormat, writer
 from xscl.cli.service import Service, opened
 from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
 from xscl.errors import XsclError
+from xscl.inspection.diagnosis import Diagnosis
+from xscl.inspection.why import Why
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.compile import compile_query
 
@@ -60,7 +63,8 @@ def try_query(
     """Print what a query would have matched on the kept documents, without registering it.
 
     Kept are all documents of the last 30 days (serve --history), and what
-    subscriptions need. --since counts back from the latest document.
+    subscriptions need. --since counts back from the latest document. Without
+    any match the reasons are shown: see 'xscl why'.
 
     \b
     Example:
@@ -70,19 +74,23 @@ def try_query(
     refuse_bare_duration(since)
     write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
     with opened("try", place) as service:
-        found = service.try_query(text, since, named=_resolved(service, text).named)
+        named = _resolved(service, text).named
+        if not named:
+            warn_of_unseen_names(service, text)
+        found, diagnosis = service.try_query(text, since, named=named)
         for match in found:
             write(match)
-        if not found:
-            warn("no match among the kept documents")
+        if diagnosis is not None:
+            warn("\n".join(("no match among the kept documents", *diagnosis.lines())))
 
 
 def why(
     call: Call,
     query: Subject,
     documents: Annotated[
-        list[str], typer.Argument(metavar="DOC...", help="A document for each block; - for none.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[DOC...]", help="A document for each block; - for none."),
+    ] = None,
 ) -> None:
     """Show why a query matches some documents, or why not: all that it asks of them.
 
@@ -90,14 +98,25 @@ def why(
     is a condition: the pattern of a block, a comparison, order, window,
     registration; where it fails, with what comes nearest.
 
+    Without documents it shows why the query has no match: how many of the
+    newest documents match each block, the part that none passes with the
+    nearest names, and the documents that come closest to a match.
+
     \b
     Example:
       xscl why echo d1 d2
     """
     text = query_text(query)
+    found: Why | Diagnosis
     with opened("why", call) as service:
-        found = service.why(text, documents, named=_resolved(service, text).named)
-    answer(found.as_dict(), found.lines(), as_json=call.as_json)
+        named = _resolved(service, text).named
+        if documents:
+            found = service.why(text, documents, named=named)
+            lines = found.lines()
+        else:
+            found = service.diagnose(text, None, named=named)
+            lines = chain([found.heading], found.lines())
+    answer(found.as_dict(), lines, as_json=call.as_json)
 
 
 def explain(

@@ -25,8 +25,12 @@ from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, progress, warn
+from xscl.cli.trial_outcome import TrialOutcome
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.errors import DocumentError, NameTaken
+from xscl.inspection.diagnosis import BlockFound, Diagnosis
+from xscl.inspection.names_seen import NearName
+from xscl.inspection.unseen_names import UnseenName
 from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
 from xscl.polling.feed_list import ImportLine
@@ -168,19 +172,34 @@ class RemoteService:
                 return
             place = parse_qs(page["next"])[cursor][0]
 
-    def try_query(self, text: str, since: str | None, *, named: bool) -> Sequence[RemoteMatch]:
+    def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
         answer = self._question("try", text, named, since=since, limit=PAGE)
         shown, total = answer["matches"], answer["total"]
         if len(shown) < total:
             warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
-        return [_match(one) for one in shown]
+        reasons = answer["diagnosis"]
+        diagnosis = None if reasons is None else _diagnosis(reasons)
+        return TrialOutcome([_match(one) for one in shown], diagnosis)
+
+    def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
+        """Return the reasons why a query, or a named subscription, has no match."""
+        return _diagnosis(self._question("diagnose", text, named, since=since))
+
+    def unseen_names(self, query: str) -> Sequence[UnseenName]:
+        """Return the names in a query that were never seen; none of an invalid query."""
+        found = self.http.ask("POST", "/v1/check", json={"query": query}).json()["warnings"]
+        return [
+            UnseenName(
+                *(one["kind"], one["name"], one["message"], one["line"], one["column"]),
+                _near_names(one["nearest"]),
+            )
+            for one in found
+        ]
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
         """Return the conditions of a match of some documents."""
-        found = self._question("why", text, named, documents=documents)
-        edges = tuple(Edge(**edge) for edge in found["edges"])
-        return Why(found["query"], tuple(found["documents"]), found["matched"], edges)
+        return _why(self._question("why", text, named, documents=documents))
 
     def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
         """Return the explanation of a query: join graph, template, state."""
@@ -390,6 +409,25 @@ class RemoteService:
         """Write a backup of the service to a file."""
         refuse_other(file)  # before the service spends a long time on it
         return receive(self.http.fetch("/v1/backup"), file)
+
+
+def _why(found: Mapping[str, Any]) -> Why:
+    """Return an explanation from its JSON object."""
+    edges = tuple(Edge(**edge) for edge in found["edges"])
+    return Why(found["query"], tuple(found["documents"]), found["matched"], edges)
+
+
+def _diagnosis(found: Mapping[str, Any]) -> Diagnosis:
+    """Return a diagnosis from its JSON object."""
+    blocks = (
+        BlockFound(**{**one, "nearest": _near_names(one["nearest"])}) for one in found["blocks"]
+    )
+    closest = None if found["closest"] is None else _why(found["closest"])
+    return Diagnosis(found["query"], tuple(blocks), closest)
+
+
+def _near_names(found: Sequence[Mapping[str, Any]]) -> tuple[NearName, ...]:
+    return tuple(NearName(**one) for one in found)
 
 
 def _row(answer: Mapping[str, Any]) -> Row:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -23,7 +22,11 @@ from xscl.cli.output import (
     one_line,
     warn,
 )
-from xscl.cli.query_options import refuse_bare_duration, refuse_unknown_language
+from xscl.cli.query_options import (
+    refuse_bare_duration,
+    refuse_unknown_language,
+    warn_of_unseen_names,
+)
 from xscl.cli.service import Service, existing, opened
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
@@ -70,10 +73,15 @@ def subscribe(
     refuse_bare_duration(since)
     _check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
-        reads = service.subscribe(name, text, updates=updates, language=language, since=since)
+        unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
+        service.subscribe(name, text, updates=updates, language=language, since=since)
         explanation = service.explain(name, named=True).splitlines()
-        warnings = [line for line in explanation if line.startswith("warning: ")]
-        warnings += _mistyped(reads, service.streams())
+        known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
+        warnings = [
+            line
+            for line in explanation
+            if line.startswith("warning: ") and not line.endswith(tuple(known))
+        ]
         made = None if webhook is None else _add_webhook(service, name, webhook)
     for warning in warnings:
         warn(warning)
@@ -151,11 +159,3 @@ def _add_webhook(service: Service, name: str, url: str) -> Row:
     except XsclError:
         service.unsubscribe(name)
         raise
-
-
-def _mistyped(reads: Iterable[str], known: Collection[str]) -> Iterator[str]:
-    """Yield a warning for each unknown stream whose name is near that of a known one."""
-    for stream in reads:
-        near = difflib.get_close_matches(stream, known, n=1, cutoff=0.75)
-        if stream not in known and near:
-            yield f"warning: nothing is known of the stream {stream!r}; is {near[0]!r} meant?"

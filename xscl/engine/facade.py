@@ -27,6 +27,7 @@ from xscl.engine.host import EngineHost
 from xscl.engine.ingest import PushResult
 from xscl.engine.state import Settings
 from xscl.errors import DocumentError
+from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
 from xscl.language.names import NAME
 from xscl.planning.event_queries import Attributes, names_of
@@ -315,6 +316,15 @@ class Engine:
         for a wrong number of documents.
         """
         return self.host.queries.why(query, *documents, read=read)
+
+    def diagnose(self, query: str, since: str | int | None = None) -> Diagnosis:
+        """Explain why a query (its text, or a subscription's name) has no match so far.
+
+        It counts the documents that match each block, names what none of them has, and explains
+        the documents that come closest to a match.  The newest kept documents are examined, from
+        `since` on, for about two seconds.  Raises QueryError and UnknownSubscription.
+        """
+        return self.host.queries.diagnose(query, since)
 
     def explain(
         self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None

@@ -19,10 +19,14 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.errors import SqlError
+from xscl.inspection.diagnosis import SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import explain
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
+from xscl.inspection.unseen_names import UnseenName, unseen_names
+from xscl.inspection.vocabulary import Vocabularies, kept_by_stream
 from xscl.inspection.why import Read, Why, asked, why
-from xscl.planning.compile import CompiledQuery
+from xscl.language.names import EVERYTHING
+from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.plan_graph import PlanGraph, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.store.backup import Backup, back_up
@@ -38,6 +42,7 @@ class Queries:
         self._trials = trials
         self._instances = Counter[int]()  # of operators over time by how long, when last counted
         self._instances_lately = Counter[int]()  # those of the last day
+        self._vocabularies = Vocabularies()
 
     @property
     def _state(self) -> EngineState:
@@ -107,6 +112,54 @@ class Queries:
             store = self._transactions.store
             question = asked(store, compiled, known, documents, lateness, tried, read)
         return why(question)
+
+    def diagnose(
+        self, query: str, since: str | int | None = None, *, tried: bool = False
+    ) -> Diagnosis:
+        """Explain why a query has no match among the kept documents; see `Engine.diagnose`.
+
+        With `tried` a subscription counts as a query that is tried: see `OWN_TIME`.
+        """
+        until = time.monotonic() + SECONDS
+        with self._transactions.lock:
+            known, compiled = self._compiled(query)
+            lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
+            begin = beginning(since, self._state.documents.clock)
+            store = self._transactions.connect()
+
+        def attempt(trial: Trial) -> Matches:
+            return self._trials.run(trial, until).matches
+
+        updates = known is not None and known.updates
+        subject = Examined(compiled, None if tried else known, updates, begin, lateness, attempt)
+        with closing(store):
+            return diagnose(store, subject)
+
+    def unseen_names(
+        self, query: str, named: Callable[[str], str | None] = str
+    ) -> tuple[UnseenName, ...]:
+        """Return the names in a query in XSCL that were never seen, with the nearest that were.
+
+        `named` returns the query's name for a stream of the engine, None for one that may not be
+        seen.  Raises QueryError.
+        """
+        compile_query(query)
+        with closing(self._transactions.connect()) as store:
+            arrived = self._state.documents.next
+            counts = kept_by_stream(store)
+            known = {EVERYTHING, *self._state.streams.known(), *counts}
+            # A user's own stream hides the public one of its name.
+            engine_names = {
+                shown: name
+                for name in sorted(known, key=lambda name: named(name) != name)
+                if (shown := named(name)) is not None
+            }
+            streams = {shown: counts.get(name, 0) for shown, name in engine_names.items()}
+            return unseen_names(
+                query,
+                streams,
+                lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
+            )
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
         """Return the subscription of a name (None for a query's text) and the compiled query."""

@@ -6,17 +6,16 @@ so its cost does not depend on the length of the past.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lxml import etree
 
 from feeds.xml.xmlparse import parse
-from xscl.language.names import PREFIXES
-from xscl.language.syntax import NameTest, Path, Step
-from xscl.language.unparse import unparse
-from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, number_nodes, string_value
+from xscl.inspection.names_seen import name_written
+from xscl.shredding.nodes.tree import DocumentTree, Item, number_nodes, string_value
 from xscl.store.store import Store
 
 DOCUMENTS = 300
@@ -29,6 +28,10 @@ SAMPLES = 4
 """Maximum number of sample values of a path."""
 LONGEST = 80
 """Maximum length of a sample value; longer ones are left out."""
+STREAMS = 100
+"""Maximum number of streams whose vocabularies are kept in memory."""
+QUICK, REUSED = 0.02, 5.0
+"""Seconds of CPU above which a vocabulary is reused, and for how many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,50 @@ class SeenPath:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The paths in the newest `documents` of a stream, in document order of their first use."""
+    """The paths in the newest `documents` of a stream, in document order of their first use.
+
+    `names` has the number of documents with each name, those of paths that are left out included.
+    """
 
     documents: int
     paths: tuple[SeenPath, ...]
+    names: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A vocabulary as it was read after so many arrivals, with the seconds of CPU that it took."""
+
+    found: Vocabulary
+    arrived: int
+    read_at: float
+    cost: float
+
+
+class Vocabularies:
+    """The vocabularies of streams, reused while nothing arrives: an editor asks at each key.
+
+    One that takes long to read is reused for some seconds even so.  Any thread may ask.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[str, _Read] = {}
+
+    def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
+        """Return the vocabulary of a stream; `arrived` changes with each document."""
+        known = self._read.get(stream)
+        if known is not None and (
+            known.arrived == arrived
+            or (known.cost > QUICK and time.monotonic() - known.read_at < REUSED)
+        ):
+            return known.found
+        if len(self._read) >= STREAMS:
+            self._read.clear()
+        began = time.thread_time()
+        found = vocabulary(store, stream)
+        cost = time.thread_time() - began
+        self._read[stream] = _Read(found, arrived, time.monotonic(), cost)
+        return found
 
 
 def kept_by_stream(store: Store) -> dict[str, int]:
@@ -63,17 +106,10 @@ def kept_by_stream(store: Store) -> dict[str, int]:
 def vocabulary(store: Store, stream: str) -> Vocabulary:
     """Return the vocabulary of a stream."""
     trees = [number_nodes(parse(xml)) for xml in _newest(store, stream)]
-    return Vocabulary(len(trees), _paths(trees))
-
-
-def name_written(item: Item) -> str:
-    """Return the name of a node as a query writes it: `title`, `@id`, `dc:creator`, `*:x`."""
-    is_attribute = isinstance(item, AttributeNode)
-    assert isinstance(item, AttributeNode | etree._Element)
-    name = etree.QName(item.name if isinstance(item, AttributeNode) else item)
-    uri = name.namespace or ""
-    test = NameTest(name.localname, uri if not uri or uri in PREFIXES else None)
-    return unparse(Path((Step(test, attribute=is_attribute),))).removeprefix("./")
+    names = Counter[str]()
+    for tree in trees:
+        names.update({path[-1] for path in steps_of(tree)})
+    return Vocabulary(len(trees), _paths(trees), names)
 
 
 def steps_of(tree: DocumentTree) -> list[tuple[str, ...]]:

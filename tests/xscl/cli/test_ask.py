@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -70,7 +71,37 @@ def test_try_a_query_or_a_file() -> None:
 def test_try_says_that_there_is_no_match() -> None:
     done = called("try", "S//none->x")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "xscl: no match among the kept documents\n"
+    assert done.stderr == (
+        "xscl: warning: line 1, column 4: 'none' is not in the newest 3 documents of 'S'\n"
+        "hint: did you mean note (1 document)?\n"
+        "xscl: no match among the kept documents\n"
+        "  0 of 3 documents of S match S//none->x\n"
+        "        there is no //none; the roots are book, blog\n"
+        "        near: note (1 document)\n"
+    )
+
+
+def test_why_without_documents_shows_what_comes_closest() -> None:
+    query = PAIR.replace("S//blog", "S//blog[./zzz]")
+    assert answered("why", query).splitlines()[:3] == [
+        "the query has no match",
+        "  2 of 3 documents of S match S//book->b[./title->t]",
+        "  0 of 3 documents of S match S//blog->c[./zzz][./title->u]",
+    ]
+    (found,) = json.loads(answered("why", PAIR, "--json"))["closest"]["edges"][-1:]
+    assert found == {"kind": "value", "text": "t = u", "holds": True, "nearest": ANY}
+    assert answered("why", "pair").startswith("pair has matches\n")
+
+
+def test_subscribe_warns_of_names_that_were_never_seen() -> None:
+    done = called("subscribe", "typo", "S//book[./titel->t] JOIN{t=u, 1 d} SS//blog[./title->u]")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "xscl: warning: line 1, column 11: 'titel' is not in the newest 3 documents of 'S'\n"
+        "hint: did you mean title (3 documents)?\n"
+        "xscl: warning: line 1, column 36: nothing is known of the stream 'SS'\n"
+        "hint: did you mean S (3 documents)?\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +161,7 @@ def test_why_without_a_document_for_a_block() -> None:
         (1, ["pear", "d1", "d2"], "hint: did you mean 'pair'?"),
         (1, ["pair", "d1"], "xscl: 1 document for a query of 2 blocks\nhint: name a document for"),
         (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT id "),
-        (2, ["pair"], "Missing argument 'DOC...'"),
+        (1, ["pear"], "hint: did you mean 'pair'?"),
         (2, ["S//a->x JOIN{x=y, 5} S//b->y", "d1", "d2"], "the window 5 has no unit"),
     ],
 )

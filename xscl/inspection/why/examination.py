@@ -22,7 +22,7 @@ from xscl.inspection.why.intervals import (
     together,
     window,
 )
-from xscl.inspection.why.mismatch import mismatch
+from xscl.inspection.why.mismatch import mismatch, with_names
 from xscl.inspection.why.question import Edge, Question, covered
 from xscl.inspection.why.taken import is_over_time, taken
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan, components
@@ -110,7 +110,7 @@ class _Examination:
         if block.stream not in known.streams:
             near = f"{one.id} belongs to {', '.join(known.streams)}"
         elif not self._choices.matched(component):
-            near = mismatch(block, known.tree)
+            near = with_names(mismatch(block, [known.tree]))
         text = f"{one.id} matches {unparse(block)}"
         self._edges.append(Edge("pattern", text, near is None, near))
         late = self._question.lateness[block.stream]

@@ -1,4 +1,4 @@
-"""The mismatch of a document and a block: the longest matching prefix, and the failing step.
+"""The mismatch of documents and a block: the longest matching prefix, and the failing step.
 
 The steps of the main path are tested one after the other, each first without its conditions and
 then with each of them; a condition that is a path is followed in the same way.
@@ -6,11 +6,11 @@ then with each of them; a condition that is a path is followed in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from lxml import etree
-
+from xscl.inspection.names_seen import NearName, name_written, nearest_names, step_written
 from xscl.inspection.why.nearest import nearest_to
 from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch
 from xscl.language.unparse import unparse
@@ -19,18 +19,34 @@ from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 
+_ROOTS = 5  # names of roots that are listed
 
-def mismatch(block: Block, tree: DocumentTree) -> str:
-    """Return the part of a block that a non-matching document fails."""
-    return _Reading(block.stream, tree).along((), block.steps)
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The part of a block that no document passes, and the nearest names that stand there."""
+
+    text: str
+    nearest: tuple[NearName, ...] = ()
+
+
+def with_names(found: Mismatch) -> str:
+    """Return a mismatch as text, with the nearest names."""
+    near = ", ".join(one.name for one in found.nearest)
+    return f"{found.text}; near: {near}" if near else found.text
+
+
+def mismatch(block: Block, trees: Sequence[DocumentTree]) -> Mismatch:
+    """Return the part of a block that each of some documents fails."""
+    return _Reading(block.stream, trees).along((), block.steps)
 
 
 class _Reading:
-    def __init__(self, stream: str, tree: DocumentTree) -> None:
+    def __init__(self, stream: str, trees: Sequence[DocumentTree]) -> None:
         self._stream = stream
-        self._tree = tree
+        self._trees = trees
 
-    def along(self, done: tuple[Step, ...], steps: Sequence[Step]) -> str:
+    def along(self, done: tuple[Step, ...], steps: Sequence[Step]) -> Mismatch:
         """Return the failing part of some steps below matching ones."""
         for step in steps:
             bare = replace(step, conditions=())
@@ -39,30 +55,53 @@ class _Reading:
             if not self._found((*done, step)):
                 return self._condition((*done, bare), step.conditions)
             done = (*done, step)
-        return "each path matches somewhere, but not all below the same node"
+        return Mismatch("each path matches somewhere, but not all below the same node")
 
     def _found(self, steps: tuple[Step, ...]) -> list[Item]:
         """Return the items that a path from the root selects."""
+        return [tree.items[number] for tree, found in self._numbers(steps) for number in found]
+
+    def _numbers(self, steps: tuple[Step, ...]) -> Iterator[tuple[DocumentTree, list[int]]]:
+        """Yield each document with the nodes that a path from the root selects."""
         found = pattern(Block(self._stream, steps))
-        numbers = bind(found, self._tree, {})[found.main]
-        return [self._tree.items[number] for number in numbers]
+        for tree in self._trees:
+            yield tree, bind(found, tree, {})[found.main]
 
-    def _none(self, done: tuple[Step, ...], step: Step) -> str:
+    def _none(self, done: tuple[Step, ...], step: Step) -> Mismatch:
+        near = nearest_names(step_written(step), self._names_below(done, step))
         if done:
-            return f"{self._text(done)} matches, but there is no {_path((step,))} in it"
-        root = self._tree.items[0]
-        assert isinstance(root, etree._Element)
-        return f"there is no {_path((step,))}; the root is {etree.QName(root).localname}"
+            return Mismatch(
+                f"{self._text(done)} matches, but there is no {_path((step,))} in it", near
+            )
+        roots = Counter(name_written(tree.items[0]) for tree in self._trees)
+        names = ", ".join(name for name, _ in roots.most_common(_ROOTS))
+        are = "the root is" if len(roots) == 1 else "the roots are"
+        return Mismatch(f"there is no {_path((step,))}; {are} {names}", near)
 
-    def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> str:
+    def _names_below(self, done: tuple[Step, ...], step: Step) -> Counter[str]:
+        """Count the documents that have a name where a step looks for one."""
+        counted = Counter[str]()
+        above = self._numbers(done) if done else ((tree, [-1]) for tree in self._trees)
+        for tree, numbers in above:
+            tops = set(numbers)
+            names = set[str]()
+            for number, parent in enumerate(tree.parents):
+                if parent in tops:
+                    names.add(name_written(tree.items[number]))
+                    if step.descendant:
+                        tops.add(number)
+            counted.update(names)
+        return counted
+
+    def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> Mismatch:
         """Return the failing condition of the last of some steps, or their combination."""
         *before, last = steps
         for condition in conditions:
             if not self._found((*before, replace(last, conditions=(condition,)))):
                 return self._fails(steps, condition)
-        return f"no node of {self._text(steps)} meets all conditions at once"
+        return Mismatch(f"no node of {self._text(steps)} meets all conditions at once")
 
-    def _fails(self, steps: tuple[Step, ...], condition: Condition) -> str:
+    def _fails(self, steps: tuple[Step, ...], condition: Condition) -> Mismatch:
         match condition:
             case Exists(path) if path.steps and path.text is None:
                 return self.along(steps, path.steps)
@@ -73,9 +112,12 @@ class _Reading:
                     for found in select(path, item)
                 ]
                 near = nearest_to(texts, value)
-                return f"{self._text(steps)} matches, but not with [{unparse(condition)}]: {near}"
+                return Mismatch(f"{self._without(steps, condition)}: {near}")
             case _:
-                return f"{self._text(steps)} matches, but not with [{unparse(condition)}]"
+                return Mismatch(self._without(steps, condition))
+
+    def _without(self, steps: tuple[Step, ...], condition: Condition) -> str:
+        return f"{self._text(steps)} matches, but not with [{unparse(condition)}]"
 
     def _text(self, steps: tuple[Step, ...]) -> str:
         return self._stream + _path(steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import assert_never
 
@@ -17,8 +17,8 @@ from xscl.language.syntax import And, Call, Comparison, Not, Operand, Or, Predic
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric
 
-MOST = 40
-"""How many values of a side are looked at."""
+PAIRS = 1_600
+"""Maximum number of pairs of values that are compared."""
 WIDTH = 60
 """How many characters of a value are shown, and compared by what they have in common."""
 
@@ -63,10 +63,18 @@ def shown(text: str) -> str:
 
 
 def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
-    pairs = list(product(dict.fromkeys(lefts[:MOST]), dict.fromkeys(rights[:MOST])))
+    pairs = list(_pairs(lefts, rights))
     different = operator in ("!=", "<", ">")
     left, right = min(pairs, key=lambda pair: (pair[0] == pair[1]) if different else _far(*pair))
     return f"{shown(left)} and {shown(right)}{_but(left, right)}"
+
+
+def _pairs(lefts: Sequence[str], rights: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of different values of two sides, within the bound."""
+    ones, others = list(dict.fromkeys(lefts)), list(dict.fromkeys(rights))
+    few = math.isqrt(PAIRS)
+    most = max(few, PAIRS // len(others)), max(few, PAIRS // len(ones))
+    return product(ones[: most[0]], others[: most[1]])
 
 
 def _spaced(text: str) -> str:
@@ -102,7 +110,7 @@ def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
     for side in (lefts, rights):
         if all(math.isnan(_number(text)) for text in side):
             return f"{shown(side[0])} is no number"
-    pairs = product(dict.fromkeys(lefts[:MOST]), dict.fromkeys(rights[:MOST]))
+    pairs = _pairs(lefts, rights)
     sign = {"<": 1, "<=": 1, ">": -1, ">=": -1}.get(operator, 0)
     left, right = min(pairs, key=lambda pair: _gap(_number(pair[0]), _number(pair[1]), sign))
     return f"{shown(left)} and {shown(right)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_log import StoredDocument
@@ -22,6 +22,8 @@ NONE = "-"
 
 Read: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
+Row: TypeAlias = "tuple[Any, ...]"
+"""A row of `stored`."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
 
@@ -105,32 +107,47 @@ def asked(
     A query that is no subscription is treated as a trial: see `OWN_TIME`.
     """
     placed = _placed(query, names)
-    clock = OWN_TIME if subscription is None else "d.clock"
-    known = {name: _known(store, name, clock, read) for name in placed if name is not None}
+    own_time = subscription is None
+    known = {name: _known(store, name, own_time, read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
     return Question(query, subscription, tuple(names), documents, lateness, attempt)
 
 
-def _known(store: Store, name: str, clock: str, read: Read | None) -> Known:
-    rows = store.fetch(
+def stored(store: Store, own_time: bool, which: str, parameters: Sequence[object]) -> list[Row]:
+    """Return the rows of documents, each with its streams and its text (None if not kept).
+
+    `which` is what follows FROM, over documents `d` and texts `t`.
+    """
+    clock = OWN_TIME if own_time else "d.clock"
+    return store.fetch(
         f"SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, {clock}, d.rank, d.base,"
-        " d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
-        [name],
+        f" d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
+        parameters,
     )
+
+
+def known_document(row: Row, text: bytes) -> Known:
+    """Return a document from its row and its text."""
+    *fields, streams, _ = row
+    return Known(StoredDocument(*fields), tuple(streams), text, number_nodes(parse(text)))
+
+
+def _known(store: Store, name: str, own_time: bool, read: Read | None) -> Known:
+    rows = stored(store, own_time, "WHERE d.id = ?", [name])
     if not rows:
         raise DocumentError(
             f"there is no document {name!r}",
             reason_code="unknown_document",
             hint="xscl sql 'SELECT id FROM documents' lists them",
         )
-    *fields, streams, xml = rows[0]
+    xml = rows[0][-1]
     if xml is None and read is None:
         raise DocumentError(
             f"the text of {name!r} is not kept any more: no subscription needs it",
             reason_code="text_dropped",
         )
     text = read(name) if xml is None and read is not None else bytes(xml)
-    return Known(StoredDocument(*fields), tuple(streams), text, number_nodes(parse(text)))
+    return known_document(rows[0], text)
 
 
 # -- Documents and blocks --------------------------------------------------------------------
@@ -144,8 +161,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
     if len(given) == len(parts):
         by_place: Mapping[int, str | None] = dict(zip(parts, given, strict=True))
         found = [by_place.get(place) for place in range(blocks)]
-    absent = (one for one in forms(query.normal.form) if isinstance(one, Absent))
-    needed = set(range(blocks)).difference(*(covered(one.right) for one in absent))
+    needed = needed_blocks(query)
     if len(given) == blocks and None in (found[place] for place in needed):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",
@@ -157,6 +173,12 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
             hint="name a document for each block, in their order",
         )
     return tuple(found)
+
+
+def needed_blocks(query: CompiledQuery) -> set[int]:
+    """Return the blocks that each match has a document of: no absences, nothing before ELSE."""
+    absent = (one for one in forms(query.normal.form) if isinstance(one, Absent))
+    return set(range(len(query.normal.blocks))).difference(*(covered(one.right) for one in absent))
 
 
 def covered(form: Form) -> tuple[int, ...]:

@@ -9,11 +9,18 @@ from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
 from xscl.errors import DocumentError
-from xscl.inspection.why import Why, question
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.document_bindings import spooled, witness
+from xscl.service.explanations import (
+    Answer,
+    Checked,
+    Diagnosed,
+    checked,
+    diagnosed,
+    why_shown,
+)
 from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem
@@ -55,6 +62,24 @@ class Tried(JsonBody):
     """Number of all matches."""
     matches: list[MatchShown]
     """The first matches, up to the limit."""
+    diagnosis: Diagnosed | None = None
+    """Why there is none; null if there is a match."""
+
+
+class DiagnoseAsked(Asked):
+    """A query without matches."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
+
+    since: str | None = Field(None, max_length=100, examples=["7 d"])
+    """Duration of history to examine, counted back from the latest document; default: all kept."""
+
+
+class CheckAsked(RequestBody):
+    """A query in XSCL to check."""
+
+    query: str = Field(max_length=65_536, examples=[QUERY])
+    """The query."""
 
 
 class ExplainAsked(Asked):
@@ -79,32 +104,6 @@ class WhyAsked(Asked):
         min_length=1, max_length=100, examples=[["order-17", "invoice-4"]]
     )
     """Their ids, one for each block in their order; `-` for none."""
-
-
-class Edge(JsonBody):
-    """One condition of a match."""
-
-    kind: str = Field(examples=["value"])
-    """Kind of condition: pattern, value, time, order or registration."""
-    text: str = Field(examples=["a = b"])
-    """The condition."""
-    holds: bool = Field(examples=[False])
-    """True if the condition holds."""
-    nearest: str | None = Field(examples=["'a12' and 'a13'"])
-    """Evidence that it holds, or the nearest miss."""
-
-
-class Answer(JsonBody):
-    """The explanation of a match or non-match, condition by condition."""
-
-    query: str = Field(examples=["echo"])
-    """The name of the subscription, or the query."""
-    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
-    """Their ids, as they were asked for."""
-    matched: bool = Field(examples=[False])
-    """True if all conditions hold."""
-    edges: list[Edge]
-    """The conditions that decide it."""
 
 
 class Explanation(JsonBody):
@@ -142,13 +141,20 @@ class Witness(JsonBody):
 
 @router.post("/try", summary="Try a query on stored documents")
 def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
-    """Evaluates a query over kept documents without registering it; returns its matches."""
+    """Evaluates a query over kept documents without registering it; returns its matches.
+
+    If there is none, `diagnosis` has the reasons.
+    """
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
     with here.questions.hold(who.number), resolved.as_written():
         found = here.engine.try_query(query, asked.since, SECONDS)
         shown = [match_shown(who, match) for match in found[: asked.limit]]
-        return Tried(total=len(found), matches=shown)
+        if shown:
+            return Tried(total=len(found), matches=shown)
+        queries = here.engine.host.queries
+        reasons = diagnosed(who, queries.diagnose(query, asked.since, tried=True))
+        return Tried(total=0, matches=[], diagnosis=reasons)
 
 
 @router.post("/why", summary="Explain why documents match, or why not")
@@ -158,7 +164,25 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
     with here.questions.hold(who.number), resolved.as_written():
-        return _answer(who, here.engine.why(query, *names, read=read))
+        return why_shown(who, here.engine.why(query, *names, read=read))
+
+
+@router.post("/diagnose", summary="Explain why a query has no match")
+def diagnose(asked: DiagnoseAsked, here: Here, who: Who) -> Diagnosed:
+    """Counts the documents that match each block, and explains those that come closest to a match.
+
+    The newest kept documents are examined, for about two seconds.
+    """
+    refuse_bare(asked.since)
+    query, resolved = _query(here, who, asked)
+    with here.questions.hold(who.number), resolved.as_written():
+        return diagnosed(who, here.engine.diagnose(query, asked.since))
+
+
+@router.post("/check", summary="Check a query")
+def check(asked: CheckAsked, here: Here, who: Who) -> Checked:
+    """Checks a query as one writes it: its first error, or names in it that were never seen."""
+    return checked(here, who, asked.query)
 
 
 @router.post("/explain", summary="Explain a query")
@@ -223,17 +247,3 @@ def _document(here: Installation, who: Account, name: str) -> str:
             hint="a match names its documents; the answer to a POST names the one that it made",
         )
     return found
-
-
-def _answer(who: Account, found: Why) -> Answer:
-    return Answer(
-        query=who.shown(found.query),
-        documents=[who.named(name) for name in found.documents],
-        matched=found.matched,
-        edges=[_edge(who, edge) for edge in found.edges],
-    )
-
-
-def _edge(who: Account, found: question.Edge) -> Edge:
-    nearest = None if found.nearest is None else who.shown(found.nearest)
-    return Edge(kind=found.kind, text=who.shown(found.text), holds=found.holds, nearest=nearest)

@@ -1,0 +1,162 @@
+"""Diagnoses: which block finds nothing, and which documents come closest to a match."""
+
+from __future__ import annotations
+
+import pytest
+
+from xscl import Document, Engine, Retention
+from xscl.inspection import closest, diagnosis
+from xscl.inspection.diagnosis import BlockFound, Diagnosis
+from xscl.inspection.names_seen import NearName
+
+D = 86_400_000_000
+PAIR = "news//item[./title->t] FOLLOWED BY{t=u, 2 d} blog//post[./title->u]"
+
+
+def engine_with(*documents: Document) -> Engine:
+    engine = Engine(retention=Retention.of(history="1000 d"))
+    engine.push(documents)
+    return engine
+
+
+def item(name: str, day: int, title: str, more: str = "") -> Document:
+    return Document("news", name, day * D, f"<item><title>{title}</title>{more}</item>".encode())
+
+
+def post(name: str, day: int, title: str, more: str = "") -> Document:
+    return Document("blog", name, day * D, f"<post><title>{title}</title>{more}</post>".encode())
+
+
+def failing(found: Diagnosis) -> tuple[tuple[str, ...], list[tuple[str, str | None]]]:
+    """Return the closest documents, and their failing conditions."""
+    assert found.closest is not None
+    edges: list[tuple[str, str | None]] = [
+        (edge.kind, edge.nearest) for edge in found.closest.edges if not edge.holds
+    ]
+    return found.closest.documents, edges
+
+
+def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
+    with engine_with(item("n1", 1, "a"), item("n2", 2, "b"), post("b1", 2, "a")) as engine:
+        found = engine.diagnose(PAIR.replace("./title->t", "./titel->t"))
+    block, other = found.blocks
+    assert block == BlockFound(
+        "news//item[./titel->t]",
+        "news",
+        kept=2,
+        examined=2,
+        matching=0,
+        failing="news//item matches, but there is no /titel in it",
+        nearest=(NearName("title", 2),),
+    )
+    assert (other.matching, other.failing, other.nearest) == (1, None, ())
+    assert found.closest is None
+    assert list(found.lines()) == [
+        "  0 of 2 documents of news match news//item[./titel->t]",
+        "        news//item matches, but there is no /titel in it",
+        "        near: title (2 documents)",
+        "  1 of 1 document of blog match blog//post[./title->u]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "near"),
+    [
+        ("news//itm", "there is no //itm; the root is item", ["item"]),
+        ("news//item/@titel", "news//item matches, but there is no /@titel in it", ["title"]),
+        ("news//creator", "there is no //creator; the root is item", ["dc:creator"]),
+        (
+            "news//item[./title = 'GALE']",
+            "news//item matches, but not with [./title = \"GALE\"]: 'gale' and 'GALE',"
+            " equal but for case",
+            [],
+        ),
+        ("other//item", None, []),
+    ],
+)
+def test_the_failing_part_of_a_block(query: str, text: str | None, near: list[str]) -> None:
+    more = "<c xmlns='http://purl.org/dc/elements/1.1/'/>".replace("<c ", "<creator ")
+    with engine_with(item("n1", 1, "sea"), item("n2", 2, "gale", more)) as engine:
+        (block,) = engine.diagnose(query).blocks
+    assert (block.failing, [one.name for one in block.nearest]) == (text, near)
+
+
+@pytest.mark.parametrize(
+    ("documents", "closest", "edges"),
+    [
+        (
+            [item("n1", 1, "x"), item("n2", 9, "gale"), post("b1", 2, "y"), post("b2", 12, "gale")],
+            ("n2", "b2"),
+            [("time", "they are 3 d apart, 1 d too much")],
+        ),
+        (
+            [item("n1", 1, "sea"), item("n2", 1, "Gale"), post("b1", 2, "gale")],
+            ("n2", "b1"),
+            [("value", "'Gale' and 'gale', equal but for case")],
+        ),
+        (
+            [item("n1", 1, "red sea"), item("n2", 1, "x y"), post("b1", 2, "black sea")],
+            ("n1", "b1"),
+            [("value", "'red sea' and 'black sea'")],
+        ),
+        (
+            [post("b1", 1, "gale"), item("n1", 2, "gale")],
+            ("n1", "b1"),
+            [("order", "it is 1 d later")],
+        ),
+    ],
+)
+def test_the_closest_documents_fail_by_the_least(
+    documents: list[Document], closest: tuple[str, ...], edges: list[tuple[str, str | None]]
+) -> None:
+    with engine_with(*documents) as engine:
+        assert not engine.try_query(PAIR)
+        assert failing(engine.diagnose(PAIR)) == (closest, edges)
+
+
+def test_numbers_come_close_by_their_difference() -> None:
+    query = "news//item[./n->n] JOIN{number(n) > number(m), 9 d} blog//post[./n->m]"
+    items = [item(f"n{n}", 1, "t", f"<n>{n}</n>") for n in (1, 40, 7)]
+    with engine_with(*items, post("b1", 2, "t", "<n>50</n>")) as engine:
+        assert failing(engine.diagnose(query)) == (("n40", "b1"), [("value", "'40' and '50'")])
+
+
+def test_a_block_that_may_be_absent_needs_no_document() -> None:
+    query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
+    with engine_with(item("n1", 1, "gale"), post("b1", 1, "x")) as engine:
+        engine.push(Document("blog", "b2", D + 5, b"<post><title>gale</title></post>"))
+        engine.push(item("n2", 5, "sea"))
+        engine.push(post("b9", 5, "other"))
+        assert [match.documents for match in engine.try_query(query)] == [("n2",)]
+        engine.push(Document("blog", "b3", 5 * D + 5, b"<post><title>sea</title></post>"))
+        assert not engine.try_query(query)
+        found = engine.diagnose(query)
+    assert [block.needed for block in found.blocks] == [True, False]
+    assert failing(found) == (("n2", "-"), [("order", "n2 is answered by b3")])
+
+
+def test_a_subscription_sees_what_arrived_after_it() -> None:
+    with engine_with(item("n1", 1, "gale")) as engine:
+        engine.subscribe("late", "news//item[./title->t]")
+        engine.push(post("b1", 2, "gale"))
+        found = engine.diagnose("late")
+        assert failing(found) == (
+            ("n1",),
+            [("registration", "n1 arrived before the subscription")],
+        )
+        assert found.heading == "late has no match"
+        engine.push(item("n2", 3, "sea"))
+        assert engine.diagnose("late").heading == "late has matches"
+
+
+def test_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "DOCUMENTS", 3)
+    monkeypatch.setattr(closest, "BEAM", 2)
+    items = [item(f"n{day}", day, f"t{day}") for day in range(1, 9)]
+    with engine_with(*items, *(post(f"b{day}", day, f"p{day}") for day in range(1, 9))) as engine:
+        whole = engine.diagnose(PAIR)
+        assert [(one.kept, one.examined) for one in whole.blocks] == [(8, 3), (8, 3)]
+        assert whole.closest is not None
+        assert next(whole.lines()).startswith("  3 of the newest 3 documents of news match")
+        lately = engine.diagnose(PAIR, "1 d")
+        assert [one.kept for one in lately.blocks] == [2, 2]

@@ -1,0 +1,76 @@
+"""Checks and diagnoses over HTTP: what an editor shows before saving, and under "0 matches"."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.xscl.service.conftest import code, eventually, ok
+
+QUERY = "orders//order[./titel->t] JOIN{t=u, 2 d} orders//bill[./title->u]"
+
+
+def test_a_query_is_checked_and_its_lack_of_matches_explained(
+    alice: httpx.Client, bob: httpx.Client
+) -> None:
+    ok(alice.put("/v1/streams/orders", json={}))
+    for number in range(2):
+        body = f"<order><title>t{number}</title></order>"
+        ok(alice.post(f"/v1/documents/orders?id=o{number}", content=body))
+    eventually(lambda: ok(alice.get("/v1/streams/orders/elements"))["documents"] == 2)
+
+    checked = ok(alice.post("/v1/check", json={"query": QUERY}))
+    assert checked["error"] is None
+    assert checked["sentence"].startswith("Tell me when")
+    assert [(one["name"], one["line"], one["column"]) for one in checked["warnings"]] == [
+        ("titel", 1, 17),
+        ("bill", 1, 50),
+    ]
+    assert checked["warnings"][0] == {
+        "kind": "name",
+        "name": "titel",
+        "message": "'titel' is not in the newest 2 documents of 'orders'",
+        "hint": "did you mean title (2 documents)?",
+        "line": 1,
+        "column": 17,
+        "nearest": [{"name": "title", "documents": 2}],
+    }
+
+    tried = ok(alice.post("/v1/try", json={"query": QUERY}))
+    assert (tried["total"], tried["diagnosis"]["closest"]) == (0, None)
+    block = tried["diagnosis"]["blocks"][0]
+    assert block == {
+        "block": "orders//order[./titel->t]",
+        "stream": "orders",
+        "kept": 2,
+        "examined": 2,
+        "matching": 0,
+        "needed": True,
+        "failing": "orders//order matches, but there is no /titel in it",
+        "nearest": [{"name": "title", "documents": 2}],
+    }
+
+    ok(alice.put("/v1/subscriptions/typo", json={"query": "orders//order[./title = 'T1']"}))
+    found = ok(alice.post("/v1/diagnose", json={"subscription": "typo"}))
+    assert found["query"] == "typo"
+    assert found["blocks"][0]["failing"].endswith("'t1' and 'T1', equal but for case")
+    same = "orders//order[./title->t] JOIN{t=u, 1 d} orders//order[./title->u]"
+    closest = ok(alice.post("/v1/diagnose", json={"query": same}))["closest"]
+    assert sorted(closest["documents"]) == ["o0", "o1"]
+    assert [edge["text"] for edge in closest["edges"] if not edge["holds"]] == ["t = u"]
+
+    # Another user can name nothing of it.
+    error = ok(bob.post("/v1/check", json={"query": QUERY}))["error"]
+    assert (error["message"], error["column"]) == ("there is no stream 'orders'", 1)
+    assert code(bob.post("/v1/diagnose", json={"query": QUERY}))[0] == 422
+    assert code(bob.post("/v1/diagnose", json={"subscription": "typo"}))[0] == 404
+
+
+def test_the_first_error_of_a_query_has_its_place(alice: httpx.Client) -> None:
+    checked = ok(alice.post("/v1/check", json={"query": "feeds//a->x\nJOIN{x=z, 1 d} feeds//b->y"}))
+    error = checked["error"]
+    assert (error["message"], error["line"], error["column"]) == (
+        "the variable 'z' is not bound",
+        2,
+        8,
+    )
+    assert (checked["sentence"], checked["warnings"]) == (None, [])

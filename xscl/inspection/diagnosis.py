@@ -1,0 +1,215 @@
+"""Diagnosis: why a query has no match among the kept documents.
+
+The newest documents of each block are examined, so the cost does not depend on the length of the
+past.  If each block has a document that matches its pattern, the closest combination of such
+documents is explained, one condition after another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xscl.documents.results import Subscription
+from xscl.errors import TooLong
+from xscl.inspection.closest import Closeness
+from xscl.inspection.names_seen import NearName, names_text
+from xscl.inspection.replay import Trial
+from xscl.inspection.why import NONE, Edge, Question, Why, why
+from xscl.inspection.why.mismatch import Mismatch, mismatch
+from xscl.inspection.why.question import Known, known_document, needed_blocks, stored
+from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledQuery
+from xscl.shredding.batch.bind import bind
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match
+
+DOCUMENTS = 200
+"""Maximum number of documents of a stream that are examined, the newest first."""
+BYTES = 2_000_000
+"""Maximum size of these documents; one is examined in any case."""
+EXAMINED = 30
+"""Maximum number of combinations of documents that are examined condition by condition."""
+SECONDS = 2.0
+"""Seconds after which no more documents and combinations are examined."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFound:
+    """A block of a query, with the numbers of documents that were examined and that match it.
+
+    `kept` is the number of documents of its stream.  `needed` is False for what may be absent from
+    a match.  If no document matches, `failing` is the part of the block that none passes, and
+    `nearest` are the names nearest to the missing one.
+    """
+
+    block: str
+    stream: str
+    kept: int
+    examined: int
+    matching: int
+    needed: bool = True
+    failing: str | None = None
+    nearest: tuple[NearName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The reasons why a query has no match among the kept documents.
+
+    `closest` explains the documents that come nearest to a match; None if a block has no document.
+    """
+
+    query: str
+    blocks: tuple[BlockFound, ...]
+    closest: Why | None = None
+
+    @property
+    def heading(self) -> str:
+        """The query, and if its closest documents match."""
+        matched = self.closest is not None and self.closest.matched
+        return f"{self.query} {'has matches' if matched else 'has no match'}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the diagnosis as text: a line for each block, then the closest documents."""
+        for one in self.blocks:
+            newest = "" if one.examined == one.kept else "the newest "
+            documents = f"{newest}{one.examined:,} document{'' if one.examined == 1 else 's'}"
+            yield f"  {one.matching:,} of {documents} of {one.stream} match {one.block}"
+            if one.failing is not None:
+                yield f"        {one.failing}"
+            if one.nearest:
+                yield f"        near: {names_text(one.nearest)}"
+        if self.closest is not None:
+            _, *edges = self.closest.lines()
+            documents = ", ".join(self.closest.documents)
+            yield f"  {'a match' if self.closest.matched else 'closest to a match'}: {documents}"
+            yield from (f"  {line}" for line in edges)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the diagnosis as JSON values."""
+        closest = None if self.closest is None else self.closest.as_dict()
+        return {"query": self.query, "blocks": [asdict(one) for one in self.blocks]} | {
+            "closest": closest
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The subject of a diagnosis: a query, and the past that it reads.
+
+    With a `subscription` only what that one sees can match.  `updates` lets new versions match,
+    `begin` is the earliest time of documents, `lateness` that of each stream; `attempt` returns
+    the matches of a trial, and raises TooLong.
+    """
+
+    query: CompiledQuery
+    subscription: Subscription | None
+    updates: bool
+    begin: int
+    lateness: Mapping[str, int]
+    attempt: Callable[[Trial], Sequence[Match]]
+
+
+def diagnose(store: Store, subject: Examined, seconds: float = SECONDS) -> Diagnosis:
+    """Return why a query has no match among the kept documents."""
+    return _Diagnosis(store, subject, time.monotonic() + seconds).made()
+
+
+class _Diagnosis:
+    """One diagnosis while documents are examined."""
+
+    def __init__(self, store: Store, subject: Examined, until: float) -> None:
+        self._store = store
+        self._subject = subject
+        self._until = until
+        self._needed = needed_blocks(subject.query)
+
+    def made(self) -> Diagnosis:
+        """Examine the documents."""
+        query, subscription = self._subject.query, self._subject.subscription
+        documents = {stream: self._documents(stream) for stream in query.streams}
+        kept = {stream: self._kept(stream) for stream in query.streams}
+        blocks, matching = [], {}
+        for place, block in enumerate(query.normal.blocks):
+            known = documents[block.stream]
+            found = [
+                one
+                for one in known
+                if bind(query.patterns[place], one.tree, {})[query.patterns[place].main]
+            ]
+            failing = None if found or not known else mismatch(block, [one.tree for one in known])
+            matching[place] = found
+            failed = failing or Mismatch("")
+            blocks.append(
+                BlockFound(
+                    *(unparse(block), block.stream, kept[block.stream], len(known), len(found)),
+                    *(place in self._needed, failed.text or None, failed.nearest),
+                )
+            )
+        label = "the query" if subscription is None else subscription.name
+        closest = None
+        if all(matching[place] for place in self._needed):
+            closest = self._closest({place: matching[place] for place in sorted(self._needed)})
+        return Diagnosis(label, tuple(blocks), closest)
+
+    def _kept(self, stream: str) -> int:
+        ((count,),) = self._store.fetch(
+            f"SELECT count(*) FROM state.document d {self._which}", self._parameters(stream)
+        )
+        return int(count)
+
+    def _documents(self, stream: str) -> list[Known]:
+        """Return the newest documents of a stream, within the bounds."""
+        which = f"{self._which} AND t.doc IS NOT NULL ORDER BY d.doc DESC LIMIT {DOCUMENTS}"
+        own_time = self._subject.subscription is None
+        found: list[Known] = []
+        size = 0
+        for row in stored(self._store, own_time, which, self._parameters(stream)):
+            size += len(row[-1])
+            if found and (size > BYTES or time.monotonic() > self._until):
+                break
+            found.append(known_document(row, bytes(row[-1])))
+        return found
+
+    _which = "WHERE list_contains(d.streams, ?) AND d.ts >= ? AND (d.version = 1 OR ?)"
+
+    def _parameters(self, stream: str) -> list[object]:
+        return [stream, self._subject.begin, self._subject.updates]
+
+    def _closest(self, matching: Mapping[int, Sequence[Known]]) -> Why | None:
+        """Explain the combination of documents with the fewest failing conditions."""
+        best: tuple[tuple[int, int], Question] | None = None
+        closeness = Closeness(self._subject.query)
+        for number, chosen in enumerate(closeness.combinations(matching)):
+            if number == EXAMINED or (best is not None and time.monotonic() > self._until):
+                break
+            question = self._question(chosen, lambda _: ())
+            rank = _failing(why(question).edges), number
+            if best is None or rank < best[0]:
+                best = rank, question
+        if best is None:
+            return None
+        documents = dict(enumerate(best[1].documents))
+        chosen = {place: one for place, one in documents.items() if one is not None}
+        try:
+            return why(self._question(chosen, self._subject.attempt))
+        except TooLong:
+            return None
+
+    def _question(
+        self, chosen: Mapping[int, Known], attempt: Callable[[Trial], Sequence[Match]]
+    ) -> Question:
+        subject = self._subject
+        places = range(len(subject.query.normal.blocks))
+        names = tuple(chosen[place].stored.id if place in chosen else NONE for place in places)
+        documents = tuple(chosen.get(place) for place in places)
+        return Question(
+            *(subject.query, subject.subscription, names, documents, subject.lateness), attempt
+        )
+
+
+def _failing(edges: Sequence[Edge]) -> int:
+    return sum(not edge.holds for edge in edges)

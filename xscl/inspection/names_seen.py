@@ -1,0 +1,73 @@
+"""Names that were seen: their notation in queries, and the ones nearest to a name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lxml import etree
+
+from xscl.language.names import PREFIXES
+from xscl.language.syntax import NameTest, Path, Step
+from xscl.language.unparse import unparse
+from xscl.shredding.nodes.tree import AttributeNode, Item
+
+NEAREST = 3
+"""Maximum number of near names."""
+_LIKE, _WORSE = 0.6, 0.1
+"""Minimum similarity of a near name, as difflib measures it, and how much less than the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearName:
+    """A name that was seen, with the number of documents that have it."""
+
+    name: str
+    documents: int
+
+
+def name_written(item: Item) -> str:
+    """Return the name of a node as a query writes it: `title`, `@id`, `dc:creator`, `*:x`."""
+    is_attribute = isinstance(item, AttributeNode)
+    assert isinstance(item, AttributeNode | etree._Element)
+    name = etree.QName(item.name if isinstance(item, AttributeNode) else item)
+    uri = name.namespace or ""
+    test = NameTest(name.localname, uri if not uri or uri in PREFIXES else None)
+    return step_written(Step(test, attribute=is_attribute))
+
+
+def step_written(step: Step) -> str:
+    """Return the name of a step as a query writes it, without axis, conditions and variable."""
+    return unparse(Path((Step(step.test, attribute=step.attribute),))).removeprefix("./")
+
+
+def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
+    """Return the seen names nearest to a name, the nearest first.
+
+    Prefixes, case and the `@` of attributes do not count; `seen` has the numbers of documents.
+    """
+    wanted = _bare(name)
+    likeness = {
+        other: difflib.SequenceMatcher(None, _bare(other), wanted).ratio()
+        for other in seen
+        if other != name
+    }
+    least = max(_LIKE, max(likeness.values(), default=0.0) - _WORSE)
+    near = sorted(
+        (other for other, ratio in likeness.items() if ratio >= least),
+        key=lambda other: (-likeness[other], -seen[other], other),
+    )
+    return tuple(NearName(other, seen[other]) for other in near[:NEAREST])
+
+
+def names_text(nearest: tuple[NearName, ...]) -> str:
+    """Return near names as text: `title (15 documents)`."""
+    return ", ".join(
+        f"{one.name} ({one.documents:,} document{'' if one.documents == 1 else 's'})"
+        for one in nearest
+    )
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("@").rpartition(":")[2].casefold()
