@@ -21,9 +21,10 @@ from xscl.inspection.vocabulary import kept_by_stream, leaf_value, steps_of
 from xscl.language.names import EVERYTHING
 from xscl.service.browsing import END, BrowsedDocument, visible_names
 from xscl.service.document_bindings import spooled
+from xscl.service.explanations import Edge
 from xscl.service.problems import Problem
 from xscl.service.routes.documents import browsed
-from xscl.service.routes.inspection import Edge, Node, WhyAsked, show_witness, why
+from xscl.service.routes.inspection import Node, WhyAsked, show_witness, why
 from xscl.service.showing import visible_document
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.match import MatchDocument
