@@ -96,8 +96,8 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
             expect_valid([document])
             if document.timestamp > latest:
                 raise DocumentError(
-                    "its time is more than a day ahead of the clock of this machine, and what is"
-                    " kept is counted from the latest document",
+                    "its time is more than a day ahead of the clock of this machine, and the latest"
+                    " document closes windows",
                     reason_code="future",
                 )
         except (MalformedDocument, DocumentError) as error:

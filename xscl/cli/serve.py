@@ -119,10 +119,11 @@ def serve(
     one if the service listens elsewhere (the first is made and shown), if it has a
     --name, or if they come through a proxy.
 
-    What no subscription needs any more is kept for a while, counted from the
-    latest document: texts for 'try', 'why' and 'subscribe --since' (at most
-    2 GiB), and matches. A document is recognised when it comes again within a
-    year, or as long as something refers to it.
+    What no subscription needs any more is kept for a while, counted from its
+    arrival: texts for 'try', 'why' and 'subscribe --since' (at most 2 GiB, the
+    oldest go first), and matches. 'xscl status' shows what is kept.
+    A document is recognised when it comes again within a year, or as long as
+    something refers to it.
 
     \b
     Example:

@@ -83,6 +83,8 @@ class DocumentLog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.clock, self.next = store.numbers("clock", "next_doc")
+        ((latest,),) = store.fetch("SELECT max(arrived) FROM state.document")
+        self.arrived = EARLIEST if latest is None else int(latest)
         self._trees = TreeCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
@@ -98,23 +100,26 @@ class DocumentLog:
         *,
         parts: Sequence[BatchPart] = (),
         beats: Sequence[Beat] = (),
+        arrived: int | None = None,
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
-        to find what was shredded elsewhere; `beats` set the clock between documents.
+        to find what was shredded elsewhere; `beats` set the clock between documents.  `arrived` is
+        the time of their arrival, by default the clock after each.
         """
         given, refused = separate_invalid(documents)
         batch = _Batch(given, origins, RemoteWitnesses.of(parts, len(given)), refused)
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
+        times = self._advance_arrival(clocks, arrived)
         arrivals = batch.arrivals(rows, self.next, clocks)
         self.next += len(rows)
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
-        columns = batch.columns(rows, arrivals)
+        columns = batch.columns(rows, arrivals, times)
         self._store.insert("state.document", self._store.typed("state.document", columns))
         if refused:
             self._record_rejected(
@@ -190,6 +195,18 @@ class DocumentLog:
         clocks: Numbers = np.maximum.accumulate(times)
         self.clock = int(clocks[-1])
         return clocks
+
+    def _advance_arrival(self, clocks: Numbers, arrived: int | None) -> Numbers:
+        """Advance the clock of arrivals; return the time of arrival of each document."""
+        times = clocks[1:] if arrived is None else np.full(len(clocks) - 1, arrived)
+        times = np.maximum(times, self.arrived)
+        self.arrived = max(self.arrived, int(clocks[-1]) if arrived is None else arrived)
+        return times
+
+    def advance(self, to: int) -> None:
+        """Advance the clock, and with it that of arrivals."""
+        self.clock = max(self.clock, to)
+        self.arrived = max(self.arrived, self.clock)
 
     def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
         """Cache the part of new documents that matches need."""
@@ -393,8 +410,11 @@ class _Batch:
             {place: self.roots[at] for place, at in enumerate(places) if at in self.roots},
         )
 
-    def columns(self, rows: Numbers, arrivals: Arrivals) -> tuple[Any, ...]:
-        """Return the columns of `state.document` for the accepted documents."""
+    def columns(self, rows: Numbers, arrivals: Arrivals, times: Numbers) -> tuple[Any, ...]:
+        """Return the columns of `state.document` for the accepted documents.
+
+        `times` are those of arrival of all documents.
+        """
         ids, given, hashes, history, origins = (
             [column[at] for at in rows.tolist()]
             for column in (
@@ -408,7 +428,7 @@ class _Batch:
         one = arrivals
         return (
             *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
-            *(one.bases, one.firsts, hashes, history, origins),
+            *(one.bases, one.firsts, hashes, history, origins, times[rows]),
         )
 
 

@@ -5,8 +5,9 @@ documents that have witnesses, are part of a match, or wait in temporal operator
 drops these.  It bounds the rest: the texts of all documents (for `try_query`, `why` and
 `subscribe(since=...)`), old matches, and the identities by which a repeated document is recognised.
 
-Ages are measured by the engine's clock, never by the machine's: the age of a document is the
-advance of the clock since its arrival.  So eviction depends on the input only.
+The age of a document counts from its arrival: the time at which its segment of the spool was
+written, which is part of the input, or without a spool the engine's clock.  So eviction depends on
+the input only, and a feed of old items is kept as long as any other (decision 075).
 `xscl.engine.eviction` evicts.
 """
 
@@ -19,6 +20,7 @@ from templates.model.relations import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.store.store import Store
+from xscl.time_format import duration
 
 FOR_EVER = "inf"
 DAY = 86_400_000_000
@@ -31,7 +33,7 @@ Age: TypeAlias = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Ages up to which data are kept, in ticks of the clock; None: without limit.
+    """Ages up to which data are kept, in ticks; None: without limit.
 
     `history`: the texts of all documents, of published ones too, as long as all texts together have
     at most `text_bytes` bytes; the oldest go first.  Texts that queries need count, but stay.
@@ -96,6 +98,20 @@ def changed_retention(
     return replace(SERVICE if before is None else before, **changes)
 
 
+def described(retention: Retention) -> str:
+    """Return a retention in words: `texts 30 d from arrival and at most 2.1 GB, matches 90 d`."""
+    size = retention.text_bytes
+    texts = "as queries need them"
+    if retention.everything:
+        most = "" if size is None else f" and at most {size / 1e9:.1f} GB"
+        texts = f"{_age(retention.history)} from arrival{most}"
+    return f"texts {texts}, matches {_age(retention.matches)}"
+
+
+def _age(ticks: int | None) -> str:
+    return "for ever" if ticks is None else duration(ticks)
+
+
 # -- In the store --------------------------------------------------------------------------
 
 
@@ -119,21 +135,24 @@ def save_retention(store: Store, retention: Retention) -> None:
 class RetainedTexts:
     """The kept texts of a store: their number, their bytes, and since when they are complete.
 
-    `since` is the clock at the arrival of the oldest; None: only texts that queries need are kept.
+    `since` is the arrival of the oldest; None: only texts that queries need are kept.  `removed`
+    documents are known without a text.
     """
 
     texts: int
     text_bytes: int
     since: int | None
+    removed: int
 
 
 def retained_texts(store: Store) -> RetainedTexts:
     """Return the kept texts of a store; the cost does not depend on their bytes."""
-    ((texts, since),) = store.fetch(
-        "SELECT (SELECT count(*) FROM state.text),"
-        " (SELECT arg_min(greatest(clock, ts), doc) FROM state.document WHERE doc >= ?)",
+    ((texts, known, since),) = store.fetch(
+        "SELECT (SELECT count(*) FROM state.text), (SELECT count(*) FROM state.document),"
+        " (SELECT arg_min(arrived, doc) FROM state.document WHERE doc >= ?)",
         [store.progress("texts_from")],
     )
     told = load_retention(store)
     everything = told is not None and told.everything
-    return RetainedTexts(texts, store.progress("text_bytes"), since if everything else None)
+    oldest = since if everything else None
+    return RetainedTexts(texts, store.progress("text_bytes"), oldest, known - texts)

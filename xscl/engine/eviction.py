@@ -1,10 +1,10 @@
 """Eviction of expired texts, results and identities from the store, in batches.
 
 *Horizons*, one for each kind, bound what may be evicted.  A horizon is the number of the first
-document within the age; it only rises.  Documents are numbered in the order of arrival, and the
-clock never decreases, so all numbers below the horizon are older, and the evicted ones are a range
-of numbers.  Composites are numbered among the documents, so the largest number of a result gives
-its age.
+document within the age; it only rises.  Documents are numbered in the order of arrival, and times
+of arrival never decrease, so all numbers below the horizon are older, and the evicted ones are a
+range of numbers.  Composites are numbered among the documents, so the largest number of a result
+gives its age.
 
     texts        below the horizon only referenced ones stay
     matches      results below the horizon are evicted, with everything that only they referenced
@@ -18,6 +18,7 @@ the composites and the temporal operators.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress
@@ -33,6 +34,8 @@ from xscl.documents.retention import Retention, load_retention, save_retention
 from xscl.planning.plan_state import held_documents
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.store import Store
+
+_log = logging.getLogger(__name__)
 
 PART = 8
 """Reciprocal of the part of an age, or of the rows of the last scan, that triggers a scan."""
@@ -136,7 +139,7 @@ class Forgetting:
         next one.  `freed` is True if join state was evicted, or temporal operators may have
         released documents.
         """
-        clock, retention = self._documents.clock, self._retention
+        clock, retention = self._documents.arrived, self._retention
         if self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):
@@ -176,9 +179,9 @@ class Forgetting:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at
 
     def _first_since(self, time: int, horizon: _Horizon) -> int:
-        """Return the first document after whose arrival the clock was at least `time`."""
+        """Return the first document that arrived at `time` or later."""
         ((first,),) = self._store.fetch(
-            "SELECT min(doc) FROM state.document WHERE doc >= ? AND greatest(clock, ts) >= ?",
+            "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?",
             [horizon.first, time],
         )
         return self._documents.next if first is None else max(int(first), horizon.first)
@@ -213,8 +216,15 @@ class Forgetting:
         """Evict the oldest unreferenced texts until the rest fits into the limit of bytes."""
         self._sweep()
         if self._are_too_many_bytes():
+            before = self._bytes
             self._texts.first = self._fitting()
             self._sweep()
+            _log.warning(
+                "texts of the oldest documents were removed (%.1f MB): all together have more than"
+                " %.1f MB; a shorter --history keeps fewer",
+                (before - self._bytes) / 1e6,
+                (self._retention.text_bytes or 0) / 1e6,
+            )
         self._bytes_left = self._bytes
 
     def _fitting(self) -> int:

@@ -118,11 +118,15 @@ class PushResult(MatchSequence):
 
 @dataclass(frozen=True, slots=True)
 class PushSlice:
-    """Documents, their witnesses from other processes, and the beats between them."""
+    """Documents, their witnesses from other processes, and the beats between them.
+
+    `arrived` is the time at which they came in, None for the engine's clock.
+    """
 
     documents: Sequence[Document]
     parts: Sequence[BatchPart]
     beats: Sequence[Beat]
+    arrived: int | None = None
 
     def cut(self, start: int, end: int) -> PushSlice:
         """Return some of the documents; a beat belongs to the document that it comes before."""
@@ -134,7 +138,8 @@ class PushSlice:
             for at, time in self.beats
             if start <= at < end or (at == last <= end)
         )
-        return PushSlice(self.documents[start:end], cut_parts(self.parts, start, end), beats)
+        parts = cut_parts(self.parts, start, end)
+        return PushSlice(self.documents[start:end], parts, beats, self.arrived)
 
     def without(self, places: Collection[int]) -> PushSlice:
         """Return the documents at all other places, to be shredded here."""
@@ -142,7 +147,7 @@ class PushSlice:
             return self
         documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
         beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
-        return PushSlice(documents, (), tuple(beats))
+        return PushSlice(documents, (), tuple(beats), self.arrived)
 
 
 @dataclass(slots=True)
@@ -187,7 +192,8 @@ class Ingest:
         elif not isinstance(documents, DocumentColumns):
             documents = tuple(documents)
         batch = None if source is None else BatchKey(*source)
-        given = PushSlice(documents, tuple(parts), () if batch is None else tuple(batch.beats))
+        beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
+        given = PushSlice(documents, tuple(parts), beats, arrived)
         whole = given.without(poison)
         if strict:
             expect_valid(whole.documents)
@@ -267,7 +273,11 @@ class Ingest:
     ) -> AcceptedDocuments:
         """Identify and parse documents; those with `origins` have a place in the past."""
         accepted = state.documents.accept(
-            portion.documents, origins, parts=portion.parts, beats=portion.beats
+            portion.documents,
+            origins,
+            parts=portion.parts,
+            beats=portion.beats,
+            arrived=portion.arrived,
         )
         reached("accepted")
         state.arrived.append(accepted.arrivals)
@@ -339,7 +349,7 @@ class Ingest:
     def advance(self, to: int) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes."""
         with self._transactions.change() as state:
-            state.documents.clock = max(state.documents.clock, to)
+            state.documents.advance(to)
             state.dataflow.begin(several=False)
             state.dataflow.advance(to)
             state.dataflow.join()

@@ -137,9 +137,10 @@ class DirectConsumer:
                 break
             documents, beats = read_all(self._spool, numbers)
             last = numbers[-1]
+            arrived = self._spool.segment(last).arrived
             self._sink.hold()
             began = self._clock()
-            self._sink.consume(documents, BatchKey(DIRECT, last, last, beats))
+            self._sink.consume(documents, BatchKey(DIRECT, last, last, beats, arrived))
             self._sizing.learn(len(documents), self._clock() - began)
             self._position = last
             reached("batch_done")

@@ -16,7 +16,12 @@ from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents.document_log import EARLIEST
-from xscl.documents.retention import retained_texts
+from xscl.documents.retention import (
+    Retention,
+    described,
+    load_retention,
+    retained_texts,
+)
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
 from xscl.inspection.relations import PUBLISHED
@@ -110,8 +115,9 @@ class ServiceStatus:
     `documents` is the number of accepted documents.  Of these `history` were in their feeds at the
     first poll, and `late` arrived behind the watermark of one of their streams and are not history
     (see the relations `watermarks` and `late`).  `published` documents were made of matches.
-    `texts` of `text_bytes` are kept: those of all documents since `texts_since`, or with None only
-    those that queries need.
+    `texts` of `text_bytes` are kept: those of all documents that arrived since `texts_since`, or
+    with None only those that queries need.  `texts_removed` is the number of documents that have
+    none any more, and `keeps` says how long texts and matches are kept.
     `rates` is None without a running service.
     """
 
@@ -129,6 +135,8 @@ class ServiceStatus:
     texts: int
     text_bytes: int
     texts_since: int | None
+    texts_removed: int
+    keeps: str
     matches: int
     feeds: int
     feeds_failing: int
@@ -181,9 +189,14 @@ class ServiceStatus:
             yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:
             yield f"published      {self.published} documents made of matches"
-        yield f"texts          {self.texts} kept, {self.text_bytes / 1e6:.1f} MB" + (
-            "" if self.texts_since is None else f", all since {moment(self.texts_since)}"
+        yield f"kept           {self.texts} texts, {self.text_bytes / 1e6:.1f} MB" + (
+            ", as queries need them"
+            if self.texts_since is None
+            else f", of all that arrived since {moment(self.texts_since)}"
         )
+        if self.texts_removed:
+            yield f"removed        {self.texts_removed} texts of earlier documents"
+        yield f"retention      {self.keeps}"
         if self.clock is not None:
             yield f"clock          {moment(self.clock)}"
         yield f"matches        {self.matches} kept"
@@ -293,6 +306,8 @@ def _counted(store: Store) -> dict[str, Any]:
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
         "texts_since": texts.since,
+        "texts_removed": texts.removed,
+        "keeps": described(load_retention(store) or Retention()),
     }
 
 

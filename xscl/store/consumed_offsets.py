@@ -30,12 +30,16 @@ class Beat(NamedTuple):
 
 
 class BatchKey(NamedTuple):
-    """The key of a batch, its last segment, and the beats between its documents."""
+    """The key of a batch, its last segment, and the beats between its documents.
+
+    `arrived` is the time at which its last segment was written; None: the engine's clock counts.
+    """
 
     query_id: str
     batch_id: int
     segment: int = 0
     beats: tuple[Beat, ...] = ()
+    arrived: int | None = None
 
 
 class ConsumedOffsets:

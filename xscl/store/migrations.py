@@ -29,7 +29,14 @@ LAST_TABLE = "state", "cut"
 DEVELOPMENT = range(2, 10)
 """Further versions that development versions wrote; no step leads to one."""
 
-STEPS: Mapping[int, Step] = {}
+
+def _times_of_arrival(run: Run) -> None:
+    """Add the time at which a document arrived: in earlier stores the clock after its arrival."""
+    run("ALTER TABLE state.document ADD COLUMN arrived BIGINT")
+    run("UPDATE state.document SET arrived = greatest(clock, ts)")
+
+
+STEPS: Mapping[int, Step] = {10: _times_of_arrival}
 """The steps by the version that each leads to, in ascending order."""
 
 

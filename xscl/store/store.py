@@ -55,7 +55,7 @@ CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEA
 CREATE TABLE state.document(
     doc BIGINT, id VARCHAR, given VARCHAR, version INTEGER, streams VARCHAR[], ts BIGINT,
     clock BIGINT, rank BIGINT, base BIGINT, first BIGINT, hash BLOB, history BOOLEAN,
-    origin VARCHAR);
+    origin VARCHAR, arrived BIGINT);
 CREATE TABLE state.text(doc BIGINT, xml BLOB);
 CREATE TABLE state.composite(
     doc BIGINT, docs BIGINT[], nodes INTEGER[], vals VARCHAR[], start BIGINT, ts BIGINT,

@@ -18,6 +18,7 @@ import xscl
 from tests.joining import in_database
 from tests.oracle.evaluation import Match, identity, matches, outputs
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
+from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe
@@ -37,9 +38,14 @@ class Delivered:
 
 
 class Player:
-    """An engine that goes through a history, and what it has delivered."""
+    """An engine that goes through a history, and what it has delivered.
 
-    def __init__(self, case: Case) -> None:
+    With `step` its documents come from a spool, a batch every so many ticks, whatever their times.
+    """
+
+    def __init__(self, case: Case, step: int | None = None) -> None:
+        self._step = step
+        self._batches = 0
         self.delivered: list[Delivered] = []
         self._case = case
         self._queries = {one.name: one.query for one in case.subscriptions}
@@ -70,8 +76,16 @@ class Player:
                     engine.unsubscribe(name)
                 case list():
                     with in_database((number + len(events)) % 2 == 0):
-                        delivered = engine.push([pushed(push.document) for push in item])
+                        source = self._source()
+                        documents = [pushed(push.document) for push in item]
+                        delivered = engine.push(documents, source=source)
                     self._deliver(delivered)
+
+    def _source(self) -> BatchKey | None:
+        if self._step is None:
+            return None
+        self._batches = number = self._batches + 1
+        return BatchKey(DIRECT, number, number, (), number * self._step)
 
     def flush(self, engine: xscl.Engine) -> None:
         """End the history."""

@@ -33,6 +33,7 @@ from xscl.documents.retention import (
 )
 from xscl.engine import eviction, ingest
 from xscl.server.serve import ServeSettings, Service
+from xscl.store.consumed_offsets import BatchKey
 from xscl.store.data_directory import DataDirectory
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
@@ -86,15 +87,22 @@ RETENTIONS = st.builds(
 )
 
 
+STEPS = st.sampled_from((None, 0, 1, 1000))
+"""Ticks between two batches of a spool, or none."""
+
 KEEPING = ("chains", "ordered", "mixes", "published in time")
 """Kinds of cases that differ in what they keep of the past."""
 
 
 def run(
-    case: Case, cuts: Sequence[bool], retention: Retention, pause: int | None = None
+    case: Case,
+    cuts: Sequence[bool],
+    retention: Retention,
+    pause: int | None = None,
+    step: int | None = None,
 ) -> tuple[Player, list[str]]:
     """Return the matches and the state of an engine, perhaps closed and opened midway."""
-    player = Player(case)
+    player = Player(case, step)
     with tempfile.TemporaryDirectory() as folder:
         path = None if pause is None else Path(folder) / "state.duckdb"
         engine = Engine(path, retention=retention)
@@ -134,9 +142,11 @@ def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 @pytest.mark.parametrize("kind", usually(KINDS, "chains", "mixes", "published in time"))
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     @examples(2)
-    @given(matching(KINDS[kind]), CUTS, RETENTIONS)
-    def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
-        player, left = run(case, cuts, retention)
+    @given(matching(KINDS[kind]), CUTS, RETENTIONS, STEPS)
+    def property_holds(
+        case: Case, cuts: list[bool], retention: Retention, step: int | None
+    ) -> None:
+        player, left = run(case, cuts, retention, step=step)
         agrees(player, case)
         assert len(set(left)) == len(left)
         assert set(left) <= set(player.ids)
@@ -208,11 +218,43 @@ def test_an_event_join_makes_no_row_twice_though_its_result_was_forgotten(window
 # -- Texts ---------------------------------------------------------------------------------
 
 
+def arriving(engine: Engine, number: int, days: float, *documents: Document) -> None:
+    """Push a batch of a spool that arrived so many days after the first."""
+    engine.push(documents, source=BatchKey("direct", number, number, (), int(days * DAY)))
+
+
+def test_a_feed_of_old_items_stays_when_a_newer_feed_comes() -> None:
+    retention = Retention(history=30 * DAY, matches=30 * DAY, identities=30 * DAY)
+    year = 365 * DAY
+    with pushed(retention, "S//a->x FOLLOWED BY{x=y, 10 d} S//a->y") as engine:
+        arriving(engine, 1, 0, document(0), document(5 * DAY, name="second"))
+        arriving(engine, 2, 1, document(7 * year, b"<c/>"))
+        assert texts(engine) == ["d0", "second", f"d{7 * year}"]
+        query = "S//a->p JOIN{p=q, 10 d} S//a->q"
+        found = {match.documents for match in engine.try_query(query)}
+        assert found == {("d0", "second"), ("second", "d0")}
+        assert [m.documents for m in engine.matches()] == [("d0", "second")]
+        arriving(engine, 3, 29, document(7 * year + 1, b"<c/>"))
+        assert len(texts(engine)) == 4
+        arriving(engine, 4, 35, document(7 * year + 2, b"<c/>"))
+        assert texts(engine) == [f"d{7 * year + 1}", f"d{7 * year + 2}"]
+        assert len(engine.matches()) == 0
+        assert told(engine).since == 29 * DAY
+
+
+def test_a_document_of_the_future_makes_nothing_older() -> None:
+    with pushed(Retention(history=30 * DAY)) as engine:
+        arriving(engine, 1, 0, document(0))
+        arriving(engine, 2, 1, document(400 * DAY))
+        arriving(engine, 3, 2, document(1, b"<b/>"))
+        assert len(texts(engine)) == 3
+
+
 def test_without_a_history_only_what_queries_need_has_a_text() -> None:
     with pushed(Retention(), PAIR) as engine:
         engine.push([document(1, b"<b/>"), document(2), document(3, b"<c/>")])
         assert texts(engine) == ["d2"]
-        assert told(engine) == RetainedTexts(1, 8, None)
+        assert told(engine) == RetainedTexts(1, 8, None, 2)
 
 
 def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
@@ -220,7 +262,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
         engine.push([document(5, b"<x/>"), document(6, b"<b/>"), document(7)])
         (match,) = engine.matches()
         assert texts(engine) == ["d5", "d6", "d7", match.id]
-        assert told(engine) == RetainedTexts(4, 22, 5)
+        assert told(engine) == RetainedTexts(4, 22, 5, 0)
         assert [m.documents for m in engine.try_query("S//a->a")] == [("d7",)]
         assert [m.documents for m in engine.try_query("hits//hit->h")] == [(match.id,)]
         assert engine.why("S//b->x JOIN{x=y} S//a->y", "d6", "d7").edges
@@ -301,7 +343,7 @@ def test_bytes_are_counted_when_a_subscription_goes() -> None:
         engine.push([document(1), document(2, b"<b/>")])
         engine.unsubscribe("q0")
         assert texts(engine) == ["d2"]
-        assert told(engine) == RetainedTexts(1, 4, None)
+        assert told(engine) == RetainedTexts(1, 4, None, 1)
 
 
 def test_what_is_needed_no_more_leaves_when_the_history_is_over() -> None:

@@ -71,7 +71,7 @@ class Store:
     def consume(
         self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
     ) -> None:
-        query_id, batch_id, segment, beats = batch
+        query_id, batch_id, segment, beats, _ = batch
         self.threads.add(threading.get_ident())
         ids = {document.id for document in documents}
         if self.fail_before in ids:

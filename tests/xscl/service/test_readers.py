@@ -48,7 +48,7 @@ def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
             )
             store.fetch(
                 "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
-                f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, ''"
+                f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, '', i"
                 f" FROM range({witnesses // 10}) t(i)"
             )
             store.set_progress(next_doc=1000 + witnesses)

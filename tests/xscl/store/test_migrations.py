@@ -21,9 +21,11 @@ from xscl.store.migrations import DEVELOPMENT, FIRST, Run, Step
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack, WrongVersion
 
-NEXT = DEVELOPMENT.stop
-"""The version that the first step leads to."""
+CURRENT = migrations.current_version()
+NEXT = CURRENT + 1
+"""The version that the first planted step leads to."""
 
+_STEPS = migrations.STEPS
 Plant = Callable[..., None]
 
 
@@ -32,7 +34,8 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
     """Give the release further steps."""
 
     def planted(*steps: Step) -> None:
-        monkeypatch.setattr(migrations, "STEPS", dict(enumerate(steps, NEXT)))
+        further = dict(enumerate(steps, NEXT))
+        monkeypatch.setattr(migrations, "STEPS", {**_STEPS, **further})
 
     return planted
 
@@ -103,13 +106,13 @@ def test_a_copy_is_kept_and_said(old: Path, plant: Plant, caplog: pytest.LogCapt
     before = rows(old)
     plant(rename, rename_back)
     xscl.Engine(old).close()
-    kept = old.with_name(f"{old.name}.v{FIRST}")
+    kept = old.with_name(f"{old.name}.v{CURRENT}")
     assert rows(kept) == before
     assert kept.stat().st_mode & 0o777 == 0o600
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "xscl.store.store")
     assert record.getMessage() == (
-        f"the store {old} is of version {NEXT + 1} now; what it was, version {FIRST}, "
+        f"the store {old} is of version {NEXT + 1} now; what it was, version {CURRENT}, "
         f"is kept in {kept}"
     )
     caplog.clear()
@@ -147,8 +150,23 @@ def test_all_steps_or_none(
 
 
 def test_no_step_leads_to_a_version_of_development() -> None:
-    assert list(migrations.STEPS) == list(range(NEXT, NEXT + len(migrations.STEPS)))
+    first = DEVELOPMENT.stop
+    assert list(migrations.STEPS) == list(range(first, first + len(migrations.STEPS)))
     assert migrations.current_version() == max(migrations.STEPS, default=FIRST)
+
+
+def test_documents_of_version_1_have_arrived_at_the_clock_after_them(old: Path) -> None:
+    with closing(Store(old)) as store, store.transaction():
+        store.fetch("ALTER TABLE state.document DROP COLUMN arrived")
+        store.fetch("UPDATE state.document SET clock = 7 WHERE id = 'd2'")
+        store.set_meta(version=FIRST)
+    with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
+        assert store.fetch("SELECT id, arrived FROM state.document ORDER BY id") == [
+            ("d1", 1),
+            ("d2", 7),
+        ]
+        engine.push(document(3), source=("direct", 3))
+        assert len(engine.matches()) == 3
 
 
 # -- Development versions ------------------------------------------------------------------
@@ -179,6 +197,7 @@ def test_a_store_of_a_development_version_is_refused(old: Path, plant: Plant, ve
 def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
     with closing(Store(old)) as store, store.transaction():
         store.fetch("DROP TABLE state.cut")
+        store.set_meta(version=FIRST)
     before = rows(old)
     with pytest.raises(WrongVersion, match=r"by a development version \(schema 1\)") as refused:
         xscl.Engine(old)

@@ -279,7 +279,8 @@ class SparkConsumer:
             past = self._sink.segment
             rows = [row for row in batch.rows if row[0] > past]
             documents, parts, beats = _read(self._spool, rows)
-            key = BatchKey(batch.query_id, batch.batch_id, batch.segment, beats)
+            arrived = self._spool.segment(rows[-1][0]).arrived if rows else None
+            key = BatchKey(batch.query_id, batch.batch_id, batch.segment, beats, arrived)
             self._sink.hold()
             began = time.monotonic()
             self._sink.consume(documents, key, parts)

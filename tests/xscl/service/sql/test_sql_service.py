@@ -282,7 +282,7 @@ def test_l3_a_million_witnesses_are_published_in_time(tmp_path: Path) -> None:
         store.fetch("INSERT INTO state.value SELECT i::UBIGINT, 'a ' || i FROM range(1000000) t(i)")
         store.fetch(
             "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1, ['S', 'feeds'],"
-            " i, i, i * 64, i, i, 'x'::BLOB, false, '' FROM range(100000) t(i)"
+            " i, i, i * 64, i, i, 'x'::BLOB, false, '', i FROM range(100000) t(i)"
         )
         for viewer in (Viewer(), Viewer(7)):
             began = time.monotonic()
