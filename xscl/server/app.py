@@ -28,6 +28,7 @@ from xscl.service.routes import (
     tokens,
 )
 from xscl.service.shortcut import Shortcut
+from xscl.web.problems import install as install_error_pages
 from xscl.web.router import router as pages
 
 ROUTERS = (
@@ -61,6 +62,7 @@ def create_app(installation: Installation) -> FastAPI:
     app.state.installation = installation
     app.state.guesses = WrongTokens()
     problems.install(app)
+    install_error_pages(app)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)

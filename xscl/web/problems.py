@@ -8,10 +8,11 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from feeds.errors import FeedError
 from feeds.spool import SpoolError
@@ -68,11 +69,30 @@ class PageRoute(APIRoute):
         return handled
 
 
+def install(app: FastAPI) -> None:
+    """Answer browsers that ask for a page that does not exist with a page, others as before."""
+    of_program = app.exception_handlers[HTTPException]
+
+    def handled(request: Request, error: Exception) -> Any:
+        assert isinstance(error, HTTPException)
+        is_page = "text/html" in request.headers.get("accept", "")
+        if not is_page or request.url.path.startswith(("/v1/", "/f/")):
+            return of_program(request, error)
+        status = HTTPStatus(error.status_code)
+        detail = f"There is no page at {request.url.path}"
+        if status is not HTTPStatus.NOT_FOUND:
+            detail = str(error.detail)
+        return _page(request, Problem(status.name.lower(), detail, status=status))
+
+    app.add_exception_handler(HTTPException, handled)
+
+
 def _answer(request: Request, error: Exception) -> Response:
     number = getattr(request.state, "account", 0)
     problem = error if isinstance(error, Problem) else of_error(error, number)
     if problem.status is HTTPStatus.UNAUTHORIZED:
-        back = request.url.path if request.method == "GET" else "/"
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        back = asked if request.method == "GET" else "/"
         return RedirectResponse(f"/sign-in?{urlencode({'next': back})}", HTTPStatus.SEE_OTHER)
     return _page(request, problem)
 

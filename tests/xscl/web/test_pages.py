@@ -78,7 +78,7 @@ def test_w9_what_a_person_writes_is_text(shop: Shop, trick: str) -> None:
         ("/subscribe/check", {"query": trick}),
         ("/sign-in", {"token": trick, "next": trick}),
     ):
-        answer = shop.client.post(path, data=form)
+        answer = shop.client.post(path, data=form, follow_redirects=True)
         assert answer.headers["content-type"].startswith("text/html")
         page = parsed(answer.text)
         assert not page.xpath("//script[not(@src)] | //img | //h1[contains(., 'caught')]")
@@ -255,11 +255,58 @@ def _change(shop: Shop, name: str, id: str, deed: str) -> httpx.Response:
 
 def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:
     numbers = "SELECT * FROM (VALUES (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)) t(n, square)"
-    drawn = shop.client.post("/witnesses", data={"sql": numbers}).text
+    drawn = asked_in_sql(shop, numbers)
     assert "square over n, 5 points" in drawn
     assert "<circle" in drawn
-    texts = shop.client.post("/witnesses", data={"sql": "SELECT 'a' AS a, 'b' AS b"}).text
-    assert "<circle" not in texts
+    assert "<circle" not in asked_in_sql(shop, "SELECT 'a' AS a, 'b' AS b")
+
+
+def asked_in_sql(shop: Shop, query: str) -> str:
+    """Return the page of a query, which has its address."""
+    sent = shop.client.post("/witnesses", data={"sql": query})
+    assert sent.status_code == 303
+    return shop.client.get(sent.headers["location"]).text
+
+
+def test_an_answer_can_be_downloaded_from_its_page(shop: Shop) -> None:
+    page = parsed(asked_in_sql(shop, "SELECT id, timestamp FROM documents"))
+    links = {each.text: each.get("href") for each in page.xpath("//a[@download]")}
+    assert list(links) == ["CSV", "Parquet", "JSON"]
+    table = shop.client.get(links["CSV"])
+    assert table.text.splitlines()[0] == "id,timestamp"
+    assert 'attachment; filename="answer.csv"' in table.headers["content-disposition"]
+    assert shop.client.get(links["Parquet"]).content[:4] == b"PAR1"
+    assert len(shop.client.get(links["JSON"]).json()["rows"]) == len(table.text.splitlines()) - 1
+
+
+def test_examples_run_and_a_link_of_another_site_only_shows_its_query(shop: Shop) -> None:
+    path = "/witnesses?example=0"
+    assert parsed(shop.client.get(path).text).xpath("//table")
+    foreign = shop.client.get(path, headers={"Sec-Fetch-Site": "cross-site"})
+    page = parsed(foreign.text)
+    assert page.xpath("string(//textarea)").strip() == "SELECT * FROM relations"
+    assert not page.xpath("//table")
+
+
+def test_the_page_of_sql_lists_the_relations_with_their_columns(shop: Shop) -> None:
+    page = parsed(shop.client.get("/witnesses").text)
+    names = {each.text.strip() for each in page.xpath("//details/summary")}
+    assert {"matches", "documents", "R_doc"} <= names
+    long = shop.client.post("/witnesses", data={"sql": f"SELECT '{'x' * 9_000}' AS long"})
+    assert long.status_code == 200
+    assert "1 row" in long.text
+
+
+def test_a_page_that_does_not_exist_is_told_as_a_page(shop: Shop) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml"}
+    missing = shop.client.get("/nothing<here", headers=browser)
+    assert missing.status_code == 404
+    assert missing.headers["content-security-policy"] == POLICY
+    assert "/nothing<here" in parsed(missing.text).text_content()
+    for path, headers in (("/nothing", {}), ("/v1/nothing", browser)):
+        answer = shop.client.get(path, headers=headers)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_the_theme_is_remembered(shop: Shop) -> None:
@@ -331,11 +378,12 @@ def test_a_session_is_a_cookie_of_this_site_and_ends(closed: Running) -> None:
         assert session != token
         assert "Sign out alice" in client.get("/").text
         assert client.get("/plan").status_code == 403
-        client.post("/sign-out")
+        ended = client.post("/sign-out")
+        assert "You are signed out" in client.get(ended.headers["location"]).text
     with closed.client() as client:
-        late = client.get("/", headers={"Cookie": f"{COOKIE}={session}"})
+        late = client.get("/items?q=a", headers={"Cookie": f"{COOKIE}={session}"})
         assert late.status_code == 303
-        assert late.headers["location"].startswith("/sign-in?next=")
+        assert late.headers["location"] == "/sign-in?next=%2Fitems%3Fq%3Da"
 
 
 def test_w7_wrong_tokens_are_refused(closed: Running) -> None:

@@ -21,10 +21,14 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/sign-in")
 def ask(
-    request: Request, here: Here, next: Annotated[str, Query(max_length=4_000)] = "/"
+    request: Request,
+    here: Here,
+    next: Annotated[str, Query(max_length=4_000)] = "/",
+    out: bool = False,
 ) -> HTMLResponse:
-    """Show the sign-in form, with a hint if no token exists."""
-    return page(request, "signin.html", None, next=on_site(next), error=_none_exists(here))
+    """Show the sign-in form, with a hint if no token exists; `out` after signing out."""
+    error = _none_exists(here)
+    return page(request, "signin.html", None, next=on_site(next), error=error, out=out)
 
 
 @router.post("/sign-in")
@@ -39,7 +43,9 @@ def sign_in(
     account = here.tokens.owner(token)
     if account is None:
         status, error = _refused(request, here)
-        return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
+        return page(
+            request, "signin.html", None, status=status, next=on_site(next), error=error, out=False
+        )
     _, session = here.tokens.create(account, "a browser", parent=token)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
@@ -59,7 +65,7 @@ def sign_out(request: Request, here: Here) -> RedirectResponse:
     given = request.cookies.get(COOKIE)
     if given:
         here.tokens.end_session(given)
-    answer = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
+    answer = RedirectResponse("/sign-in?out=1", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
     return answer
 

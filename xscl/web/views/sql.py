@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Form, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.routes.sql import EXAMPLES, viewer
+from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
+from xscl.service.sql import Form as SqlForm
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
 
@@ -20,6 +24,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 ROWS = 200
 """Maximum number of rows."""
+ADDRESS = 8_000
+"""Maximum length of an address with a query; the service takes 16 KiB, some proxies less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +39,67 @@ class SqlResult:
     age: float
 
 
+@dataclass(frozen=True, slots=True)
+class RelationShown:
+    """A relation that can be queried: its description, and its columns with their types."""
+
+    name: str
+    told: str
+    columns: list[tuple[str, str]]
+
+    @property
+    def is_internal(self) -> bool:
+        """Return True for the relations of the paper, which are about how joins are evaluated."""
+        return self.name.startswith("R_")
+
+
 @router.get("/witnesses")
-def blank(
+def question(
     asked: Asked,
-    example: Annotated[int, Query(ge=0, le=1_000)] = 0,
+    example: Annotated[int | None, Query(ge=0, le=1_000)] = None,
     subscription: Annotated[str, Query(max_length=500)] = "",
+    sql: Annotated[str, Query(max_length=65_536)] = "",
 ) -> HTMLResponse:
-    """Show the page with the SQL of an example, or of a subscription's matches."""
+    """Show a query with its result: the given one, an example, or a subscription's matches.
+
+    A query in a link of another site is shown, and not run.
+    """
+    text = sql.replace("\r\n", "\n")
     if subscription:
         named = subscription.replace("'", "''")
-        return _page(asked, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
-    return _page(asked, EXAMPLES[min(example, len(EXAMPLES) - 1)].query)
+        text = f"SELECT * FROM matches\nWHERE subscription = '{named}'"
+    elif example is not None:
+        text = EXAMPLES[min(example, len(EXAMPLES) - 1)].query
+    if not text:
+        return _page(asked, EXAMPLES[1].query, relations=_relations(asked))
+    if asked.request.headers.get("Sec-Fetch-Site") == "cross-site":
+        return _page(asked, text)
+    return _answered(asked, text)
 
 
 @router.post("/witnesses")
-def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> HTMLResponse:
-    """Run a query and show its result or its error."""
+def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> Response:
+    """Redirect to the address of a query; run one that is too long for an address."""
     text = sql.replace("\r\n", "\n")
+    address = f"/witnesses?{urlencode({'sql': text})}"
+    if len(address) > ADDRESS:
+        return _answered(asked, text)
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+
+
+@router.get("/witnesses/answer.{form}")
+def download(
+    asked: Asked, form: Literal["csv", "parquet", "json"], sql: Annotated[str, Query()]
+) -> Response:
+    """Download the result of a query as a file."""
+    wanted = Question.model_validate({"query": sql, "format": SqlForm(form)})
+    answer = ask(wanted, asked.here, asked.who)
+    answer.headers["Content-Disposition"] = f'attachment; filename="answer.{form}"'
+    return answer
+
+
+def _answered(asked: PageRequest, text: str) -> HTMLResponse:
+    """Run a query and show its result or its error."""
     try:
         found = asked.here.sql.ask(text, viewer(asked.who), rows=ROWS)
     except XsclError as error:
@@ -59,11 +109,25 @@ def run(asked: Asked, sql: Annotated[str, Form(max_length=65_536)]) -> HTMLRespo
     texts = [[_cell(value) for value in row] for row in rows]
     answer = SqlResult(names, texts, found.truncated, found.seconds, found.as_of.age)
     drawn = None if chart is None else draw_chart(chart)
-    return _page(asked, text, answer=answer, drawn=drawn)
+    query = urlencode({"sql": text})
+    downloads = () if len(query) > ADDRESS else ("csv", "parquet", "json")
+    return _page(asked, text, answer=answer, drawn=drawn, query=query, downloads=downloads)
+
+
+def _relations(asked: PageRequest) -> list[RelationShown]:
+    """Return the relations that the reader can query."""
+    try:
+        rows = asked.here.sql.ask("SELECT * FROM relations", viewer(asked.who), rows=5_000).rows()
+    except XsclError:  # the list is help, not what was asked for
+        return []
+    return [
+        RelationShown(name, columns[0][3], [(column, kind) for _, column, kind, _ in columns])
+        for name, columns in ((name, list(of)) for name, of in groupby(rows, itemgetter(0)))
+    ]
 
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
-    shown = {"error": None, "answer": None, "drawn": None} | more
+    shown = {"error": None, "answer": None, "drawn": None, "relations": [], "downloads": ()} | more
     status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
     return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)
 
