@@ -88,6 +88,25 @@ def test_why_not_shows_each_condition(shop: Shop, pair: tuple[str, str]) -> None
     assert "block" in wrong.text
 
 
+def test_why_none_shows_what_each_block_finds(shop: Shop) -> None:
+    query = "feeds//item->a[./titel->t] FOLLOWED BY{t = u, 1 d} feeds//item->b[./title->u]"
+    shop.subscribe("never", query)
+    for page in (
+        shop.client.get("/why", params={"subscription": "never"}).text,
+        shop.client.post("/subscribe", data={"query": query, "do": "try"}).text,
+    ):
+        (nearest,) = parsed(page).xpath("//p[starts-with(., 'Names that are there')]")
+        assert "title (" in nearest.text_content()
+    checked = parsed(shop.client.post("/subscribe/check", data={"query": query}).text)
+    (warning,) = checked.xpath("//ul[@class='warnings']/li")
+    assert (warning.get("data-line"), warning.get("data-column")) == ("1", "18")
+    assert "did you mean title" in warning.text_content()
+    near = query.replace("titel", "title").replace("1 d", "1 ms")
+    tried = parsed(shop.client.post("/subscribe", data={"query": near, "do": "try"}).text)
+    failing = tried.xpath("//li[.//span[text()='FAILS']]")
+    assert any("item 1 and item 2 are at most 1 ms apart" in one.text_content() for one in failing)
+
+
 def test_an_element_of_an_item_opens_its_query(shop: Shop, pair: tuple[str, str]) -> None:
     page = parsed(shop.client.get("/document", params={"id": pair[0]}).text)
     (path,) = page.xpath("//a[@class='tree-name' and text()='title']/@href")

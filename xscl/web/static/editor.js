@@ -14,10 +14,21 @@ const view = over(query, label, () => form.querySelector('button[value="try"]').
 let timer = 0;
 let newest = 0;
 
-function markProblem(problem) {
+// Mark the error of the answer, or the names in it that were never seen.
+function markPlaces() {
+  const place = (element, severity, message) => ({
+    line: Number(element.dataset.line),
+    column: Number(element.dataset.column),
+    message: message.textContent,
+    severity,
+  });
+  const problem = document.getElementById("problem");
   const excerpt = problem?.querySelector(".excerpt");
-  const message = problem?.querySelector("p, strong")?.textContent ?? "";
-  mark(view, Number(excerpt?.dataset.line ?? 0), Number(excerpt?.dataset.column ?? 0), message);
+  const warnings = [...checked.querySelectorAll(".warnings li")];
+  mark(view, [
+    ...(excerpt ? [place(excerpt, "error", problem.querySelector("strong"))] : []),
+    ...warnings.map((each) => place(each, "warning", each)),
+  ]);
 }
 
 async function check() {
@@ -31,7 +42,7 @@ async function check() {
     if (mine !== newest || !answer.ok) return;
     const parsed = new DOMParser().parseFromString(text, "text/html");
     checked.replaceChildren(...parsed.body.childNodes);
-    markProblem(checked.querySelector("#problem"));
+    markPlaces();
   } catch {
     // Without an answer the last picture stays; saving says what is wrong.
   }
@@ -44,9 +55,10 @@ query.addEventListener("input", () => {
 
 const excerpt = document.querySelector("#problem .excerpt");
 if (excerpt) {
-  markProblem(document.getElementById("problem"));
+  markPlaces();
   go(view, Number(excerpt.dataset.line), Number(excerpt.dataset.column));
 } else {
   document.getElementById("tried-title")?.focus();
   if (query.value.trim() && !checked.querySelector("svg, #problem")) check();
+  else markPlaces();
 }

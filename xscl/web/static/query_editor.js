@@ -97,6 +97,8 @@ const look = EditorView.theme({
     backgroundColor: "var(--bad-wash)",
     borderBottom: "2px solid var(--bad)",
   },
+  ".cm-lintRange-warning": { backgroundImage: "none", borderBottom: "2px dotted var(--j3-line)" },
+  ".cm-diagnostic-warning": { borderLeftColor: "var(--j3-line)" },
   ".cm-lintPoint-error::after": { borderBottomColor: "var(--bad)" },
   ".cm-tooltip": {
     border: "1px solid var(--firm)",
@@ -156,17 +158,17 @@ function offset(view, line, column) {
   return Math.min(found.from + Math.max(column, 1) - 1, found.to);
 }
 
-// Mark the place of an error, or no place.
-export function mark(view, line, column, message) {
-  const diagnostics = [];
-  if (line) {
+// Mark places in the text: each has a line, a column, a message and a severity.
+export function mark(view, places) {
+  const diagnostics = places.map(({ line, column, message, severity }) => {
     const from = offset(view, line, column);
     const word = /^[\w.'-]+/.exec(view.state.sliceDoc(from, from + 200));
-    diagnostics.push({ from, to: from + (word?.[0].length ?? 0), severity: "error", message });
-  }
+    return { from, to: from + (word?.[0].length ?? 0), severity, message };
+  });
   view.dispatch(setDiagnostics(view.state, diagnostics));
-  view.contentDOM.toggleAttribute("aria-invalid", false);
-  if (message) view.contentDOM.setAttribute("aria-invalid", "true");
+  const wrong = places.some(({ severity }) => severity === "error");
+  if (wrong) view.contentDOM.setAttribute("aria-invalid", "true");
+  else view.contentDOM.removeAttribute("aria-invalid");
 }
 
 // Put the cursor on a line and a column.

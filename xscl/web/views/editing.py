@@ -15,12 +15,13 @@ from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, XsclError
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
-from xscl.service.accounts import Account
+from xscl.service.explanations import Diagnosed, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import SubscriptionRequest, subscribe
 from xscl.subscriptions.match import Match
+from xscl.web.conditions import readable
 from xscl.web.gallery import case_of
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
@@ -31,6 +32,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 SHOWN = 10
 """Maximum number of matches of a trial."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
+
+_NOTHING: dict[str, Any] = {"error": None, "drawn": None, "read_back": "", "warnings": []}
+"""The values of the template for a query that is not written yet."""
 
 Text = Annotated[str, Form(max_length=65_536)]
 
@@ -58,7 +62,7 @@ def blank(
 @router.post("/subscribe/check")
 def check(asked: Asked, query: Text) -> HTMLResponse:
     """Show the error of a query, or its join graph."""
-    return asked.page("checked.html", **_checked(query, asked.who))
+    return asked.page("checked.html", **_checked(query, asked))
 
 
 @router.post("/subscribe")
@@ -77,15 +81,16 @@ def submit(
         if do == "save":
             _save(asked, called, text)
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
-        found = _tried(asked, text, since)
+        found, reasons = _tried(asked, text, since)
     except (XsclError, Problem) as error:
-        wrong = {"error": problem_text(error, asked.who), "drawn": None, "read_back": ""}
+        wrong = _NOTHING | {"error": problem_text(error, asked.who)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return _editor(asked, status=status, **given, checked=wrong)
     words = next((words for value, words in SPANS if value == since), since)
     words = words if not since else f"the last {words}"
     cards = _cards(found)
-    return _editor(asked, **given, tried=cards, tried_total=len(found), tried_words=words)
+    tried: dict[str, Any] = {"tried": cards, "tried_total": len(found), "tried_words": words}
+    return _editor(asked, **given, **tried, diagnosis=reasons)
 
 
 def _save(asked: PageRequest, name: str, query: str) -> None:
@@ -94,12 +99,17 @@ def _save(asked: PageRequest, name: str, query: str) -> None:
     subscribe(asked.here, asked.who, SubscriptionRequest(name, query))
 
 
-def _tried(asked: PageRequest, query: str, since: str) -> Sequence[Match]:
-    """Evaluate a query on kept documents; raises its errors."""
+def _tried(asked: PageRequest, query: str, since: str) -> tuple[Sequence[Match], Diagnosed | None]:
+    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors."""
     here, who = asked.here, asked.who
     resolved = here.resolver.resolve(who, query)
+    subject, begin = f"{resolved.text} ", since or None
     with here.questions.hold(who.number), resolved.as_written():
-        return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
+        found = here.engine.try_query(subject, begin, SECONDS)
+        if found:
+            return found, None
+        reasons = here.engine.host.queries.diagnose(subject, begin, tried=True)
+        return found, readable(diagnosed(who, reasons))
 
 
 def _cards(found: Sequence[Match]) -> list[MatchView]:
@@ -108,15 +118,17 @@ def _cards(found: Sequence[Match]) -> list[MatchView]:
     return [shown(found[index], "tried") for index in last]
 
 
-def _checked(query: str, who: Account) -> dict[str, Any]:
-    """Return the error of a query or its picture, for the template."""
+def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
+    """Return the error of a query, or its picture, sentence and warnings, for the template."""
     if not query.strip():
-        return {"error": None, "drawn": None, "read_back": ""}
+        return _NOTHING
     try:
         refuse_bare_windows(query)
-        return {"error": None, "drawn": drawing(query), "read_back": sentence(query)}
+        drawn, words = drawing(query), sentence(query)
     except QueryError as error:
-        return {"error": problem_text(error, who), "drawn": None, "read_back": ""}
+        return _NOTHING | {"error": problem_text(error, asked.who)}
+    warnings = unseen(asked.here, asked.who, query)
+    return _NOTHING | {"drawn": drawn, "read_back": words, "warnings": warnings}
 
 
 def _editor(
@@ -134,7 +146,8 @@ def _editor(
         "tried": None,
         "tried_total": 0,
         "tried_words": "",
+        "diagnosis": None,
         "spans": SPANS,
     }
-    beside = _checked(query, asked.who) if checked is None else checked
+    beside = _checked(query, asked) if checked is None else checked
     return asked.page("subscribe.html", status=status, query=query, **(shown | given), **beside)

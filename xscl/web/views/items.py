@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query
@@ -21,14 +21,21 @@ from xscl.inspection.vocabulary import kept_by_stream, leaf_value, steps_of
 from xscl.language.names import EVERYTHING
 from xscl.service.browsing import END, BrowsedDocument, visible_names
 from xscl.service.document_bindings import spooled
-from xscl.service.explanations import Edge
 from xscl.service.problems import Problem
 from xscl.service.routes.documents import browsed
-from xscl.service.routes.inspection import Node, WhyAsked, show_witness, why
+from xscl.service.routes.inspection import (
+    DiagnoseAsked,
+    Node,
+    WhyAsked,
+    diagnose,
+    show_witness,
+    why,
+)
 from xscl.service.showing import visible_document
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
+from xscl.web.conditions import numbered, readable
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
 from xscl.web.views.subscriptions import names_of_subscriptions
@@ -178,13 +185,21 @@ def written(
 def why_not(
     asked: Asked,
     subscription: Annotated[str, Query(max_length=500)],
-    doc: Annotated[list[str], Query(max_length=100)],
+    doc: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> HTMLResponse:
-    """Show each condition of a subscription on some documents: whether it holds, or how near."""
-    question = WhyAsked(subscription=subscription, query=None, documents=doc)
-    conditions, error = [], None
+    """Show each condition of a subscription on some documents: whether it holds, or how near.
+
+    Without documents, show what each block finds, and the documents that come closest.
+    """
+    doc = doc or []
+    subject: dict[str, Any] = {"subscription": subscription, "query": None}
+    conditions, found, error = [], None, None
     try:
-        conditions = why(question, asked.here, asked.who).edges
+        if doc:
+            question = WhyAsked(**subject, documents=doc)
+            conditions = why(question, asked.here, asked.who).edges
+        else:
+            found = diagnose(DiagnoseAsked(**subject, since=None), asked.here, asked.who)
     except XsclError as raised:
         error = problem_text(raised, asked.who)
     return asked.page(
@@ -192,21 +207,12 @@ def why_not(
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         subscription=subscription,
         cards=[_example(asked, one).card for one in doc if one != "-"],
-        conditions=[_numbered(edge, doc) for edge in conditions],
+        conditions=numbered(conditions, doc),
         failing=sum(not edge.holds for edge in conditions),
+        diagnosis=None if found is None else readable(found),
         error=error,
         turned=urlencode([("subscription", subscription), *(("doc", one) for one in doc[::-1])]),
     )
-
-
-def _numbered(edge: Edge, documents: Sequence[str]) -> Edge:
-    """Return a condition with `item 1`, `item 2` in place of the ids of documents."""
-    texts = [edge.text, edge.nearest or ""]
-    for number, name in sorted(enumerate(documents, 1), key=lambda one: -len(one[1])):
-        if name != "-":
-            texts = [text.replace(name, f"item {number}") for text in texts]
-    text, nearest = texts
-    return Edge(kind=edge.kind, text=text, holds=edge.holds, nearest=nearest or None)
 
 
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:

@@ -1,0 +1,37 @@
+"""Conditions of a match for readers, who see `item 1`, `item 2` instead of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xscl.service.explanations import Diagnosed, Edge
+
+
+def numbered(edges: Sequence[Edge], documents: Sequence[str]) -> list[Edge]:
+    """Return conditions with the numbers of documents in place of their ids."""
+    longest_first = sorted(enumerate(documents, 1), key=lambda one: -len(one[1]))
+    names = [(name, f"item {number}") for number, name in longest_first if name != "-"]
+    return [
+        edge.model_copy(
+            update={
+                "text": _renamed(edge.text, names),
+                "nearest": None if edge.nearest is None else _renamed(edge.nearest, names),
+            }
+        )
+        for edge in edges
+    ]
+
+
+def readable(found: Diagnosed) -> Diagnosed:
+    """Return a diagnosis whose closest documents are numbered."""
+    closest = found.closest
+    if closest is None:
+        return found
+    edges = numbered(closest.edges, closest.documents)
+    return found.model_copy(update={"closest": closest.model_copy(update={"edges": edges})})
+
+
+def _renamed(text: str, names: Sequence[tuple[str, str]]) -> str:
+    for name, number in names:
+        text = text.replace(name, number)
+    return text
