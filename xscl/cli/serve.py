@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,15 +28,16 @@ from xscl.cli.options import (
     option,
     setting,
 )
-from xscl.cli.output import answer, warn
+from xscl.cli.output import UsageError, answer, warn
 from xscl.delivery.channels.mail import mail_server
 from xscl.polling.feed_poller import PollSettings
-from xscl.server.demo import demonstrate
+from xscl.server.demo import demonstrate, serve_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import network_of
 from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.logs import LogFormat, logging_to
+from xscl.store.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from xscl.service.installation import ServiceSettings
@@ -88,6 +90,10 @@ def serve(
         bool,
         option("--once", "Poll due feeds, consume the spool, deliver, and end; no HTTP API."),
     ] = False,
+    demo: Annotated[
+        bool,
+        option("--demo", "With samples and live subscriptions, in a new directory; no Spark."),
+    ] = False,
     no_spark: NoSpark = False,
     master: Annotated[
         str | None, setting("--master", "The Spark master to run on (local[*]).")
@@ -129,6 +135,7 @@ def serve(
     Example:
       xscl serve --data xscl-data --no-spark --history 7d
       xscl serve --data xscl-data --once
+      xscl serve --demo
     """
     if not once:
         require("service", "'xscl serve'")
@@ -137,7 +144,7 @@ def serve(
             "--workers has no effect since version 0.1.0",
             hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
         )
-    spark = _uses_spark(no_spark, master)
+    spark = not demo and _uses_spark(no_spark, master)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
         spark=spark,
@@ -149,8 +156,39 @@ def serve(
         listen=None if once else listening.settings(fetching),
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)
+    log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
+    if not demo:
+        with log:
+            _run(home(data), serving, printer, once=once)
+        return
+    if once:
+        raise UsageError("--demo has nothing to end with", hint="'xscl demo --once' has")
+    with log, _demo_directory(None if data == DATA else data) as place:
+
+        def run(serving: ServeSettings, on_consuming: Callable[[float], None]) -> None:
+            _run(place, serving, printer, on_consuming=on_consuming)
+
+        serve_samples(place, serving, run)
+
+
+def _run(
+    place: DataDirectory,
+    serving: ServeSettings,
+    printer: MatchPrinter,
+    *,
+    once: bool = False,
+    on_consuming: Callable[[float], None] = lambda seconds: None,
+) -> None:
+    """Run the service until it is stopped, or with `once` until it is idle."""
+
+    def consuming(seconds: float) -> None:
+        on_consuming(seconds)
+        if serving.spark:
+            warn(f"Spark has started in {seconds:.0f} s")
+
+    starting = "; Spark is starting, documents wait in the spool until then"
     service = Service(
-        *(home(data), serving, printer),
+        *(place, serving, printer),
         on_skipped=printer.skipped,
         on_first_token=lambda token: warn(
             f"requests need a token, and none existed: the operator's is {token}",
@@ -158,25 +196,31 @@ def serve(
         ),
         on_listening=lambda address: warn(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
-            + ("; Spark is starting, documents wait in the spool until then" if spark else "")
+            + (starting if serving.spark else "")
         ),
-        on_consuming=lambda seconds: (
-            warn(f"Spark has started in {seconds:.0f} s") if spark else None
-        ),
+        on_consuming=consuming,
     )
-    log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
 
     def stop() -> None:
         service.stop()
         printer.stop()
 
-    with log, stopped_by_signals(stop, overdue=exit_now):
+    with stopped_by_signals(stop, overdue=exit_now):
         if once:
             service.run_once()
             return
-        warn(f"serving from {data} ({'with' if spark else 'without'} Spark); Ctrl-C stops")
+        how = "with" if serving.spark else "without"
+        warn(f"serving from {place.path} ({how} Spark); Ctrl-C stops")
         service.run()
     warn("stopped")
+
+
+@contextmanager
+def _demo_directory(data: Path | None) -> Iterator[DataDirectory]:
+    """Yield the given data directory, or a temporary one."""
+    # Java may still be writing its log.
+    with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
+        yield home(data or Path(temporary) / "data")
 
 
 def _uses_spark(no_spark: bool, master: str | None) -> bool:
@@ -213,9 +257,7 @@ def demo(
     if not once:
         require("service", "'xscl demo' without --once")
     spark = _uses_spark(no_spark, None)
-    # Java may still be writing its log.
-    with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
-        place = home(data or Path(temporary) / "data")
+    with _demo_directory(data) as place:
         printer = MatchPrinter(as_json=as_json, history=False, verbose=verbose)
         found = demonstrate(place, printer, spark=spark, once=once, tell=warn)
     answer({"status": found.as_dict()}, ["", *found.lines()], as_json=as_json)

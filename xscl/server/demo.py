@@ -9,41 +9,52 @@ matches do not depend on timing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
-from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.status import ServiceStatus, status
 from xscl.store.data_directory import DataDirectory, DataDirectoryError
 from xscl.subscriptions.match import Match
-from xscl.web.samples import STEPS, Sample, feeds, subscriptions
+from xscl.web.gallery import documents
+from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
 
 if TYPE_CHECKING:
     from xscl.service.installation import ServiceSettings
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
+PACE = 5.0
+"""Seconds between two items of `xscl serve --demo`, so that one sees them come."""
+SHOWN = ("after-a-gale", "cross-posts", "same-picture")
+"""The sample subscriptions of `xscl serve --demo`: each has matches of its own."""
 
 
 class SamplePublisher(ThreadingHTTPServer):
-    """The server of the samples, step by step."""
+    """The server of the samples, step by step, each at least `pace` seconds after the last."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Sequence[Sample], pace: float) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.samples = {f"/{sample.name}": sample for sample in feeds()}
+        self.samples = {f"/{sample.name}": sample for sample in samples}
         self.begun = threading.Event()
         self.finished = threading.Event()
         self._mutex = threading.Lock()
         self._step = 0
+        self._pace = pace
+        self._next = 0.0
         self._fetched: set[str] = set()
 
     @property
@@ -63,8 +74,10 @@ class SamplePublisher(ThreadingHTTPServer):
         with self._mutex:
             step = self._step
             self._fetched.add(path)
-            if len(self._fetched) == len(self.samples) and self.begun.is_set():
-                self._step, self._fetched = step + 1, set()
+            now = time.monotonic()
+            is_whole = len(self._fetched) == len(self.samples) and self.begun.is_set()
+            if is_whole and now >= self._next:
+                self._step, self._fetched, self._next = step + 1, set(), now + self._pace
             if self._step > STEPS + 1:
                 self.finished.set()
             return self.samples[path], min(step, STEPS)
@@ -95,9 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def publishing() -> Iterator[SamplePublisher]:
-    """Serve the samples while the block runs."""
-    with SamplePublisher() as server:
+def publishing(samples: Sequence[Sample] = (), pace: float = 0.0) -> Iterator[SamplePublisher]:
+    """Serve samples while the block runs, those of the demonstration by default."""
+    with SamplePublisher(samples or feeds(), pace) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
@@ -119,10 +132,7 @@ def demonstrate(
 
     It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
-    if home.exists():
-        raise DataDirectoryError(
-            f"{home.path} holds data already", hint="the demonstration needs a new directory"
-        )
+    _expect_new(home)
     with publishing() as server:
         fetching = PollSettings((server.address,), quick=True)
 
@@ -142,7 +152,7 @@ def demonstrate(
             consuming,
         )
         with stopped_by_signals(service.stop):
-            _register(home, server)
+            _register(home, server, subscriptions())
             tell(
                 f"three feeds at http://{server.address}/, five subscriptions, data in {home.path}"
             )
@@ -164,10 +174,48 @@ def _page(fetching: PollSettings) -> ServiceSettings:
     return ServiceSettings(port=0, fetching=fetching)
 
 
-def _register(home: DataDirectory, server: SamplePublisher) -> None:
+def serve_samples(home: DataDirectory, serving: ServeSettings, service: NewService) -> None:
+    """Serve a new data directory with samples: the items of the gallery, and live feeds.
+
+    The feeds publish an item now and then, so that matches come while one looks.  All items are of
+    the last days, so queries find them as they find those of real feeds.
+    """
+    _expect_new(home)
+    now = ticks()
+    until = datetime.fromtimestamp(now // 1_000_000, UTC)
+    with publishing(feeds_until(until), PACE) as server:
+        _register(home, server, {name: subscriptions()[name] for name in SHOWN})
+        with home.hold("demo"), Spool(home.spool) as spool:
+            spool.append(documents(now), now)
+        own = replace(serving.fetching, quick=True)
+        fetching = replace(own, allow_addresses=(*own.allow_addresses, server.address))
+        listen = None if serving.listen is None else replace(serving.listen, fetching=fetching)
+        service(
+            replace(serving, poll_interval=EVERY / 4, fetching=fetching, listen=listen),
+            lambda seconds: server.begun.set(),
+        )
+
+
+class NewService(Protocol):
+    """Runs a service with settings; `on_consuming` is called when its consumer has started."""
+
+    def __call__(
+        self, serving: ServeSettings, on_consuming: Callable[[float], None], /
+    ) -> None: ...
+
+
+def _expect_new(home: DataDirectory) -> None:
+    """Raise DataDirectoryError if there are data already."""
+    if home.exists():
+        raise DataDirectoryError(
+            f"{home.path} holds data already", hint="the demonstration needs a new directory"
+        )
+
+
+def _register(home: DataDirectory, server: SamplePublisher, queries: Mapping[str, str]) -> None:
     """Register the sample feeds and subscriptions."""
     with home.hold("demo"), Engine(home.database) as engine, FeedRepository(engine) as followed:
         for sample in server.samples.values():
             wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
             follow(engine, followed, wanted)
-        engine.subscribe_many(subscriptions().items())
+        engine.subscribe_many(queries.items())

@@ -7,8 +7,11 @@ steps, in JSON the member `_publish`; what comes first is there from the start.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from importlib import resources
 
 from lxml import etree
@@ -29,12 +32,26 @@ class Sample:
             return _json_at(self.body, step)
         return _xml_at(self.body, step)
 
+    def later(self, by: timedelta) -> Sample:
+        """Return the feed with all its dates moved by some time."""
+
+        def moved(date: re.Match[bytes]) -> bytes:
+            text = date[0].decode()
+            time = _time(text) + by
+            is_iso = text[0].isdigit()
+            return (f"{time:%Y-%m-%dT%H:%M:%SZ}" if is_iso else format_datetime(time)).encode()
+
+        return replace(self, body=_DATES.sub(moved, self.body))
+
 
 MEDIA_TYPES = {
     "rss": "application/rss+xml",
     "atom": "application/atom+xml",
     "json": "application/feed+json",
 }
+_DATES = re.compile(
+    rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \w{3}"
+)
 STEPS = 3
 """The number of the last step."""
 
@@ -46,6 +63,18 @@ def feeds() -> tuple[Sample, ...]:
         for stem, suffix, body in _files()
         if suffix in MEDIA_TYPES
     )
+
+
+def feeds_until(now: datetime) -> tuple[Sample, ...]:
+    """Return the sample feeds, moved in time so that their last item is of now."""
+    found = feeds()
+    last = max(_time(date.decode()) for one in found for date in _DATES.findall(one.body))
+    return tuple(one.later(now - last) for one in found)
+
+
+def _time(date: str) -> datetime:
+    """Return a time of ISO 8601 or RFC 5322."""
+    return datetime.fromisoformat(date) if date[0].isdigit() else parsedate_to_datetime(date)
 
 
 def subscriptions() -> dict[str, str]:
