@@ -12,9 +12,10 @@ Queries         relations in SQL, trials, explanations, the plan
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import NoneType
 from typing import Self
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from xscl.engine.state import Settings
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
-from xscl.language.names import NAME
+from xscl.language.names import NAME, NAME_HINT
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
@@ -37,6 +38,7 @@ from xscl.store.backup import Backup
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
+from xscl.subscriptions.match_tables import html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
 
 __all__ = ["Engine"]
@@ -85,6 +87,12 @@ class Engine:
     def __repr__(self) -> str:
         count = len(self.subscriptions)
         return f"<xscl.Engine {self._path}: {count} subscription{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        """Return the subscriptions as a table, for notebooks."""
+        found = self.subscriptions
+        rows = ((one.name, one.language, one.query) for one in found)
+        return html_table(("subscription", "language", "query"), rows, len(found))
 
     def __enter__(self) -> Self:
         return self
@@ -138,6 +146,7 @@ class Engine:
 
     def advance(self, to: int) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes."""
+        _expect("a time", to, int)
         return self.host.ingest.advance(to)
 
     def document(self, name: str) -> bytes | None:
@@ -154,6 +163,7 @@ class Engine:
 
         It is stored.  It changes no match, only what can be read, tried or explained later.
         """
+        _expect("a retention", retention, Retention)
         self.host.catalog.retain(retention)
 
     # -- Streams ---------------------------------------------------------------------------
@@ -180,6 +190,9 @@ class Engine:
         Raises StreamInUse or XsclError for another lateness or other attributes of a stream that
         is subscribed to, QueryError for an invalid duration, DocumentError for an invalid name.
         """
+        _expect("the name of a stream", name, str)
+        _expect("a lateness", lateness, str, int)
+        _expect("attributes", attributes, Mapping, NoneType)
         _expect_stream_name(name)
         self.host.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
@@ -218,6 +231,9 @@ class Engine:
         use, TooLong if the matches of the past take more than `seconds`, in which nothing is
         pushed.
         """
+        _expect("the name of a subscription", name, str)
+        _expect("a query", query, str)
+        _expect("since", since, str, int, NoneType)
         self.host.catalog.subscribe(
             name, query, updates=updates, language=language, since=since, seconds=seconds
         )
@@ -227,7 +243,7 @@ class Engine:
 
         Raises the error of the first one that is wrong, with its `row` (from 1).
         """
-        self.host.catalog.subscribe_many(pairs, updates=updates)
+        self.host.catalog.subscribe_many(_checked_pairs(pairs), updates=updates)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription, its matches, and the state that no other needs.
@@ -236,6 +252,7 @@ class Engine:
         only it publishes.  Raises UnknownSubscription, and StreamInUse if there are such without
         `cascade`.
         """
+        _expect("the name of a subscription", name, str)
         return self.host.catalog.unsubscribe(name, cascade=cascade)
 
     @property
@@ -266,6 +283,8 @@ class Engine:
         `after` is a match or a position, and may be given first.  After a match that is no longer
         kept, they begin with the oldest kept one.  Raises UnknownSubscription.
         """
+        _expect("a subscription or a place", name, str, Match, int, NoneType)
+        _expect("after", after, Match, int, NoneType)
         if not isinstance(name, str):
             return self.host.log.after(name if after is None else after)
         start = after.position if isinstance(after, Match) else after or 0
@@ -295,6 +314,7 @@ class Engine:
 
         Raises SqlError for anything but one valid SELECT.
         """
+        _expect("a query", query, str)
         return self.host.queries.sql(query)
 
     def try_query(
@@ -306,6 +326,8 @@ class Engine:
         clock to begin, as a duration (`"7 d"`) or in ticks.  Raises QueryError,
         UnknownSubscription, and TooLong after some `seconds`.
         """
+        _expect("a query", query, str)
+        _expect("since", since, str, int, NoneType)
         return self.host.queries.try_query(query, since, seconds)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
@@ -315,6 +337,8 @@ class Engine:
         Raises DocumentError for a document that is not known or whose text is not kept, XsclError
         for a wrong number of documents.
         """
+        for one in (query, *documents):
+            _expect("a query or a document's id", one, str)
         return self.host.queries.why(query, *documents, read=read)
 
     def diagnose(self, query: str, since: str | int | None = None) -> Diagnosis:
@@ -324,6 +348,8 @@ class Engine:
         the documents that come closest to a match.  The newest kept documents are examined, from
         `since` on, for about two seconds.  Raises QueryError and UnknownSubscription.
         """
+        _expect("a query", query, str)
+        _expect("since", since, str, int, NoneType)
         return self.host.queries.diagnose(query, since)
 
     def explain(
@@ -335,6 +361,7 @@ class Engine:
         subscriptions, by name, may be mentioned; None: all.  Raises QueryError and
         UnknownSubscription.
         """
+        _expect("a query", query, str)
         return self.host.queries.explain(query, sql=sql, seen=seen)
 
     def plan(self) -> PlanGraph:
@@ -376,11 +403,28 @@ def _checked(documents: object) -> Sequence[Document]:
     return checked
 
 
+def _expect(what: str, value: object, *kinds: type) -> None:
+    """Raise TypeError for an argument of none of some types."""
+    if not isinstance(value, kinds):
+        names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
+        raise TypeError(f"{what} is {names}, not {type(value).__name__}")
+
+
+def _checked_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield names and queries; raises TypeError."""
+    for number, pair in enumerate(pairs, 1):
+        match pair:
+            case (str(), str()):
+                yield pair
+            case _:
+                raise TypeError(f"row {number} is (name, query), two texts, not {pair!r:.100}")
+
+
 def _expect_stream_name(name: str) -> None:
     """Raise DocumentError for a name of a stream that no query can write."""
     if not NAME.fullmatch(name):
         raise DocumentError(
             f"{name!r} cannot be the name of a stream: no query could write it",
             reason_code="stream_name",
-            hint="begin with a letter or '_', go on with letters, digits, '.', '-' and '_'",
+            hint=NAME_HINT,
         )

@@ -11,6 +11,10 @@ _FIRST = (
 _LATER = f"0-9.'\xb7\u0300-\u036f\u203f\u2040{_FIRST}"
 NAME = re.compile(f"[{_FIRST}](?:[{_LATER}]|-(?!>))*")
 """An NCName in which a quote may follow, as the grammar has it: what a stream may be called."""
+OUTSIDE = re.compile(f"[^{_LATER}-]")
+"""A character that no name has."""
+NAME_HINT = "begin with a letter or '_', go on with letters, digits, '.', '-' and '_'"
+"""The rule of NAME for people."""
 
 PREDECLARED = {
     "atom": "http://www.w3.org/2005/Atom",

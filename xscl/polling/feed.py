@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
 from xscl.errors import XsclError
-from xscl.language.names import EVERYTHING
+from xscl.language.names import EVERYTHING, NAME, NAME_HINT, OUTSIDE
 
 EVERY = 3_600
 """Seconds between two polls of a feed, unless it or somebody says otherwise."""
@@ -35,7 +35,6 @@ REFUSALS = frozenset({"url_private", "url_port"})
 
 SECOND = 1_000_000
 _HOUR = 3_600 * SECOND
-_NAME = re.compile(r"[^\W\d][\w.-]*")
 _OWNER = re.compile(r"_\d+\.")
 _SECRET = re.compile(
     r"([?&;][^=&;]*(?:token|key|secret|pass|pwd|auth|sig|session|sid)[^=&;]*=)[^&;]+", re.IGNORECASE
@@ -233,13 +232,13 @@ def stream_name(url: str) -> str:
     """Return a name for a feed's stream: its host, as far as XSCL permits it as a name."""
     host = (urlsplit(url).hostname or "feed").removeprefix("www.")
     name = _unowned(re.sub(r"[^\w.]|^(?=\d)", "_", host))
-    return name if re.fullmatch(_NAME, name) else "feed"
+    return name if NAME.fullmatch(name) else "feed"
 
 
 def tag_name(text: str) -> str:
     """Return the stream name of a folder's name; empty if no character is permitted."""
-    name = re.sub(r"[^\w.-]+", "-", text).strip("-.")
-    return _unowned(f"_{name}" if name and not _NAME.match(name) else name)
+    name = re.sub(r"[^\w.-]+", "-", OUTSIDE.sub(" ", text)).strip("-.")
+    return _unowned(f"_{name}" if name and not NAME.match(name) else name)
 
 
 def owner_of(name: str) -> str:
@@ -262,8 +261,5 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 def check_name(name: str) -> None:
     """Raise if no query could name the stream."""
-    if not _NAME.fullmatch(name):
-        raise FeedsError(
-            f"{name!r} is no name of a stream",
-            hint="a name is a letter or _, followed by letters, digits, _, . and -",
-        )
+    if not NAME.fullmatch(name):
+        raise FeedsError(f"{name!r} is no name of a stream", hint=NAME_HINT)

@@ -25,6 +25,7 @@ from xscl.subscriptions.construct import (
     default_document,
     row_document,
 )
+from xscl.subscriptions.match_tables import html_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,10 @@ class Match:
 
     def __repr__(self) -> str:
         return f"Match({self.subscription!r}, documents={self.documents!r}, id={self.id!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the match as a table, for notebooks."""
+        return html_of([self])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Match) and self.id == other.id

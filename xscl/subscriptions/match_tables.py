@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,8 @@ SCHEMA = pa.schema(
 """One row for each match: `start` and `end` are its earliest and latest time, `values` the string
 values of the nodes that each variable is bound to."""
 
-_SHOWN = 20
-"""Matches in the HTML of a sequence."""
+SHOWN = 20
+"""Matches in the text and the HTML of a sequence."""
 
 
 def table_of(matches: Iterable[Match]) -> pa.Table:
@@ -58,13 +58,30 @@ def values_of(match: Match) -> dict[str, list[str]]:
 
 def html_of(matches: Sequence[Match]) -> str:
     """Return the first matches as an HTML table; all text is escaped."""
-    rows = []
-    for match in islice(matches, _SHOWN):
-        values = [f"{name} = {', '.join(texts)}" for name, texts in values_of(match).items()]
-        cells = match.subscription, moment(match.t1), ", ".join(match.documents), "; ".join(values)
-        rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
-    left = len(matches) - len(rows)
-    heads = "".join(f"<th>{head}</th>" for head in ("subscription", "end", "documents", "values"))
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    more = f"<p>and {left:,} more</p>" if left else ""
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{more}"
+    rows = (
+        (match.subscription, moment(match.t1), ", ".join(match.documents), _text(values_of(match)))
+        for match in matches
+    )
+    return html_table(("subscription", "end", "documents", "values"), rows, len(matches))
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], number: int) -> str:
+    """Return the first of a number of rows as an HTML table; all text is escaped."""
+    shown = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
+        for row in islice(rows, SHOWN)
+    )
+    head = "".join(f"<th>{one}</th>" for one in heads)
+    more = f"<p>and {number - SHOWN:,} more</p>" if number > SHOWN else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
+
+
+def text_of(matches: Sequence[Match]) -> str:
+    """Return the `repr` of a sequence of matches: that of a list, cut after the first ones."""
+    shown = ", ".join(map(repr, islice(matches, SHOWN)))
+    more = f", ... and {len(matches) - SHOWN:,} more" if len(matches) > SHOWN else ""
+    return f"[{shown}{more}]"
+
+
+def _text(values: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name} = {', '.join(texts)}" for name, texts in values.items())

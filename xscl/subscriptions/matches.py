@@ -18,7 +18,7 @@ from templates.model.relations import INFINITE
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Results, Subscription
 from xscl.subscriptions.match import Match, MatchSource, match_of
-from xscl.subscriptions.match_tables import html_of, table_of
+from xscl.subscriptions.match_tables import html_of, table_of, text_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +54,9 @@ class MatchSequence(Sequence[Match]):
 
         return pl.DataFrame(self.to_arrow())
 
+    def __repr__(self) -> str:
+        return text_of(self)
+
     def _repr_html_(self) -> str:
         """Return the first matches as a table, for notebooks."""
         return html_of(self)
@@ -75,9 +78,6 @@ class MatchList(MatchSequence):
     def __getitem__(self, index: int | slice) -> Match | MatchList:
         found = self._matches[index]
         return MatchList(found) if isinstance(found, list) else found
-
-    def __repr__(self) -> str:
-        return repr(self._matches)
 
 
 class Matches(MatchSequence):
@@ -163,9 +163,6 @@ class Matches(MatchSequence):
         """Return the results, and the one subscription whose matches these are."""
         ((subscription,),) = self._subscribers.values()
         return subscription, self._results
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
         """Return the subscriptions that receive a result (a test at fan-out).

@@ -81,11 +81,6 @@ class Streams:
 
         Raises StreamInUse if it would change the state of readers.
         """
-        if not name or name != name.strip() or not name.isprintable():
-            raise XsclError(
-                f"{name!r} cannot be the name of a stream",
-                hint="use letters, without blanks at the ends",
-            )
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(

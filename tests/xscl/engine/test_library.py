@@ -27,6 +27,15 @@ WRONG: dict[str, tuple[Callable[[xscl.Engine], object], str]] = {
     "streams": (lambda _: xscl.Document((1,), "a", 1, b""), "stream of a Document is a name"),  # type: ignore[arg-type]  # wrong on purpose
     "a text": (lambda e: e.push("<a/>"), "push takes Documents, not str"),  # type: ignore[arg-type]  # wrong on purpose
     "nothing": (lambda e: e.push(None), "push takes Documents, not NoneType"),  # type: ignore[arg-type]  # wrong on purpose
+    "a query": (lambda e: e.subscribe("q", b"S//a"), "a query is str, not bytes"),  # type: ignore[arg-type]  # wrong on purpose
+    "a name": (lambda e: e.subscribe(5, "S//a"), "name of a subscription is str, not int"),  # type: ignore[arg-type]  # wrong on purpose
+    "a number": (lambda e: e.stream(5), "the name of a stream is str, not int"),  # type: ignore[arg-type]  # wrong on purpose
+    "a list": (lambda e: e.stream("S", attributes=["a"]), "is Mapping or None, not list"),  # type: ignore[arg-type]  # wrong on purpose
+    "a text of a pair": (lambda e: e.subscribe_many([("a", "S//a"), "b"]), "row 2 is .* not 'b'"),  # type: ignore[list-item]  # wrong on purpose
+    "a trial": (lambda e: e.try_query("S//a", since=1.5), "since is str or int or None, not float"),  # type: ignore[arg-type]  # wrong on purpose
+    "a place": (lambda e: e.matches(1.5), "a subscription or a place is .* not float"),  # type: ignore[arg-type]  # wrong on purpose
+    "a time": (lambda e: e.advance("1 d"), "a time is int, not str"),  # type: ignore[arg-type]  # wrong on purpose
+    "a retention": (lambda e: e.retain("30 d"), "a retention is Retention, not str"),  # type: ignore[arg-type]  # wrong on purpose
     "an element": (lambda e: e.push([document(1), "d"]), r"not str \(element 1\)"),  # type: ignore[list-item]  # wrong on purpose
 }
 
@@ -96,10 +105,16 @@ def test_text_in_html_is_escaped_and_bounded() -> None:
         engine.subscribe("each", "S//a->x")
         found = engine.push([document(time, b"<a>&lt;b&gt;</a>") for time in range(1, 31)])
         shown = found._repr_html_()
+        text = repr(found.matches)
+        assert found[0]._repr_html_().count("<tr>") == 2
+        assert "<td>S//a-&gt;x</td>" in engine._repr_html_()
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
     assert shown.count("<tr>") == 21
     assert "and 10 more" in shown
+    assert text.startswith("[Match('each', documents=('d1',), id=")
+    assert text.endswith(", ... and 10 more]")
+    assert text.count("Match(") == 20
 
 
 def test_an_engine_shows_what_it_has() -> None:

@@ -16,7 +16,7 @@ from feeds.errors import MalformedDocument
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
-from xscl.language.names import EVERYTHING, NAME
+from xscl.language.names import EVERYTHING, NAME, NAME_HINT
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
@@ -190,7 +190,7 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
         raise Problem(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
-            hint="a name begins with a letter or '_'; letters, digits, '.', '-' and '_' follow",
+            hint=NAME_HINT,
         )
     known = who.qualify(stream)
     if here.engine.host.catalog.is_published(known):
