@@ -5,6 +5,7 @@ The fan-out test is here: a subscription sees documents that arrived after its r
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 
 class MatchSequence(Sequence[Match]):
     """A sequence of matches that compares and adds like a list of them."""
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> MatchSequence: ...
+    @abstractmethod
+    def __getitem__(self, index: int | slice) -> Match | MatchSequence:
+        """Return a match, or some as a sequence of the same kind."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
