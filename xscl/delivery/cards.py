@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -39,11 +40,22 @@ _QUIET = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a document: its name, its text and its join mark, or 0."""
+    """A value of a document: its name, its text and its join mark, or 0.
+
+    `differs` if the values with this mark are compared otherwise than for equality.
+    """
 
     name: str
     text: str
     joined: int = 0
+    differs: bool = False
+
+
+class JoinMark(NamedTuple):
+    """The mark of a compared node: the number of its group, and if its values may differ."""
+
+    number: int
+    differs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +132,18 @@ def shown(
 
 def _joined(
     matches: Sequence[Match], trees: Mapping[str, DocumentTree]
-) -> dict[str, dict[int, int]]:
+) -> dict[str, dict[int, JoinMark]]:
     """Return the join marks by document and node, of matches of one query on the same documents."""
-    found: dict[str, dict[int, int]] = {}
+    found: dict[str, dict[int, JoinMark]] = {}
     numbers = {document: _numbers(tree) for document, tree in trees.items()}
     for index, group in enumerate(compared(matches[0].query)):
-        for place in group:
+        mark = JoinMark(index % GROUPS + 1, not group.is_equal)
+        for place in group.places:
             bound = (match.bindings.get(place.variable, ()) for match in matches)
             for node in dict.fromkeys(chain.from_iterable(bound)):
                 tree = trees[node.document]
                 for number in _selected(place, node, tree, numbers[node.document]):
-                    found.setdefault(node.document, {}).setdefault(number, index % GROUPS + 1)
+                    found.setdefault(node.document, {}).setdefault(number, mark)
     return found
 
 
@@ -162,13 +175,14 @@ def _key(item: Item) -> object:
 # -- A document ------------------------------------------------------------------------------
 
 
-def card(part: MatchDocument, joined: Mapping[int, int]) -> Card:
+def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     """Return the card of a document, given the join marks of its nodes."""
     values = list(values_of(part.tree, joined))
     if any(value.name == "channel_url" for value in values):
         return _item(part, values)
     title = _named(values, "title") or next(iter(values), Value("", part.document))
-    return Card(part.document, part.ts, title, None, None, None, (), _others(values, [title]))
+    root = Value("root", name_of(part.tree.items[0]))
+    return Card(part.document, part.ts, title, None, root, None, (), _others(values, [title]))
 
 
 def _item(part: MatchDocument, values: list[Value]) -> Card:
@@ -176,7 +190,7 @@ def _item(part: MatchDocument, values: list[Value]) -> Card:
     title = _named(values, "title") or Value("title", "(without a title)")
     text = _text(part.tree, _named(values, "description") or _named(values, "content"))
     channel, address = _named(values, "channel_url"), _named(values, "item_url")
-    origin = None if channel is None else Value("from", host(channel.text), channel.joined)
+    origin = None if channel is None else replace(channel, name="from", text=host(channel.text))
     categories = tuple(value for value in values if value.name == "category")
     plain = [value for value in values if value.joined or value.name not in _QUIET]
     others = _others(plain, [title, text, channel, *categories])
@@ -204,13 +218,13 @@ def _others(values: Iterable[Value], told: Iterable[Value | None]) -> tuple[Valu
     return tuple(value for at, value in enumerate(others) if at < LEAVES or value.joined)
 
 
-def values_of(tree: DocumentTree, joined: Mapping[int, int]) -> Iterator[Value]:
+def values_of(tree: DocumentTree, joined: Mapping[int, JoinMark]) -> Iterator[Value]:
     """Yield the leaves and the compared nodes of a document, in document order."""
     for number, item in enumerate(tree.items):
         inner = isinstance(item, etree._Element) and len(item) > 0
         text = "" if inner and number not in joined else shortened(string_value(item))
         if text:
-            yield Value(name_of(item), text, joined.get(number, 0))
+            yield Value(name_of(item), text, *joined.get(number, ()))
 
 
 def name_of(item: Item) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.scope import leaves
@@ -39,20 +39,32 @@ class Place:
     path: Path = ITSELF
 
 
-def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A group of operands; `is_equal` if all comparisons between them are equalities."""
+
+    places: tuple[Place, ...]
+    is_equal: bool
+
+
+_Comparison: TypeAlias = tuple[Sequence[Place], bool]
+"""The operands of a comparison, and whether it is an equality."""
+
+
+def compared(query: CompiledQuery) -> tuple[Compared, ...]:
     """Return the groups of what a query compares, in the order of its comparisons."""
-    groups: list[list[Place]] = []
-    for found in _comparisons(query):
-        places = list(dict.fromkeys(found))
-        touched = [group for group in groups if not set(group).isdisjoint(places)]
-        merged = [place for group in touched for place in group]
+    groups: list[Compared] = []
+    for places, is_equal in _comparisons(query):
+        touched = [group for group in groups if not set(group.places).isdisjoint(places)]
+        merged = [place for group in touched for place in group.places]
         at = groups.index(touched[0]) if touched else len(groups)
+        is_equal = is_equal and all(group.is_equal for group in touched)
         groups = [group for group in groups if group not in touched]
-        groups.insert(at, [*merged, *(place for place in places if place not in merged)])
-    return tuple(tuple(group) for group in groups if len(group) > 1)
+        groups.insert(at, Compared(tuple(dict.fromkeys([*merged, *places])), is_equal))
+    return tuple(group for group in groups if len(group.places) > 1)
 
 
-def _comparisons(query: CompiledQuery) -> Iterator[Sequence[Place]]:
+def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
     for part in parts(query.root):
         if isinstance(part, JoinedParts):
             for join in part.disjuncts:
@@ -61,21 +73,22 @@ def _comparisons(query: CompiledQuery) -> Iterator[Sequence[Place]]:
             yield from _of_form(part.form)
 
 
-def _of_join(join: CompiledJoin) -> Iterator[Sequence[Place]]:
+def _of_join(join: CompiledJoin) -> Iterator[_Comparison]:
     for edge in join.graph.edges:
-        yield [*_node(join, edge.left), *_node(join, edge.right)]
+        yield [*_node(join, edge.left), *_node(join, edge.right)], edge.operator == "="
     if join.residual is not None:
         yield from _of_predicate(join.residual)
 
 
-def _of_form(form: Following | Folded | Absent) -> Iterator[Sequence[Place]]:
+def _of_form(form: Following | Folded | Absent) -> Iterator[_Comparison]:
     match form:
         case Folded(folding=folding):
             begins = dict(folding.begins)
             for predicate in (folding.predicate, folding.again):
-                for places in () if predicate is None else _of_predicate(predicate):
+                for places, is_equal in () if predicate is None else _of_predicate(predicate):
                     named = [place.variable for place in places]
-                    yield [*places, *(Place(begins[name]) for name in named if name in begins)]
+                    first = [Place(begins[name]) for name in named if name in begins]
+                    yield [*places, *first], is_equal
         case Following(predicate=predicate) | Absent(predicate=predicate):
             if predicate is not None:
                 yield from _of_predicate(predicate)
@@ -100,15 +113,17 @@ def _node(join: CompiledJoin, number: int) -> Iterator[Place]:
             steps.append(node.step)
 
 
-def _of_predicate(predicate: Predicate) -> Iterator[Sequence[Place]]:
+def _of_predicate(predicate: Predicate) -> Iterator[_Comparison]:
     match predicate:
         case And(parts) | Or(parts):
             for part in parts:
                 yield from _of_predicate(part)
         case Not(part):
-            yield from _of_predicate(part)
-        case Comparison() | Call():
-            yield _places(predicate)
+            yield from ((places, False) for places, _ in _of_predicate(part))
+        case Comparison(operator):
+            yield _places(predicate), operator == "="
+        case Call():
+            yield _places(predicate), False
         case _:
             assert_never(predicate)
 

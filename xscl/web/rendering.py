@@ -5,6 +5,7 @@ Templates escape everything.  Pictures are the only markup made by code, and lxm
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -18,9 +19,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from xscl.delivery.cards import MatchView, shortened
+from xscl.delivery.web_links import link
 from xscl.drawing import Picture
 from xscl.service.accounts import Account
-from xscl.time_format import duration, moment
+from xscl.time_format import SECOND, duration, moment, ticks_of_time
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -31,6 +33,9 @@ HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 THEMES = ("auto", "light", "dark")
 THEME = "xscl_theme"
 """The cookie of the colour theme."""
+
+_SPANS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 172_800), ("days", 86_400, 604_800))
+"""Units of relative times: their lengths, and below which number of seconds each is used."""
 
 VIEWS = (
     ("/", "Matches"),
@@ -59,6 +64,26 @@ def when(ticks: int | None) -> str:
         return str(ticks)
 
 
+def _time(value: int | str | None) -> Markup:
+    """Return a time as an element: relative if it is of the last week, absolute on hover."""
+    ticks = ticks_of_time(value) if isinstance(value, str) else value
+    if ticks is None:
+        return Markup("{}").format("never" if value is None else value)
+    absolute, passed = when(ticks), int(time.time()) - ticks // SECOND
+    element = Markup('<time datetime="{}" title="{}">{}</time>')
+    return element.format(moment(ticks), absolute, _ago(passed) or absolute)
+
+
+def _ago(seconds: int) -> str:
+    """Return a time that has passed or will pass, in words; empty for more than a week."""
+    length = abs(seconds)
+    for unit, size, below in _SPANS:
+        if length < below:
+            words = f"{length // size} {unit}" if size > 1 else "now"
+            return words if words == "now" else f"{words} ago" if seconds > 0 else f"in {words}"
+    return ""
+
+
 def _counted(number: int, what: str) -> str:
     """Format a number with its noun: `1 match`, `2,000 matches`."""
     if number == 1:
@@ -83,9 +108,11 @@ _TEMPLATES.filters.update(
     picture=_picture,
     when=when,
     moment=moment,
+    time=_time,
     counted=_counted,
     duration=duration,
     query=urlencode,
+    safe_link=link,
     shortened=shortened,
     why_query=_why_query,
 )

@@ -76,6 +76,25 @@ def test_an_inequality_marks_what_it_compares() -> None:
     assert joined(match) == [[("k", 1), ("1", 2)], [("k", 1), ("3", 2)]]
 
 
+def test_only_what_is_equal_is_marked_as_equal() -> None:
+    (match,) = matches(
+        "S//a[./k->x][./v->v] FOLLOWED BY{x = y AND w > v, 1 h} S//b[./k->y][./v->w]",
+        "<a><k>k</k><v>1</v></a>",
+        "<b><k>k</k><v>3</v></b>",
+    )
+    cards = shown(match, "x").cards
+    assert [[value.differs for value in values(card) if value.joined] for card in cards] == [
+        [False, True],
+        [False, True],
+    ]
+
+
+def test_a_document_that_is_no_item_is_headed_by_its_root() -> None:
+    (match,) = of_case("advisory-then-release")
+    origins = [card.origin for card in shown(match, "x").cards]
+    assert origins == [Value("root", "advisory"), Value("root", "release")]
+
+
 def test_fold_marks_the_first_and_the_last_row() -> None:
     match = of_case("rising")[1]
     assert joined(match) == [
@@ -88,8 +107,8 @@ def test_an_item_is_shown_as_one() -> None:
     (match,) = of_case("same-story")
     first, again = shown(match, "x").cards
     assert (first.origin, again.origin) == (
-        Value("from", "harbour-post.example", 2),
-        Value("from", "bay-times.example", 2),
+        Value("from", "harbour-post.example", 2, differs=True),
+        Value("from", "bay-times.example", 2, differs=True),
     )
     assert first.url == "https://harbour-post.example/ferry"
     assert first.text == Value("description", "Timetables follow next week.")

@@ -145,6 +145,43 @@ def test_one_subscriptions_matches_are_read_by_themselves(shop: Shop) -> None:
     assert shop.client.get("/", params={"subscription": "nobody's"}).status_code == 404
 
 
+def test_matches_are_found_by_text_stream_subscription_and_day(shop: Shop) -> None:
+    def found(**asked: str) -> list[str]:
+        page = parsed(shop.client.get("/", params=asked).text)
+        return [each.text_content().strip() for each in page.xpath("//article//h2")]
+
+    assert set(found(text="NIGHT FERRY")) == {"same-story"}
+    assert set(found(stream="advisories")) == {"advisory-then-release"}
+    assert set(found(subscription="correction", text="bridge")) == {"correction"}
+    assert found(day="2001-01-01") == []
+    assert found(stream="nowhere") == []
+    days = {
+        each[:10] for each in parsed(shop.client.get("/").text).xpath("//header/time/@datetime")
+    }
+    assert all(found(day=day) for day in days)
+    assert shop.client.get("/", params={"day": "yesterday"}).status_code == 422
+
+
+def test_a_filter_goes_on_with_older_matches(shop: Shop) -> None:
+    seen: list[str] = []
+    path: str | None = "/?text=description"
+    while path is not None:
+        page = parsed(shop.client.get(path).text)
+        seen.extend(page.xpath("//article/@data-place"))
+        following = page.xpath("//a[@rel='next']/@href")
+        path = following[0] if following else None
+        assert path is None or "text=description" in path
+    assert len(seen) == len(set(seen)) >= len(TRICKS) - 1
+
+
+def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
+    page = parsed(shop.client.get("/subscriptions", params={"q": "same-story"}).text)
+    (counted,) = page.xpath("//a[starts-with(@href, '/?subscription=same-story')]")
+    kept = shop.client.get("/v1/subscriptions/same-story/matches").json()["matches"]
+    assert counted.text.split()[0] == str(len(kept))
+    assert page.xpath("//li//time[@title]")
+
+
 def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:
     query = "feeds//item->a[./title->t]\n  JOIN{t = w, 1 d} feeds//item->b[./title->u]"
     answer = shop.client.post("/subscribe", data={"query": query, "do": "save", "name": "x"})

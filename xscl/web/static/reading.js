@@ -37,7 +37,8 @@ function show() {
     row.hidden = is && hide.checked && row !== document.activeElement;
     if (!is) unread += 1;
   }
-  words.textContent = unread ? `${unread} unread on this page` : "All of this page is read";
+  const all = rows().length ? "All of this page is read" : "";
+  words.textContent = unread ? `${unread} unread on this page` : all;
 }
 
 function mark(row, is = true) {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, File, Form, Query, Response
+from fastapi import APIRouter, File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
@@ -14,8 +16,10 @@ from xscl.errors import XsclError
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
+from xscl.time_format import SECOND, duration
 from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute, problem_text
+from xscl.web.problems import PageProblem, PageRoute, problem_text
+from xscl.web.views.items import newest_items
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -40,9 +44,8 @@ def add(
     tags: Annotated[str, Form(max_length=500)] = "",
 ) -> Response:
     """Follow a feed and return to the list."""
-    named = [tag for tag in re.split(r"[,\s]+", tags) if tag]
     try:
-        new = feeds.New(url=url.strip(), stream=stream or None, tags=named, every=None)
+        new = feeds.New(url=url.strip(), stream=stream or None, tags=_tags(tags), every=None)
         feeds.add(new, asked.here, asked.who)
     except (XsclError, FeedError, Problem) as error:
         return _page(asked, error=problem_text(error, asked.who), url=url)
@@ -53,7 +56,25 @@ def add(
 def poll(here: Here, who: Who, feed: Key) -> RedirectResponse:
     """Schedule a poll of a feed."""
     feeds.poll(feed, here, who)
-    return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
+    return RedirectResponse(f"/feeds/{quote(feed)}?asked=1", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/feeds/edit")
+def edit(
+    asked: Asked,
+    feed: Key,
+    tags: Annotated[str, Form(max_length=500)] = "",
+    every: Annotated[str, Form(max_length=50)] = "",
+    revive: Annotated[bool, Form()] = False,
+) -> Response:
+    """Change the tags and the interval of a feed, or resume one that is gone."""
+    changed = {"tags": _tags(tags), "every": every.strip() or None, "revive": revive}
+    try:
+        feeds.change(feed, feeds.Change.model_validate(changed), asked.here, asked.who)
+    except (XsclError, FeedError, Problem) as error:
+        given = {"tags": tags, "every": every}
+        return _one(asked, feed, error=problem_text(error, asked.who), given=given)
+    return RedirectResponse(f"/feeds/{quote(feed)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/remove")
@@ -79,6 +100,42 @@ def export(here: Here, who: Who) -> Response:
     answer = feeds.export(here, who)
     answer.headers["Content-Disposition"] = 'attachment; filename="feeds.opml"'
     return answer
+
+
+@router.get("/feeds/{key}")
+def one(
+    asked: Asked,
+    key: Annotated[str, Path(max_length=500)],
+    asked_now: Annotated[bool, Query(alias="asked")] = False,
+) -> HTMLResponse:
+    """Show a feed: how it is doing, its items, and a form to change it."""
+    return _one(asked, key, is_asked=asked_now)
+
+
+def _one(
+    asked: PageRequest,
+    key: str,
+    *,
+    error: PageProblem | None = None,
+    given: Mapping[str, str] | None = None,
+    is_asked: bool = False,
+) -> HTMLResponse:
+    feed = feeds.get(key, asked.here, asked.who)
+    interval = duration(feed.every * SECOND)
+    return asked.page(
+        "feed.html",
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
+        feed=feed,
+        rows=newest_items(asked, feed.stream),
+        every=interval,
+        given=given or {"tags": ", ".join(feed.tags), "every": interval},
+        error=error,
+        is_asked=is_asked,
+    )
+
+
+def _tags(text: str) -> list[str]:
+    return [tag for tag in re.split(r"[,\s]+", text) if tag]
 
 
 def _page(asked: PageRequest, after: str = "", **more: Any) -> HTMLResponse:

@@ -19,7 +19,7 @@ from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
 from xscl.inspection.vocabulary import kept_by_stream, leaf_value, steps_of
 from xscl.language.names import EVERYTHING
-from xscl.service.browsing import END, BrowsedDocument, visible_names
+from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.document_bindings import spooled
 from xscl.service.problems import Problem
 from xscl.service.routes.documents import browsed
@@ -38,11 +38,13 @@ from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
-from xscl.web.views.subscriptions import names_of_subscriptions
+from xscl.web.views.matches import names_of_subscriptions
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
+NEWEST = 10
+"""Number of items on the page of a feed."""
 WINDOWS = (("1 h", "1 hour"), ("1 d", "1 day"), ("3 d", "3 days"), ("7 d", "7 days"))
 FURTHER = (("30 d", "30 days"), ("365 d", "1 year"))
 
@@ -213,6 +215,14 @@ def why_not(
         error=error,
         turned=urlencode([("subscription", subscription), *(("doc", one) for one in doc[::-1])]),
     )
+
+
+def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
+    """Return the newest items of a stream of the reader."""
+    known = asked.here.resolver.stream(asked.who, stream)
+    with asked.here.reading() as store:
+        found = [] if known is None else browse(store, asked.who, stream=known, limit=NEWEST)
+    return [_row(asked, one) for one in found]
 
 
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:

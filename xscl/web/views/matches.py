@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.delivery.cards import MatchView, shown
+from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
@@ -16,6 +18,7 @@ from xscl.service.problems import not_found
 from xscl.service.routes.subscriptions import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
+from xscl.time_format import moment
 from xscl.web.gallery import cases
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute
@@ -23,6 +26,8 @@ from xscl.web.problems import PageRoute
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 20
+PAGES = 50
+"""Maximum number of pages of matches that a filter reads for one of its own."""
 LAST = 1 << 31
 """An upper bound of subscription numbers."""
 
@@ -30,27 +35,101 @@ Written = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
 Name = Annotated[str, Query(max_length=500)]
 
 
+@dataclass(frozen=True, slots=True)
+class MatchFilter:
+    """The filter of the list; an empty field filters nothing.
+
+    `subscription` and `stream` select subscriptions, `text` and `day` (in UTC) matches.
+    """
+
+    subscription: str = ""
+    stream: str = ""
+    text: str = ""
+    day: str = ""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The filter as parameters of an address."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def is_live(self) -> bool:
+        """Return True if new matches can be shown as they come."""
+        return not (self.stream or self.text or self.day)
+
+    def accepts(self, one: MatchView) -> bool:
+        """Return True for a match on the day that contains the text."""
+        if self.day and not moment(one.t1).startswith(self.day):
+            return False
+        return not self.text or self.text.lower() in _text_of(one).lower()
+
+
 @router.get("/")
-def matches(asked: Asked, before: Written | None = None, subscription: Name = "") -> HTMLResponse:
+def matches(
+    asked: Asked,
+    before: Written | None = None,
+    subscription: Name = "",
+    stream: Annotated[str, Query(max_length=200)] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    day: Annotated[str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
+) -> HTMLResponse:
     """Show the matches, or a guide if there are no subscriptions."""
-    if before is None and not subscription and not _has_any(asked):
+    wanted = MatchFilter(subscription, stream, text.strip(), day)
+    if before is None and not wanted.parameters and not _has_any(asked):
         return _guide(asked)
     end = _end(asked.here)  # read first: later matches arrive as updates
-    found = _page(asked, subscription, before=None if before is None else _place(before))
-    listed = cards(asked.who, found.matches)
+    listed, last = _filtered(asked, wanted, None if before is None else _place(before))
     older = None
-    if found.more:
-        last = listed[-1].place if len(listed) == LIMIT else (found.end, 0)
-        query = {"before": _written(last), "subscription": subscription}
-        older = "/?" + urlencode({name: value for name, value in query.items() if value})
+    if last is not None:
+        older = "/?" + urlencode({"before": _written(last), **wanted.parameters})
     return asked.page(
         "matches.html",
         matches=listed,
-        subscription=subscription,
+        wanted=wanted,
+        subscriptions=names_of_subscriptions(asked),
+        streams=_streams(asked),
         first=before is None,
         newest=_written(listed[0].place if listed else end),
         older=older,
     )
+
+
+def _filtered(
+    asked: PageRequest, wanted: MatchFilter, before: Place | None
+) -> tuple[list[MatchView], Place | None]:
+    """Return the matches of a page, and the place before which the next one begins."""
+    listed: list[MatchView] = []
+    for _ in range(PAGES):
+        found = _page(asked, wanted.subscription, before=before, stream=wanted.stream)
+        page = cards(asked.who, found.matches)
+        for one in page:
+            if wanted.accepts(one):
+                listed.append(one)
+                before = one.place
+                if len(listed) == LIMIT:
+                    return listed, before if found.more or one is not page[-1] else None
+        before = page[-1].place if len(page) == LIMIT else (found.end, 0)
+        if not found.more:
+            return listed, None
+    return listed, before
+
+
+def _text_of(one: MatchView) -> str:
+    """Return what a match shows."""
+    values = list(one.values)
+    for card in one.cards:
+        several = (*card.categories, *card.values)
+        single = (card.title, card.origin, card.text)
+        values += [*several, *(value for value in single if value is not None)]
+    return " ".join([one.subscription, one.output, *(value.text for value in values)])
+
+
+def _streams(asked: PageRequest) -> list[str]:
+    """Return the streams that the reader's subscriptions read."""
+    own = own_condition("name", asked.who.number)
+    with asked.here.reading() as store:
+        rows = store.fetch(f"SELECT DISTINCT unnest(reads) FROM state.subscription WHERE {own}")
+    return sorted(asked.who.named(known) for (known,) in rows)
 
 
 @router.get("/matches/news")
@@ -85,6 +164,18 @@ def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
     ]
 
 
+def names_of_subscriptions(asked: PageRequest) -> list[str]:
+    """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
+    own = own_condition("name", asked.who.number)
+    with asked.here.reading() as store:
+        rows = store.fetch(
+            f"SELECT name FROM state.subscription WHERE {own} AND language = ?"
+            " ORDER BY name LIMIT 1000",
+            [XSCL],
+        )
+    return [asked.who.named(name) for (name,) in rows]
+
+
 def _page(
     asked: PageRequest,
     subscription: str,
@@ -92,6 +183,7 @@ def _page(
     before: Place | None = None,
     after: Place | None = None,
     limit: int = LIMIT,
+    stream: str = "",
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
@@ -105,8 +197,13 @@ def _page(
             limit=limit,
             newest_first=newest,
         )
+    read = {stream, who.qualify(stream)} if stream else set[str]()
+
+    def wanted(one: Subscription) -> bool:
+        return who.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
+
     return here.engine.host.log.pages().of_all(
-        lambda one: who.own(one.name) is not None,
+        wanted,
         after=after or (0, 0),
         before=before,
         limit=limit,

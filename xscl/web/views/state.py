@@ -59,8 +59,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     history = f"{of['history']:,} of them history of feeds"
     yield Figure("Documents taken in", f"{of['documents']:,}", history)
     yield Figure("Documents published", f"{of['published']:,}", "made of matches")
-    joins = f"{of['joins']:,} joins, {of['templates']:,} templates"
-    yield Figure("Subscriptions", f"{of['subscriptions']:,}", joins)
+    yield Figure("Subscriptions", f"{of['subscriptions']:,}", f"{of['joins']:,} joins")
     failing = of["feeds_failing"]
     yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
     yield Figure("Streams", f"{of['streams']:,}")

@@ -14,12 +14,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from feeds.formats.times import SECOND
 from xscl.delivery.endpoint import Kind
 from xscl.documents.results import XSCL
+from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_query
+from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
 from xscl.service.dependencies import Here, Who
 from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
+from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
@@ -38,13 +41,15 @@ Id = Annotated[str, Form(max_length=100)]
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A row of the list; `sharers` is the number of subscriptions with the same join."""
+    """A row of the list; `last` is the time of the last match, `lately` counts those of a day."""
 
     name: str
     query: str
     language: str
     publish: str | None
-    sharers: int
+    matches: int = 0
+    lately: int = 0
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +104,39 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
         rows = store.fetch(
-            "WITH mine AS (SELECT * FROM state.subscription"
-            f" WHERE {own} AND name > ? AND contains(lower(name), lower(?))"
-            f" ORDER BY name LIMIT {LIMIT + 1})"
-            " SELECT name, query, language, publish, qid, (SELECT count(*) FROM"
-            f" state.subscription WHERE qid = mine.qid AND {own})"
-            " FROM mine ORDER BY name",
+            f"SELECT name, query, language, publish, number FROM state.subscription WHERE {own}"
+            f" AND name > ? AND contains(lower(name), lower(?)) ORDER BY name LIMIT {LIMIT + 1}",
             [who.qualify(after) if after else "", q],
         )
+        counts = _counts(store, [number for *_, number in rows], here.clock.now() - DAY)
     shown = [
         SubscriptionRow(
             who.named(name),
             here.resolver.written(who, query) if language == XSCL else query,
             language,
             None if publish is None else who.own(publish),
-            sharers,
+            *counts.get(number, ()),
         )
-        for name, query, language, publish, _, sharers in rows
+        for name, query, language, publish, number in rows
     ]
     return total, shown
+
+
+def _counts(store: Store, numbers: list[int], since: int) -> dict[int, tuple[int, int, int | None]]:
+    """Return the results of subscriptions: their number, those of late, the time of the last.
+
+    The results of a DISTINCT subscription are counted before they are made distinct.
+    """
+    rows = store.fetch(
+        "WITH found AS (SELECT s.number, coalesce(d.ts, c.ts) AS ts FROM state.subscription s"
+        " JOIN state.result r ON r.qid = s.qid AND r.doc1 >= s.since AND r.doc2 >= s.since"
+        " LEFT JOIN state.document d ON d.doc = greatest(r.doc1, r.doc2)"
+        " LEFT JOIN state.composite c ON c.doc = greatest(r.doc1, r.doc2)"
+        " WHERE list_contains(?, s.number))"
+        " SELECT number, count(*), count(*) FILTER (ts > ?), max(ts) FROM found GROUP BY number",
+        [numbers, since],
+    )
+    return {number: (matches, lately, last) for number, matches, lately, last in rows}
 
 
 @router.get("/subscriptions/{name:path}")
@@ -145,6 +164,7 @@ def show(
         name=name,
         one=shown,
         drawn=drawing(shown.query) if shown.language == XSCL else None,
+        read_back=sentence(shown.query) if shown.language == XSCL else "",
         sharing=_sharing(asked, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=cards(who, last.matches),
@@ -192,18 +212,6 @@ def remove(here: Here, who: Who, name: Name) -> RedirectResponse:
 def drawing(query: str) -> Picture:
     """Return the picture of a query; raises QueryError."""
     return draw_query(compile_query(query))
-
-
-def names_of_subscriptions(asked: PageRequest) -> list[str]:
-    """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
-    own = own_condition("name", asked.who.number)
-    with asked.here.reading() as store:
-        rows = store.fetch(
-            f"SELECT name FROM state.subscription WHERE {own} AND language = ?"
-            " ORDER BY name LIMIT 1000",
-            [XSCL],
-        )
-    return [asked.who.named(name) for (name,) in rows]
 
 
 def _sharing(asked: PageRequest, qid: int, template: int) -> str:
