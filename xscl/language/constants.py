@@ -18,7 +18,7 @@ from dataclasses import fields, is_dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from xscl.language.syntax import Compare, Exists, TextMatch
+from xscl.language.syntax import Compare, Exists, Residual, TextMatch
 from xscl.language.unparse import literal
 
 Constant: TypeAlias = "str | float"
@@ -44,6 +44,8 @@ _TOKEN = re.compile(
       | "[^"]*" | '[^']*'                                     # any other string""",
     re.VERBOSE,
 )
+_EXPRESSIONS = re.compile(r"\b(?:matches|replace|tokenize)\s*\(")
+"""The functions whose constants are regular expressions, which are checked in each text."""
 _SIMPLE = re.compile(rf"""[<>=,+*"] (?: {_CONSTANT} | (?<=") [^"]*" )""", re.VERBOSE)
 """Does what `_TOKEN` does, much faster, where only strings in double quotes hide anything."""
 
@@ -70,7 +72,7 @@ class Shape(NamedTuple):
 
 def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     """Return the shape of a text and its different constants; None if it can have none."""
-    if _MARK in text:
+    if _MARK in text or _EXPRESSIONS.search(text):
         return None
     hidden = "'" in text or "--" in text or "Q{" in text
     pieces, numbers, same = [], [], []
@@ -142,7 +144,7 @@ class _Fillers:
                 return self._constant(node)
             case tuple():
                 return self._of_parts(node, _tuple)
-            case Exists() | Compare() | TextMatch():
+            case Exists() | Compare() | TextMatch() | Residual():
                 return _shared(self._of_fields(node))
             case _ if is_dataclass(node) and not isinstance(node, type):
                 return self._of_fields(node)

@@ -8,28 +8,31 @@ not there.
 Most functions are those of XPath 1.0 and 2.0 of the same name.  Differs from
 XPath 2.0: the date functions read dates as feeds write them, and give the part
 in UTC, since the two sides of a join may be written in different zones.
-`canonical-url` is our own.
+`canonical-url` and `plain-text` are our own.
 """
 
 from __future__ import annotations
 
+import html
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
 from feeds.formats.times import parse_time
+from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
 Value: TypeAlias = "str | float | None"
 """What a function returns; None is no value, which every comparison treats as NaN."""
-Kind: TypeAlias = Literal["value", "constant"]
+Kind: TypeAlias = Literal["value", "constant", "number"]
 
 
 _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
@@ -40,13 +43,21 @@ class Function:
     """A function from strings to a value; it is not called where an argument has none.
 
     `arguments` says of each what may stand there: any operand, or only a
-    string in quotes.
+    string in quotes, or only a number.  The last ones have `defaults`.
     """
 
     name: str
     arguments: tuple[Kind, ...]
     result: Literal["string", "number"]
     apply: Callable[..., Value]
+    defaults: tuple[str | float, ...] = ()
+
+    def missing(self, count: int) -> tuple[str | float, ...] | None:
+        """Return the defaults of the arguments after so many; None if these are too few or many."""
+        left = len(self.arguments) - count
+        if not 0 <= left <= len(self.defaults):
+            return None
+        return self.defaults[len(self.defaults) - left :]
 
 
 def number(text: str) -> float:
@@ -93,6 +104,56 @@ def _after(text: str, separator: str) -> str:
 
 def _length(text: str) -> float:
     return float(len(text))
+
+
+_END = 1e9
+
+
+def _substring(text: str, start: str, length: str) -> str:
+    """Return the characters whose positions, from 1, round to a place in the range."""
+    first = int(_rounded(float(start)))
+    end = first + int(_rounded(float(length)))
+    return text[max(0, first - 1) : max(0, end - 1)]
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    """Return the text with each character of `old` replaced by that of `new`, or removed."""
+    table = {ord(a): b for a, b in reversed([*zip(old, [*new, *[""] * len(old)], strict=False)])}
+    return text.translate(table)
+
+
+def _replace(text: str, pattern: str, replacement: str, flags: str) -> str:
+    from xscl.language.regex import replacer  # loads RE2
+
+    return replacer(pattern, replacement, flags)(text)
+
+
+_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.I)
+_BLOCKS = "p|div|br|hr|li|ul|ol|dl|dt|dd|tr|td|th|table|h[1-6]|blockquote|pre|section|article"
+_BREAKS = re.compile(rf"</?(?:{_BLOCKS})\b[^<>]*>", re.IGNORECASE)
+_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
+
+
+def _plain_text(text: str) -> str:
+    """Return the text of HTML: without tags, entities decoded, white space normalized."""
+    if "<" in text:
+        text = _TAGS.sub("", _BREAKS.sub(" ", _HIDDEN.sub(" ", text)))
+    return " ".join(html.unescape(text).split())
+
+
+def _rounded(value: float) -> float:
+    """Return the nearest whole number, the upper of two, as fn:round does."""
+    return value if math.isinf(value) or math.isnan(value) else float(math.floor(value + 0.5))
+
+
+def _of_number(apply: Callable[[float], float]) -> Callable[[str], float | None]:
+    """Return a function of a number as one of its text."""
+
+    def applied(text: str) -> float | None:
+        value = number(text)
+        return None if math.isnan(value) else float(apply(value))
+
+    return applied
 
 
 # -- Numbers and dates ---------------------------------------------------------------------
@@ -178,6 +239,8 @@ def _is_content(parameter: str) -> bool:
 
 # -- The table -----------------------------------------------------------------------------
 
+_REPLACE: tuple[Kind, ...] = ("constant", "constant", "constant")
+
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         function.name: function
@@ -188,8 +251,18 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("normalize-space", ("value",), "string", _normalize_space),
             Function("substring-before", ("value", "constant"), "string", _before),
             Function("substring-after", ("value", "constant"), "string", _after),
+            Function("substring", ("value", "number", "number"), "string", _substring, (_END,)),
+            Function("translate", ("value", "constant", "constant"), "string", _translate),
+            Function(
+                "replace", ("value", "constant", "constant", "constant"), "string", _replace, ("",)
+            ),
+            Function("plain-text", ("value",), "string", _plain_text),
             Function("string-length", ("value",), "number", _length),
             Function("number", ("value",), "number", _number),
+            Function("abs", ("value",), "number", _of_number(abs)),
+            Function("round", ("value",), "number", _of_number(_rounded)),
+            Function("floor", ("value",), "number", _of_number(math.floor)),
+            Function("ceiling", ("value",), "number", _of_number(math.ceil)),
             Function("year-from-date", ("value",), "number", _part("year")),
             Function("month-from-date", ("value",), "number", _part("month")),
             Function("day-from-date", ("value",), "number", _part("day")),
@@ -199,3 +272,58 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     }
 )
 """The functions by name."""
+
+TESTS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
+    {
+        "contains": ("value", "value"),
+        "starts-with": ("value", "value"),
+        "ends-with": ("value", "value"),
+        "matches": ("value", "constant", "constant"),
+    }
+)
+"""The arguments of the functions that are predicates; the flags of `matches` are optional."""
+
+
+# -- On the values of a path ---------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def values_through(through: Through) -> Callable[[Sequence[str]], list[str]]:
+    """Return a function from the texts of a path's nodes to the values that a condition tests."""
+    value = _of_text(through.operand)
+
+    def each(texts: Sequence[str]) -> list[str]:
+        return [made for text in texts if (made := text_of(value(text))) is not None]
+
+    match through.mode:
+        case "count":
+            return lambda texts: [str(len(texts))]
+        case "each":
+            return each
+        case "first":
+            return lambda texts: each(texts[:1] or ("",))
+        case _:
+            assert_never(through.mode)
+
+
+def _of_text(operand: Operand) -> Callable[[str], Value]:
+    """Return an operand over `.` as a function of its text."""
+    match operand:
+        case VariablePath():
+            return str
+        case Constant(constant):
+            return lambda text: constant if isinstance(constant, str) else float(constant)
+        case Call(function, (VariablePath(),)):
+            apply = FUNCTIONS[function].apply
+            return lambda text: apply(text)
+        case Call(function, (inner, *constants)):
+            apply, value = FUNCTIONS[function].apply, _of_text(inner)
+            rest = [text_of(_of_text(constant)("")) for constant in constants]
+
+            def applied(text: str) -> Value:
+                argument = text_of(value(text))
+                return None if argument is None else apply(argument, *rest)
+
+            return applied
+        case _:
+            raise AssertionError("a condition applies functions to the values of a path")

@@ -43,11 +43,62 @@ def parse(text: str) -> Query:
     refuse_excess(text)
     try:
         without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])
-        return Queries(text, constructors).query(_read(text, without, "start").children[0])
+        try:
+            return Queries(text, constructors).query(_read(text, without, "start").children[0])
+        except QueryError as refused:
+            cut, blocks = _beyond(text, without, refused)
+            query = Queries(text, constructors, blocks=blocks)
+            return query.query(_read(text, cut, "start").children[0])
     except RecursionError:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.
         message = "the query is too complex: nested too deep to be read here"
         raise TooComplex.at(0, message, text) from None
+
+
+_DECLARED = re.compile(r"\s*NAMESPACE\s+([\w.-]+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+_HIDDEN = re.compile(r"--[^\n]*|\"[^\"]*\"|'[^']*'|\{[^{}]*\}")
+_BLOCK = re.compile(r"(?<![\w.:@/$-])[^\W\d][\w.-]*(?=\s*/)")
+
+
+def _beyond(
+    text: str, without: str, refused: QueryError, *, united: bool = True
+) -> tuple[str, list[Block]]:
+    """Return a query without the blocks that the grammar refuses, and these blocks.
+
+    A `|` behind a block begins another one if they may be `united`, or else a derived node.
+    """
+    from xscl.language.blocks import BlockReader  # loads elementpath
+
+    declared: dict[str, str] = {}
+    at = 0
+    while (found := _DECLARED.match(text, at)) is not None:
+        declared[found[1]] = found[2][1:-1]
+        at = found.end()
+    paths = Paths(text, declared)
+    whole = without
+
+    def read(start: str, span: Span, again: str | None = None) -> Tree[Token]:
+        return (
+            _read(text, whole, start, span) if again is None else _read(again, again, start, span)
+        )
+
+    reader = BlockReader(paths, whole, read)
+    blocks: list[Block] = []
+    while (block := _BLOCK.search(without, at)) is not None:
+        hidden = _HIDDEN.search(without, at)
+        if hidden is not None and hidden.start() < block.start():
+            at = hidden.end()
+            continue
+        start, at = block.start(), reader.end(block.start(), united=united)
+        try:
+            (only,) = _read(text, whole, "block_start", Span(start, at)).children
+            paths.block(only)
+        except (QueryError, ValueError):
+            blocks.append(reader.block(start, at))
+            without = without[:start] + "\x02" * (at - start) + without[at:]
+    if not blocks:
+        raise refused
+    return without, blocks
 
 
 def parse_block(text: str, *, short: bool = False) -> Block:
@@ -90,8 +141,13 @@ def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block, short: b
 
 
 def _block(text: str, short: bool) -> Block:
-    block, *derived = _read(text, text, "block_start").children
-    read = Paths(text).block(block)
+    try:
+        block, *derived = _read(text, text, "block_start").children
+        read = Paths(text).block(block)
+    except QueryError as refused:
+        cut, blocks = _beyond(text, text, refused, united=False)
+        block, *derived = _read(text, cut, "block_start").children
+        read = Paths(text, blocks=blocks).block(block)
     if derived:
         step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
         read = replace(read, steps=(*read.steps, step))
@@ -142,7 +198,7 @@ def _lark() -> Lark:
         grammar,
         parser="lalr",
         lexer="contextual",
-        start=["start", "block_start", "formula_start"],
+        start=["start", "block_start", "bracket_start", "formula_start"],
         maybe_placeholders=False,
     )
 

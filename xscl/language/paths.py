@@ -7,7 +7,7 @@ meant, bindings where nothing can be bound, functions that are not there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
@@ -16,24 +16,30 @@ from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
 from xscl.language.faults import fault, near_miss, unsupported
-from xscl.language.functions import FUNCTIONS
+from xscl.language.functions import FUNCTIONS, TESTS, Kind
 from xscl.language.names import PREDECLARED
 from xscl.language.scope import walk
 from xscl.language.syntax import (
     MIRRORED,
     And,
     Block,
+    Call,
     Compare,
     Condition,
+    Constant,
     Exists,
     NameTest,
     Not,
+    Operand,
     Operator,
     Or,
     Path,
     Span,
     Step,
+    TextFunction,
     TextMatch,
+    Through,
+    VariablePath,
 )
 
 Node: TypeAlias = "Tree[Token] | Token"
@@ -90,7 +96,13 @@ def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
     return None
 
 
-_IN_A_JOIN = "bind the node, and write the comparison between the braces of a join"
+def _may_be_absent(operand: Operand) -> bool:
+    """Return True if a function may have no value, which XPath calls NaN and unequal to all."""
+    return (
+        isinstance(operand, Call)
+        and FUNCTIONS[operand.function].result == "number"
+        and (operand.function != "string-length")
+    )
 
 
 def _place(where: Node | Span) -> Span:
@@ -104,8 +116,10 @@ class Paths:
         self,
         source: str,
         declared: Mapping[str, str] = MappingProxyType({}),
+        blocks: Iterable[Block] = (),
     ) -> None:
         self.source = source
+        self._blocks = iter(blocks)  # those in XPath beyond the grammar
         self.prefixes = {**PREDECLARED, **declared}
 
     def fault(self, where: Node | Span, message: str, hint: str | None = None) -> QueryError:
@@ -121,6 +135,8 @@ class Paths:
     def block(self, node: Node) -> Block:
         tree = tree_of(node)
         stream = cast(Token, tree.children[0])
+        if stream.type == "XPATH_BLOCK":
+            return next(self._blocks)
         steps: tuple[Step, ...] = ()
         variable: Token | None = None
         for child in tree.children[1:]:
@@ -131,7 +147,7 @@ class Paths:
         if not steps:
             steps = (Step(NameTest(None, None), span=span_of(stream)),)
         if variable is not None:
-            steps = (*steps[:-1], self._bound(steps[-1], variable))
+            steps = (*steps[:-1], self.bound(steps[-1], variable))
         return Block(str(stream), steps, span_of(stream))
 
     def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:
@@ -171,12 +187,12 @@ class Paths:
         conditions: list[Condition] = []
         for suffix in map(tree_of, children[attribute + 1 :]):
             if suffix.data == "binding":
-                step = self._bound(step, cast(Token, suffix.children[0]))
+                step = self.bound(step, cast(Token, suffix.children[0]))
             else:
-                conditions.append(self._bracket(suffix))
+                conditions.append(self.bracket(suffix))
         return replace(step, conditions=tuple(conditions))
 
-    def _bracket(self, tree: Tree[Token]) -> Condition:
+    def bracket(self, tree: Tree[Token]) -> Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
         condition = self.condition(tree.children[0])
         if len(tree.children) == 1:
@@ -185,9 +201,9 @@ class Paths:
         if not isinstance(condition, Exists) or not condition.path.steps or condition.path.text:
             raise self.fault(variable, "only a path to a node can be bound")
         *outer, last = condition.path.steps
-        return Exists(replace(condition.path, steps=(*outer, self._bound(last, variable))))
+        return Exists(replace(condition.path, steps=(*outer, self.bound(last, variable))))
 
-    def _bound(self, step: Step, variable: Token) -> Step:
+    def bound(self, step: Step, variable: Token) -> Step:
         if step.variable is not None:
             raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
@@ -260,12 +276,82 @@ class Paths:
             comparison = MIRRORED[comparison]
         if sides[1].data not in ("string", "number", "minus"):
             raise self.unsupported(tree, "comparing two paths of one document")
-        if sides[0].data != "path" or calls(sides[0]):
+        path, through = self._tested(sides[0])
+        constant = self.literal(sides[1])
+        if through is not None and comparison == "!=" and _may_be_absent(through.operand):
+            raise self.unsupported(tree, "a value that may be absent with '!='")
+        return Compare(path, comparison, constant, through)
+
+    def _tested(self, tree: Tree[Token]) -> tuple[Path, Through | None]:
+        """Return the path whose values are compared, and the functions that are applied to them."""
+        if tree.data != "path":
             raise self.unsupported(tree, "a comparison with anything but a path")
-        path = self.path(sides[0])
+        if calls(tree) and function_name(tree_of(tree.children[0])) == "count":
+            return self._counted(tree_of(tree.children[0]))
+        path, operand = self._applied(tree)
         if binds(path):
             raise self.fault(path.span, "a path in a comparison cannot bind a variable")
-        return Compare(path, comparison, self.literal(sides[1]))
+        return path, None if isinstance(operand, VariablePath) else Through("first", operand)
+
+    def _counted(self, call: Tree[Token]) -> tuple[Path, Through]:
+        arguments = formulas(call)
+        if len(arguments) != 1 or arguments[0].data != "path" or calls(arguments[0]):
+            raise self.unsupported(call, "count() of anything but a path")
+        path = self.path(arguments[0])
+        if binds(path):
+            raise self.fault(path.span, "a path in count() cannot bind a variable")
+        return path, Through("count", VariablePath(""))
+
+    def _applied(self, tree: Tree[Token]) -> tuple[Path, Operand]:
+        """Return a path and the functions around it, over `.`."""
+        if not calls(tree):
+            return self.path(tree), VariablePath("")
+        call = tree_of(tree.children[0])
+        name = function_name(call)
+        function = FUNCTIONS.get(name)
+        if function is None:
+            known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
+            raise self.fault(
+                call,
+                f"unknown function {name}()",
+                near_miss(name, known) or f"functions are {', '.join(known)}",
+            )
+        first, *rest = formulas(call)
+        missing = function.missing(1 + len(rest))
+        if missing is None or first.data != "path":
+            raise self.unsupported(call, f"{name}() of these arguments")
+        given = tuple(map(self._constant, rest, function.arguments[1:]))
+        constants = (*given, *map(Constant, missing))
+        self.check_expression(name, rest, constants)
+        path, operand = self._applied(first)
+        return path, Call(name, (operand, *constants))
+
+    def _constant(self, tree: Tree[Token], kind: Kind) -> Constant:
+        if tree.data not in ("string", "number", "minus"):
+            raise self.unsupported(tree, "a computed argument of a function")
+        value = self.literal(tree)
+        if isinstance(value, str) == (kind == "number"):
+            raise self.fault(tree, f"a {'number' if kind == 'number' else 'string'} stands here")
+        return Constant(value)
+
+    def check_expression(
+        self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[Operand]
+    ) -> None:
+        """Raise the error of a regular expression at its place."""
+        if name not in ("matches", "replace"):
+            return
+        from xscl.language.regex import WrongExpression, expression, replacer  # loads RE2
+
+        texts = [str(one.value) for one in constants if isinstance(one, Constant)]
+        try:
+            if name == "matches":
+                expression(*texts)
+            else:
+                replacer(*texts)
+        except WrongExpression as error:
+            start = span_of(trees[0]).start + 1 + error.at
+            message = f"the regular expression: {error.args[0]}"
+            raise self.fault(Span(start, start), message, error.hint) from None
 
     def literal(self, tree: Tree[Token]) -> str | float:
         if tree.data == "minus":
@@ -288,25 +374,27 @@ class Paths:
         arguments = formulas(call)
         if name.lower() == "not" and len(arguments) == 1:
             return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
-        if name in FUNCTIONS:
-            raise self.unsupported(call, f"{name}() in a condition", _IN_A_JOIN)
-        if name not in ("contains", "starts-with"):
-            raise self.fault(
-                call,
-                f"unknown function {name}()",
-                near_miss(name, ("contains", "starts-with", "not"))
-                or "conditions may use contains(), starts-with() and not()",
-            )
-        if len(arguments) != 2 or arguments[0].data != "path" or arguments[1].data != "string":
+        if name in ("exists", "empty", "boolean") and len(arguments) == 1:
+            return self._exists(name, arguments[0])
+        if name not in TESTS:
+            self._applied(Tree("path", [call]))  # raises for what is no function
+            raise self.unsupported(call, f"{name}() as a condition", "compare its value")
+        if not 2 <= len(arguments) <= len(TESTS[name]) or arguments[1].data != "string":
             raise self.fault(call, f"{name}() takes a path and a string")
-        if calls(arguments[0]):
-            inner = function_name(tree_of(arguments[0].children[0]))
-            raise self.unsupported(arguments[0], f"{inner}() in a condition", _IN_A_JOIN)
-        path = self.path(arguments[0])
-        if binds(path):
-            raise self.fault(path.span, f"a path in {name}() cannot bind a variable")
-        function = cast(Literal["contains", "starts-with"], name)
-        return TextMatch(function, path, str(self.literal(arguments[1])))
+        if arguments[0].data != "path":
+            raise self.unsupported(arguments[0], f"{name}() of anything but a path")
+        path, through = self._tested(arguments[0])
+        constants = tuple(map(self._constant, arguments[1:], TESTS[name][1:]))
+        self.check_expression(name, arguments[1:], constants)
+        text, flags = (*(str(constant.value) for constant in constants), "")[:2]
+        return TextMatch(cast(TextFunction, name), path, text, through, flags)
+
+    def _exists(self, name: str, argument: Tree[Token]) -> Condition:
+        """Return exists(), empty() or boolean() of a path as the path itself, or NOT of it."""
+        if argument.data != "path" or calls(argument):
+            raise self.unsupported(argument, f"{name}() of anything but a path")
+        found = self._unbound(Exists(self.path(argument)), argument)
+        return Not(found) if name == "empty" else found
 
     def _unbound(self, condition: Condition, node: Node) -> Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""

@@ -26,6 +26,7 @@ from xscl.language.paths import (
 from xscl.language.syntax import (
     And,
     Arithmetic,
+    Block,
     Call,
     Comparison,
     Constant,
@@ -63,8 +64,9 @@ class Queries(Paths):
         declared: Mapping[str, str] = MappingProxyType({}),
         *,
         here: bool = False,
+        blocks: Iterable[Block] = (),
     ) -> None:
-        super().__init__(source, declared)
+        super().__init__(source, declared, blocks)
         self._here = here  # operands start at a node that is called `.`
         self._constructors = iter(constructors)
 
@@ -271,6 +273,8 @@ class Queries(Paths):
             raise self.fault(span, f"unknown function {name}()", hint)
         arguments = tuple(map(self.operand, formulas(tree)))
         wanted = FUNCTIONS[name].arguments if name in FUNCTIONS else _TESTS[name]
+        missing = FUNCTIONS[name].missing(len(arguments)) if name in FUNCTIONS else None
+        arguments += tuple(map(Constant, missing or ()))
         if len(arguments) != len(wanted):
             several = "" if len(wanted) == 1 else "s"
             message = f"{name}() takes {len(wanted)} argument{several}, not {len(arguments)}"
@@ -279,10 +283,12 @@ class Queries(Paths):
             if isinstance(argument, Call) and argument.function in _TESTS:
                 message = f"{argument.function}() is a predicate, not a value"
                 raise self.fault(argument.span, message)
-            text = isinstance(argument, Constant) and isinstance(argument.value, str)
-            if kind == "constant" and not text:
-                message = f"the second argument of {name}() is a string in quotes"
+            value = argument.value if isinstance(argument, Constant) else None
+            if kind != "value" and not isinstance(value, str if kind == "constant" else float):
+                what = "a string in quotes" if kind == "constant" else "a number"
+                message = f"the second argument of {name}() is {what}"
                 raise self.fault(argument.span, message)
+        self.check_expression(name, formulas(tree)[1:], arguments[1:])
         return Call(name, arguments, span)
 
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:

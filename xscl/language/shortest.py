@@ -18,6 +18,7 @@ from xscl.language.syntax import (
     Not,
     Or,
     Path,
+    Residual,
     Step,
     TextMatch,
 )
@@ -40,7 +41,7 @@ def simplified(condition: Condition) -> Condition:
         case Exists(Path((Step(conditions=(only,)) as step,), None)):
             bare = replace(step, conditions=())
             match simplified(only):
-                case Compare(path, operator, value):
+                case Compare(path, operator, value, None):
                     return Compare(below((bare,), path), operator, value)
                 case Exists(path):
                     return Exists(below((bare,), path))
@@ -48,6 +49,8 @@ def simplified(condition: Condition) -> Condition:
                     return Exists(Path((replace(step, conditions=(inner,)),)))
         case Exists(path) | Compare(path) | TextMatch(_, path):
             return replace(condition, path=shared(path))
+        case Residual():
+            return condition
         case And(parts):
             return And(tuple(map(simplified, parts)))
         case Or(parts):

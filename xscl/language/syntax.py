@@ -106,8 +106,20 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """The values that a condition tests in place of a path's own.
+
+    `operand` is over `.`, applied to the `first` node ("" if there is none), as functions of
+    XPath are, or to `each`.  Of `count`, which is the number of nodes, it is `.` itself.
+    """
+
+    mode: Literal["first", "each", "count"]
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Compare:
-    """Some node of the path compares with a constant; numeric if that is a number.
+    """Some value of the path compares with a constant; numeric if that is a number.
 
     No string holds both kinds of quotes: literals are raw.
     """
@@ -115,19 +127,40 @@ class Compare:
     path: Path
     operator: Operator
     value: str | float
+    through: Through | None = None
+
+
+TextFunction: TypeAlias = Literal["contains", "starts-with", "ends-with", "matches"]
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A string function of the first node's string value and a constant."""
+    """A string function of the first node's string value and a constant.
 
-    function: Literal["contains", "starts-with"]
+    The constant of `matches` is a regular expression of XPath, with its `flags`.
+    """
+
+    function: TextFunction
     path: Path
     value: str
+    through: Through | None = None
+    flags: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A condition in XPath that no index evaluates: the truth value of an expression at a node.
+
+    The text is in normal form (`xscl.language.xpath`).  With `selects` the node is among those
+    that the text, a path from the document on, selects.
+    """
+
+    text: str
+    selects: bool = False
 
 
 Condition: TypeAlias = (
-    "Exists | Compare | TextMatch | And[Condition] | Or[Condition] | Not[Condition]"
+    "Exists | Compare | TextMatch | Residual | And[Condition] | Or[Condition] | Not[Condition]"
 )
 
 

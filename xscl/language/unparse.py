@@ -38,12 +38,17 @@ from xscl.language.syntax import (
     Path,
     Predicate,
     Query,
+    Residual,
     Step,
     TextMatch,
+    Through,
     VariablePath,
     Window,
 )
 from xscl.time_format import UNITS
+
+MEMBER = ". intersect ("
+"""The text before a path that selects a node, in a condition that the node is among them."""
 
 Printable: TypeAlias = "Expression | Path | Condition | Predicate | Operand | Window | Element"
 
@@ -67,10 +72,13 @@ def unparse(node: Printable) -> str:
             return _element(node, {})
         case Exists(path):
             return _path(path)
-        case Compare(path, operator, value):
-            return f"{_path(path)} {operator} {literal(value)}"
-        case TextMatch(function, path, value):
-            return f"{function}({_path(path)}, {literal(value)})"
+        case Compare(path, operator, value, through):
+            return f"{_through(path, through)} {operator} {literal(value)}"
+        case TextMatch(function, path, value, through, flags):
+            last = f", {literal(flags)}" if flags else ""
+            return f"{function}({_through(path, through)}, {literal(value)}{last})"
+        case Residual(text, selects):
+            return f"{MEMBER}{text})" if selects else text
         case And(parts):
             return " and ".join(map(_grouped, parts))
         case Or(parts):
@@ -163,11 +171,35 @@ def _window(window: Window) -> str:
 
 def _grouped(part: Condition | Predicate) -> str:
     text = unparse(part)
-    return f"({text})" if isinstance(part, And | Or) else text
+    return f"({text})" if isinstance(part, And | Or | Residual) else text
 
 
 def _path(path: Path) -> str:
     return f".{_rest(path)}"
+
+
+def _through(path: Path, through: Through | None) -> str:
+    """Return the tested value of a path."""
+    match through:
+        case None:
+            return _path(path)
+        case Through("count"):
+            return f"count({_path(path)})"
+        case Through("each", operand):
+            return f"{_path(path)}/{unparse(operand)}"
+        case Through(_, operand):
+            return unparse(_at(path, operand))
+
+
+def _at(path: Path, operand: Operand) -> Operand:
+    """Return an operand over `.` at the end of a path."""
+    match operand:
+        case VariablePath("", Path((), None)):
+            return VariablePath("", path)
+        case Call(function, arguments):
+            return Call(function, tuple(_at(path, argument) for argument in arguments))
+        case _:
+            return operand
 
 
 def _rest(path: Path) -> str:

@@ -31,7 +31,8 @@ def test_the_table_is_keyed_by_name() -> None:
         for name in (
             *("string", "lower-case", "upper-case", "normalize-space", "substring-before"),
             *("substring-after", "string-length", "number", "year-from-date", "month-from-date"),
-            *("day-from-date", "hours-from-dateTime", "canonical-url"),
+            *("day-from-date", "hours-from-dateTime", "canonical-url", "plain-text", "substring"),
+            *("translate", "replace", "abs", "round", "floor", "ceiling"),
         )
     }
 
@@ -41,7 +42,8 @@ def test_the_table_is_keyed_by_name() -> None:
 def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:
     function = FUNCTIONS[name]
     assert function.arguments[0] == "value"
-    value = function.apply(text, *("x" for _ in function.arguments[1:]))
+    constants = {"constant": "x", "value": "x", "number": "2"}
+    value = function.apply(text, *(constants[kind] for kind in function.arguments[1:]))
     kind = {"string": str, "number": float}[function.result]
     assert value is None or type(value) is kind
 

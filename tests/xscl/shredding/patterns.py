@@ -18,14 +18,18 @@ from xscl.language.syntax import (
     Call,
     Compare,
     Condition,
+    Constant,
     Exists,
     NameTest,
     Not,
+    Operand,
     Operator,
     Or,
     Path,
     Step,
+    TextFunction,
     TextMatch,
+    Through,
     VariablePath,
 )
 from xscl.shredding.automaton.pattern import canonical
@@ -45,7 +49,14 @@ NUMBERS = (-1.0, 0.0, 0.5, 1.0, 2.0, 10.0)
 LOWER: tuple[Operator, ...] = (">", ">=")
 UPPER: tuple[Operator, ...] = ("<", "<=")
 OPERATORS: tuple[Operator, ...] = ("=", "!=", *LOWER, *UPPER)
-FUNCTIONS: tuple[Literal["contains", "starts-with"], ...] = ("contains", "starts-with")
+FUNCTIONS: tuple[TextFunction, ...] = ("contains", "contains", "starts-with", "ends-with")
+EXPRESSIONS = ("x", "^x", "y$", "x.?y", "[xy]{2}", "é|zz", "\\d+", "", "X")
+HERE = VariablePath("")
+APPLIED: tuple[Operand, ...] = (
+    *(Call(name, (HERE,)) for name in ("upper-case", "normalize-space", "string-length", "number")),
+    Call("lower-case", (Call("upper-case", (HERE,)),)),
+    Call("substring", (HERE, Constant(1.0), Constant(1.0))),
+)
 ENDS: tuple[Literal["child", "descendant"] | None, ...] = (None,) * 8 + ("child", "descendant")
 
 
@@ -124,10 +135,24 @@ def condition_of(source: Random, depth: int) -> Condition:
     if chance < 0.45:
         path = path_of(source, depth)
         return Exists(path if path.steps else Path((step_of(source, depth),)))
+    if chance < 0.5:
+        flags = source.choice(("", "i"))
+        pattern = source.choice(EXPRESSIONS)
+        return TextMatch("matches", path_of(source, depth), pattern, through_of(source), flags)
     if chance < 0.65:
-        return TextMatch(source.choice(FUNCTIONS), path_of(source, depth), source.choice(WORDS))
+        path, word = path_of(source, depth), source.choice(WORDS)
+        return TextMatch(source.choice(FUNCTIONS), path, word, through_of(source))
     value = source.choice(TEXTS) if source.random() < 0.5 else source.choice(NUMBERS)
-    return Compare(path_of(source, depth), source.choice(OPERATORS), value)
+    path = path_of(source, depth)
+    if source.random() < 0.08:
+        counted = Through("count", HERE)
+        return Compare(path, source.choice(OPERATORS), source.choice((0.0, 1.0, 2.0)), counted)
+    return Compare(path, source.choice(OPERATORS), value, through_of(source))
+
+
+def through_of(source: Random) -> Through | None:
+    """Return functions around a path, seldom any."""
+    return Through("first", source.choice(APPLIED)) if source.random() < 0.15 else None
 
 
 Asked: TypeAlias = tuple[Block, Block, bool]

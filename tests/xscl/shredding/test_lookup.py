@@ -128,6 +128,11 @@ def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs(
     features = (
         "contains(",
         "starts-with(",
+        "ends-with(",
+        "matches(",
+        "count(",
+        "lower-case(",
+        "substring(",
         " or ",
         "not(",
         "//@",

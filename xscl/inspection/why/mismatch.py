@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from xscl.inspection.names_seen import NearName, name_written, nearest_names, step_written
 from xscl.inspection.why.nearest import nearest_to
+from xscl.language.functions import values_through
 from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
@@ -111,6 +112,8 @@ class _Reading:
                     for item in self._found(steps)
                     for found in select(path, item)
                 ]
+                if condition.through is not None:
+                    texts = values_through(condition.through)(texts)
                 near = nearest_to(texts, value)
                 return Mismatch(f"{self._without(steps, condition)}: {near}")
             case _:

@@ -23,6 +23,7 @@ from xscl.language.syntax import (
     Not,
     Or,
     Path,
+    Residual,
     Step,
     TextMatch,
 )
@@ -129,11 +130,13 @@ def _canonical(condition: Condition) -> Condition:
     match condition:
         case Exists(path):
             return _nested(path, None)
-        case Compare(path, operator, value):
+        case Compare(path, operator, value, None):
             tail = Path((), path.text)
             return _nested(replace(path, text=None), Compare(tail, operator, value))
-        case TextMatch(function, path, value):
-            return TextMatch(function, _canonical_path(path), value)
+        case Compare(path) | TextMatch(_, path):
+            return replace(condition, path=_canonical_path(path))
+        case Residual():
+            return condition
         case And(parts):
             return _connected(And, canonical(parts))
         case Or(parts):

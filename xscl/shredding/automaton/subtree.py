@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import assert_never
 
-from xscl.language.syntax import And, Compare, Condition, Exists, Not, Or, Path, Step, TextMatch
+from xscl.language.syntax import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Residual,
+    Step,
+    TextMatch,
+)
 from xscl.shredding.conditions.atoms import Kind
 from xscl.shredding.nodes.names import Key, Symbol, key_of, keys_of
 
@@ -56,7 +67,7 @@ class Subtree:
                 return any(map(self.holds, parts))
             case Not(part):
                 return not self.holds(part)
-            case Compare() | TextMatch():
+            case Compare() | TextMatch() | Residual():
                 raise AssertionError("a condition on the structure asks for no values")
             case _:
                 assert_never(condition)
@@ -100,7 +111,7 @@ def is_structural(condition: Condition) -> bool:
             return all(map(is_structural, parts))
         case Not(part):
             return is_structural(part)
-        case Compare() | TextMatch():
+        case Compare() | TextMatch() | Residual():
             return False
         case _:
             assert_never(condition)

@@ -50,10 +50,11 @@ class ViewQuestion:
         self.level = level
         self.node = node
         self.nodes = nodes
-        self.equal = constants.question.kind == "=" and nodes is not None and len(nodes) == 1
+        asks = constants.question.kind == "=" and constants.question.through is None
+        self.equal = asks and nodes is not None and len(nodes) == 1
         self.key: tuple[Hashable, ...] = constants, node
         if nodes is not None and constants.ordered:  # for all bounds of one kind the same
-            self.key = constants.numeric, *nodes
+            self.key = constants.numeric, constants.question.through, *nodes
         self.found: dict[Constant, Found] = {}
 
 
@@ -83,8 +84,8 @@ class IndexView:
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
                 self.asked.append(ViewQuestion(constants, level, node, None))
-            elif nodes := shape.select(constants.steps, node):
-                if constants.question.first:
+            elif (nodes := shape.select(constants.steps, node)) or constants.unconditional:
+                if constants.question.first and constants.question.through is None:
                     nodes = nodes[:1]
                 self.asked.append(ViewQuestion(constants, level, node, nodes))
 

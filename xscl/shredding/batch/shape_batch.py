@@ -166,7 +166,8 @@ class ShapeBatch(ShapeDocuments):
         missing = [one for one in which if answers[one] is None]
         if not missing:
             return answers
-        if nodes is not None and len(nodes) == 1 and not constants.ordered:
+        plain = constants.question.through is None and not constants.ordered
+        if nodes is not None and len(nodes) == 1 and plain:
             some = map(constants.finder(), self.texts(nodes[0], missing))
             for one, answer in zip(missing, some, strict=True):
                 answers[one] = answer
@@ -176,10 +177,11 @@ class ShapeBatch(ShapeDocuments):
             items = (self.walk(one).item(asked.node) for one in missing)
             every: Iterable[Sequence[str]]
             every = [[string_value(found) for found in select(path, item)] for item in items]
+        elif not nodes:
+            every = [()] * len(missing)
         else:
             every = zip(*(self.texts(one, missing) for one in nodes), strict=True)
         answered = constants.extremes if constants.ordered else constants.suitable
-        first = constants.question.first
         for one, texts in zip(missing, every, strict=True):
-            answers[one] = answered(texts[:1] or ("",) if first else texts)
+            answers[one] = answered(constants.answer(texts))
         return answers

@@ -15,9 +15,9 @@ from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
 from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments, matches
 from xscl.shredding.conditions.atoms import is_plain
-from xscl.shredding.conditions.navigate import holds
+from xscl.shredding.conditions.navigate import holds, text_holds
 from xscl.shredding.conditions.residual import texts_of
-from xscl.shredding.nodes.tree import AttributeNode, Item, compares
+from xscl.shredding.nodes.tree import AttributeNode, Item
 
 
 class DocumentWalk:
@@ -73,13 +73,8 @@ class DocumentWalk:
 
     def _tried(self, condition: Condition, node: int) -> bool:
         """Evaluate a condition at a node."""
-        if isinstance(condition, Compare) and is_plain(condition.path):
-            operator, value = condition.operator, condition.value
-            return any(compares(t, operator, value) for t in self._texts(condition.path, node))
-        if isinstance(condition, TextMatch) and is_plain(condition.path):
-            first = next(self._texts(condition.path, node), "")
-            contains = condition.function == "contains"
-            return condition.value in first if contains else first.startswith(condition.value)
+        if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
+            return text_holds(condition, self._texts(condition.path, node))
         if is_structural(condition):
             return self.shape.structure.subtrees[node].holds(condition)
         return holds(condition, self.item(node))

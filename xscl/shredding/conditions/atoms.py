@@ -9,11 +9,14 @@ converse is true as well the atoms are its proof, and it need not be tried.
     ./price > 10                  order: among sorted bounds
     ./price > 10 and ./price < 20 among intervals (`xscl.shredding.conditions.intervals`)
     contains(./t, 'w')            by an automaton of all the words
-    starts-with(./t, 'w')         by hash, for each length of prefix
+    starts-with(./t, 'w')         by hash, for each length of prefix; ends-with of suffix
+    matches(./t, 'w+')            by an automaton of literals that the expressions contain
+    lower-case(./t) = 'x'         likewise, of what functions make of the answer
+    count(./a) > 2                order: of the number of nodes
     ./a                           by the names of the nodes below
     ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
 
-`!=` and NOT nearly always hold, so no index uses them.
+`!=` and NOT nearly always hold, so no index uses them; residual conditions are tested last.
 """
 
 from __future__ import annotations
@@ -32,33 +35,52 @@ from xscl.language.syntax import (
     Not,
     Or,
     Path,
+    Residual,
     Step,
     TextMatch,
+    Through,
 )
 from xscl.language.unparse import unparse
 from xscl.shredding.conditions.intervals import FARTHEST, Interval
 from xscl.shredding.nodes.names import key_of
 
 Kind: TypeAlias = Literal[
-    "=", "number", "starts-with", "contains", "interval", "child", "below", "<", "<=", ">", ">="
+    "=",
+    "number",
+    "starts-with",
+    "ends-with",
+    "contains",
+    "matches",
+    "interval",
+    "child",
+    "below",
+    "<",
+    "<=",
+    ">",
+    ">=",
 ]
 Constant: TypeAlias = str | float | Interval
-_BOUND = 7
+_BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(Kind))}
 """The ranks of kinds of questions: those that choose more sharply come first in `Kind`."""
-_LAST = 8  # of a name, any name
+_LAST = 10  # of a name, any name
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
-    """A question to a node: the values of a path (of its `first` node), or the names below."""
+    """A question to a node: the values of a path (of its `first` node), or the names below.
+
+    With `through` they are what functions make of the values.  `flags` are those of expressions.
+    """
 
     kind: Kind
     path: Path = _HERE
     first: bool = False
     numeric: bool = False
+    through: Through | None = None
+    flags: str = ""
 
     @property
     def ordered(self) -> bool:
@@ -107,8 +129,8 @@ _question = lru_cache(maxsize=4096)(NodeQuestion)
 
 @lru_cache(maxsize=4096)
 def _rank(asked: NodeQuestion) -> tuple[int, str, str, bool, bool]:
-    path = unparse(Exists(asked.path))
-    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric
+    text = unparse(Compare(asked.path, "=", asked.flags, asked.through))
+    return _RANKS[asked.kind], asked.kind, text, asked.first, asked.numeric
 
 
 def _order(atom: Atom) -> Order:
@@ -186,20 +208,21 @@ def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
 
 def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
     """Return the lookups of numbers with bounds on both sides, and remove their single bounds."""
-    sides: dict[Path, tuple[list[Atom], list[Atom]]] = {}
+    sides: dict[tuple[Path, Through | None], tuple[list[Atom], list[Atom]]] = {}
     for atom in single:
         if atom.question.numeric:
-            lower, upper = sides.setdefault(atom.question.path, ([], []))
+            lower, upper = sides.setdefault((atom.question.path, atom.question.through), ([], []))
             (upper if atom.question.kind in ("<", "<=") else lower).append(atom)
     made: list[Lookup] = []
-    for path, (lower, upper) in sides.items():
+    for (path, through), (lower, upper) in sides.items():
         if lower and upper:
             low, low_open = max((_number(a), a.question.kind == ">") for a in lower)
             high, high_closed = min((_number(a), a.question.kind == "<=") for a in upper)
             if -FARTHEST < low <= high < FARTHEST:
                 interval = Interval(low, low_open, high, not high_closed)
                 proves = tuple(n for atom in (*lower, *upper) for n in single.pop(atom))
-                made.append(Lookup((Atom(_question("interval", path), interval),), proves))
+                question = _question("interval", path, through=through)
+                made.append(Lookup((Atom(question, interval),), proves))
     return made
 
 
@@ -211,23 +234,30 @@ def _number(atom: Atom) -> float:
 def demanded(condition: Condition) -> Demand:
     """Return the demands of a condition."""
     match condition:
-        case Compare(path, "=", value):
+        case Compare(path, "=", value, through):
             kind: Kind = "=" if isinstance(value, str) else "number"
-            return Demand((Atom(_question(kind, path), value),), proof=True)
-        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value):
+            return Demand((Atom(_question(kind, path, through=through), value),), proof=True)
+        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value, through):
             numeric = not isinstance(value, str)
-            return Demand((Atom(_question(operator, path, numeric=numeric), value),), proof=True)
-        case Compare(path, _, _):
+            asked = _question(operator, path, numeric=numeric, through=through)
+            return Demand((Atom(asked, value),), proof=True)
+        case Compare(path, _, _, None):
             return Demand(demanded(Exists(path)).atoms, proof=False)
+        case Compare():
+            return Demand((), proof=False)
+        case TextMatch("matches", path, value, through, flags):
+            asked = _question("matches", path, first=True, through=through, flags=flags)
+            return Demand((Atom(asked, value),), proof=True)
         case TextMatch(_, _, ""):
             return Demand((), proof=True)
-        case TextMatch(function, path, value):
-            return Demand((Atom(_question(function, path, first=True), value),), proof=True)
+        case TextMatch(function, path, value, through):
+            asked = _question(function, path, first=True, through=through)
+            return Demand((Atom(asked, value),), proof=True)
         case Exists(path):
             return _exists(path)
         case And(parts):
             return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
-        case Or() | Not():
+        case Or() | Not() | Residual():
             return Demand((), proof=False)
         case _:
             assert_never(condition)
@@ -261,9 +291,16 @@ def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
 
 def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
     for atom in atoms:
-        question = atom.question
-        if question.kind in ("child", "below") or (question.first and question.path != _HERE):
+        question, through = atom.question, atom.question.through
+        alone = question.first or (through is not None and through.mode != "each")
+        if question.kind in ("child", "below") or (alone and question.path != _HERE):
             continue
-        path = below(steps, question.path)
-        longer = _question(question.kind, path, numeric=question.numeric)
+        if through is not None:
+            if through.mode == "count":
+                continue
+            through = Through("each", through.operand)
+        path, flags = below(steps, question.path), question.flags
+        longer = _question(
+            question.kind, path, numeric=question.numeric, through=through, flags=flags
+        )
         yield Atom(longer, atom.constant)

@@ -9,32 +9,44 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from xscl.language.functions import number
+from xscl.language.functions import number, values_through
 from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
 from xscl.shredding.conditions.substrings import SubstringIndex
 from xscl.shredding.nodes.names import steps_of
 
+if TYPE_CHECKING:
+    from xscl.shredding.conditions.expressions import ExpressionIndex
+
 
 class ConstantSet:
-    """The constants of one question; those of equality and order need not be known."""
+    """The constants of one question; those of equality and order need not be known.
+
+    With `unconditional` some of them may suit an answer without nodes.
+    """
 
     __slots__ = (
         *("__weakref__", "_lengths", "_uses", "_words", "known", "numeric", "ordered", "plain"),
-        *("question", "steps"),
+        *("_expressions", "question", "steps", "unconditional"),
     )
 
     def __init__(self, question: NodeQuestion) -> None:
         self.question = question
         self.ordered = question.ordered
         self.numeric = question.numeric or question.kind == "interval"
-        self.known = question.kind in ("contains", "starts-with")
+        self.known = question.kind in ("contains", "starts-with", "ends-with", "matches")
         self.plain = is_plain(question.path)
+        self.unconditional = question.through is not None or question.kind == "matches"
         self.steps = steps_of(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
         self._words = SubstringIndex()
+        self._expressions: ExpressionIndex | None = None
+        if question.kind == "matches":
+            from xscl.shredding.conditions.expressions import ExpressionIndex  # loads RE2
+
+            self._expressions = ExpressionIndex(question.flags)
         self._lengths: dict[str, Counter[int]] = {}  # by first character
 
     def learn(self, constant: Constant) -> Constant:
@@ -48,10 +60,17 @@ class ConstantSet:
         constant, uses = self._uses.get(constant, (constant, 0))
         self._uses[constant] = constant, uses + 1
         if not uses:
-            self._lengths.setdefault(constant[0], Counter())[len(constant)] += 1
+            if self._expressions is not None:
+                self._expressions.add(constant)
+                return constant
+            self._lengths.setdefault(self._end(constant), Counter())[len(constant)] += 1
             if self.question.kind == "contains":
                 self._words.add(constant)
         return constant
+
+    def _end(self, text: str) -> str:
+        """Return the character by which affixes are kept: the first one, of suffixes the last."""
+        return text[-1:] if self.question.kind == "ends-with" else text[:1]
 
     def forget(self, constant: Constant) -> None:
         """Undo one `learn`."""
@@ -62,12 +81,21 @@ class ConstantSet:
             self._uses[constant] = constant, uses - 1
             return
         del self._uses[constant]
-        lengths = self._lengths[constant[0]]
+        if self._expressions is not None:
+            self._expressions.remove(constant)
+            return
+        lengths = self._lengths[self._end(constant)]
         lengths[len(constant)] -= 1
         if not lengths[len(constant)]:
             del lengths[len(constant)]
         if self.question.kind == "contains":
             self._words.remove(constant)
+
+    def answer(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the answer of a question whose path selects nodes with these texts."""
+        if self.question.through is not None:
+            texts = values_through(self.question.through)(texts)
+        return texts[:1] or ("",) if self.question.first else texts
 
     def finder(self) -> Callable[[str], Set[Constant]]:
         """Return a function from a text to constants, a superset of the satisfied ones."""
@@ -83,6 +111,14 @@ class ConstantSet:
                 return lambda t: {
                     uses[s][0] for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses
                 }
+            case "ends-with":
+                uses, lengths = self._uses, self._lengths
+                return lambda t: {
+                    uses[s][0] for n in lengths.get(t[-1:], ()) if (s := t[-n:]) in uses
+                }
+            case "matches":
+                assert self._expressions is not None
+                return self._expressions.matching
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
 

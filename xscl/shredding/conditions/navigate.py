@@ -7,11 +7,12 @@ constructor.  Stage 1 finds the nodes themselves by the shared automaton
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from lxml import etree
 
+from xscl.language.functions import values_through
 from xscl.language.syntax import (
     And,
     Compare,
@@ -21,6 +22,7 @@ from xscl.language.syntax import (
     Not,
     Or,
     Path,
+    Residual,
     Step,
     TextMatch,
 )
@@ -43,14 +45,12 @@ def holds(condition: Condition, item: Item) -> bool:
     match condition:
         case Exists(path):
             return next(select(path, item), None) is not None
-        case Compare(path, operator, constant):
-            return any(
-                compares(string_value(found), operator, constant) for found in select(path, item)
-            )
-        case TextMatch(function, path, value):
-            first = next(select(path, item), None)
-            text = "" if first is None else string_value(first)
-            return value in text if function == "contains" else text.startswith(value)
+        case Compare(path) | TextMatch(_, path):
+            return text_holds(condition, map(string_value, select(path, item)))
+        case Residual():
+            from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
+
+            return holds_residual(condition, item)
         case And(parts):
             return all(holds(part, item) for part in parts)
         case Or(parts):
@@ -59,6 +59,29 @@ def holds(condition: Condition, item: Item) -> bool:
             return not holds(part, item)
         case _:
             assert_never(condition)
+
+
+def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
+    """Evaluate a condition on the texts of the nodes that its path selects."""
+    if condition.through is not None:
+        texts = values_through(condition.through)([*texts])
+    if isinstance(condition, Compare):
+        operator, constant = condition.operator, condition.value
+        return any(compares(text, operator, constant) for text in texts)
+    first, value = next(iter(texts), ""), condition.value
+    match condition.function:
+        case "contains":
+            return value in first
+        case "starts-with":
+            return first.startswith(value)
+        case "ends-with":
+            return first.endswith(value)
+        case "matches":
+            from xscl.language.regex import expression  # loads RE2
+
+            return expression(value, condition.flags).within(first)
+        case _:
+            assert_never(condition.function)
 
 
 def matches_name(test: NameTest, name: str) -> bool:

@@ -1,0 +1,310 @@
+"""Regular expressions of XPath on RE2, which takes time linear in the text.
+
+The syntax is that of XPath 3.1 (Functions and Operators, section 5.6): XML Schema's with anchors,
+reluctant quantifiers and groups without capture.  Its classes are by Unicode, `.` is neither of the
+line ends, and `$` is the end of the text.  Back-references and class subtraction are refused: no
+automaton of bounded size has them.
+
+A *factor* is a literal text that each match contains.  An index finds the expressions that may
+match a text by their factors (`xscl.shredding.conditions.expressions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+FLAGS = "smixq"
+LONGEST = 1_000
+"""Characters of an expression."""
+LARGEST = 1 << 18
+"""Bytes of a compiled expression, and of the states that a search makes."""
+_ESCAPES = {
+    "d": r"\p{Nd}",
+    "D": r"\P{Nd}",
+    "s": r" \t\n\r",
+    "i": r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}",
+    "c": r":\-.0-9A-Z_a-z\x{B7}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{37D}\x{37F}-\x{1FFF}",
+}
+_OUTSIDE = {
+    "S": r"[^ \t\n\r]",
+    "w": r"[^\p{P}\p{Z}\p{C}]",
+    "W": r"[\p{P}\p{Z}\p{C}]",
+    "I": f"[^{_ESCAPES['i']}]",
+    "C": f"[^{_ESCAPES['c']}]",
+}
+_INSIDE = {"w": r"\p{L}\p{M}\p{N}\p{S}", "W": r"\p{P}\p{Z}\p{C}", "S": r"\x21-\x{10FFFF}\x00-\x08"}
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
+_LITERAL = r"\|.-^?*+{}()[]$"
+
+
+class WrongExpression(ValueError):
+    """An expression that XPath or RE2 does not know; the first argument says why."""
+
+    def __init__(self, message: str, at: int, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.at = at
+        self.hint = hint
+
+
+class Expression(NamedTuple):
+    """A compiled expression: whether it matches somewhere in a text, and its factor, casefolded.
+
+    Case folding maps characters one by one, so the folded text of a match contains the factor.
+
+    `compiled` is RE2's object.
+    """
+
+    compiled: Any
+    factor: str
+
+    def within(self, text: str) -> bool:
+        """Return True if the expression matches a part of a text."""
+        return self.compiled.search(text) is not None
+
+
+@lru_cache(maxsize=20_000)
+def expression(pattern: str, flags: str = "") -> Expression:
+    """Return a compiled expression; raises WrongExpression."""
+    import re2  # C++: loaded with the first expression
+
+    unknown = [flag for flag in flags if flag not in FLAGS]
+    if unknown:
+        raise WrongExpression(f"unknown flag {unknown[0]!r}", 0, "flags are s, m, i, x and q")
+    if len(pattern) > LONGEST:
+        raise WrongExpression(f"over {LONGEST:,} characters", 0, "use several conditions")
+    options = re2.Options()
+    options.max_mem = LARGEST
+    options.log_errors = False
+    options.case_sensitive = "i" not in flags
+    options.never_capture = False
+    read = _Translation(pattern, flags)
+    text = read.text()
+    modes = "".join(flag for flag in "sm" if flag in flags)
+    try:
+        compiled = re2.compile(f"(?{modes}){text}" if modes else text, options)
+    except re2.error as error:
+        raise WrongExpression(_reason(error), 0, "RE2 does not take it") from None
+    return Expression(compiled, read.factor)
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str], str]:
+    """Return the function that replaces each match, as fn:replace does; raises WrongExpression."""
+    found = expression(pattern, flags).compiled
+    if found.search("") is not None:
+        raise WrongExpression("the expression matches the empty text", 0)
+    pieces = list(_replacement(replacement, found.groups))
+
+    def made(match: Any) -> str:
+        return "".join(
+            piece if isinstance(piece, str) else match.group(piece) or "" for piece in pieces
+        )
+
+    return lambda text: str(found.sub(made, text))
+
+
+def _replacement(text: str, groups: int) -> Iterator[str | int]:
+    """Yield the pieces of a replacement: texts, and numbers of groups."""
+    at = 0
+    while at < len(text):
+        sign, after = text[at], text[at + 1 : at + 2]
+        if sign == "\\" and after in ("\\", "$") and after:
+            yield after
+            at += 2
+        elif sign == "$" and after.isdigit():
+            yield int(after) if int(after) <= groups else ""
+            at += 2
+        elif sign in "\\$":
+            raise WrongExpression(f"a single {sign} in the replacement", at, "write \\\\ or \\$")
+        else:
+            yield sign
+            at += 1
+
+
+class _Translation:
+    """One expression, read from left to right."""
+
+    def __init__(self, pattern: str, flags: str) -> None:
+        self._pattern = pattern
+        self._quoted = "q" in flags
+        self._spaced = "x" in flags and not self._quoted
+        self._any = "s" in flags
+        self._at = 0
+        self._run = ""  # literal characters so far that every match contains, side by side
+        self._depth = 0
+        self.factor = ""
+
+    def text(self) -> str:
+        """Return the expression as RE2 spells it; `factor` is known afterwards."""
+        if self._quoted:
+            self.factor = self._pattern.casefold()
+            return "".join(map(_escaped, self._pattern))
+        out: list[str] = []
+        alternatives = False
+        while self._at < len(self._pattern):
+            sign = self._pattern[self._at]
+            if sign == "|" and not self._depth:
+                alternatives = True
+            out.append(self._piece(sign))
+        self._cut()
+        if self._depth:
+            raise WrongExpression("a '(' is not closed", len(self._pattern))
+        if alternatives:
+            self.factor = ""
+        return "".join(out)
+
+    def _cut(self) -> None:
+        """End a run of literal characters; the longest one is the factor."""
+        if len(self._run) > len(self.factor):
+            self.factor = self._run
+        self._run = ""
+
+    def _piece(self, sign: str) -> str:
+        start = self._at
+        self._at += 1
+        match sign:
+            case "(":
+                self._cut()
+                self._depth += 1
+                if self._pattern.startswith("?:", self._at):
+                    self._at += 2
+                    return "(?:"
+                if self._pattern.startswith("?", self._at):
+                    raise WrongExpression("'(?' is only (?:...) in XPath", start)
+                return "("
+            case ")":
+                if not self._depth:
+                    raise WrongExpression("a ')' without its '('", start)
+                self._cut()
+                self._depth -= 1
+                return ")" + self._quantifier()
+            case "|" | "^" | "$":
+                self._cut()
+                return sign
+            case "[":
+                self._cut()
+                return self._class() + self._quantifier()
+            case ".":
+                self._cut()
+                return ("." if self._any else r"[^\n\r]") + self._quantifier()
+            case "\\":
+                return self._escape()
+            case "*" | "+" | "?" | "{" | "}" | "]":
+                raise WrongExpression(f"{sign!r} stands where a character is expected", start)
+            case _ if self._spaced and sign in " \t\n\r":
+                return ""
+            case _:
+                return self._character(sign)
+
+    def _character(self, sign: str) -> str:
+        """Return a literal character with its quantifier."""
+        quantifier = self._quantifier()
+        if quantifier:
+            self._cut()
+        elif not self._depth:
+            self._run += sign.casefold()
+        return _escaped(sign) + quantifier
+
+    def _escape(self) -> str:
+        sign = self._next("a '\\' ends the expression")
+        if sign in "pP":
+            return self._property(sign) + self._quantifier()
+        if sign in _CONTROLS:
+            return self._character(_CONTROLS[sign])
+        if sign in _LITERAL:
+            return self._character(sign)
+        self._cut()
+        if sign in _OUTSIDE:
+            return _OUTSIDE[sign] + self._quantifier()
+        if sign in _ESCAPES:
+            return f"[{_ESCAPES[sign]}]{self._quantifier()}"
+        raise self._unknown(sign)
+
+    def _unknown(self, sign: str) -> WrongExpression:
+        if sign.isdigit():
+            hint = "RE2 compares no part of a text with another"
+            return WrongExpression(f"the back-reference \\{sign} is not supported", self._at, hint)
+        return WrongExpression(f"unknown escape \\{sign}", self._at)
+
+    def _property(self, sign: str) -> str:
+        end = self._pattern.find("}", self._at)
+        if not self._pattern.startswith("{", self._at) or end < 0:
+            raise WrongExpression(f"\\{sign} needs a category in braces", self._at)
+        name = self._pattern[self._at + 1 : end]
+        if name.startswith("Is"):
+            hint = "name a category, such as \\p{L}, or a range"
+            raise WrongExpression(f"the block {name} is not supported", self._at, hint)
+        self._at = end + 1
+        self._cut()
+        return f"\\{sign}{{{name}}}"
+
+    def _class(self) -> str:
+        start = self._at - 1
+        out = ["["]
+        if self._pattern.startswith("^", self._at):
+            self._at += 1
+            out.append("^")
+        while True:
+            sign = self._next("a '[' is not closed")
+            if sign == "]" and len(out) > 1 and out != ["[", "^"]:
+                return "".join((*out, "]"))
+            if sign == "-" and self._pattern.startswith("[", self._at):
+                hint = "write the ranges that remain"
+                raise WrongExpression("a class without another is not supported", start, hint)
+            if sign == "[" or sign == "]":
+                raise WrongExpression(f"a '{sign}' in a class needs a '\\'", self._at - 1)
+            if self._spaced and sign in " \t\n\r":
+                continue
+            out.append(self._member(sign))
+
+    def _member(self, sign: str) -> str:
+        """Return a member of a class."""
+        if sign == "-":
+            before, after = self._pattern[self._at - 2], self._pattern[self._at : self._at + 1]
+            return r"\-" if before in "[^" or after == "]" else "-"
+        if sign != "\\":
+            return _escaped(sign)
+        sign = self._next("a '\\' ends the expression")
+        if sign in "pP":
+            return self._property(sign)
+        if sign in _CONTROLS or sign in _LITERAL:
+            return _escaped(_CONTROLS.get(sign, sign))
+        found = _INSIDE.get(sign) or _ESCAPES.get(sign)
+        if found is None:
+            raise self._unknown(sign)
+        return found
+
+    def _quantifier(self) -> str:
+        rest = self._pattern[self._at :]
+        if not rest or rest[0] not in "?*+{":
+            return ""
+        length = 1
+        if rest[0] == "{":
+            end = rest.find("}")
+            bounds = rest[1:end].split(",") if end > 0 else []
+            if not bounds or len(bounds) > 2 or not bounds[0].isdigit():
+                raise WrongExpression("a '{' needs a number and a '}'", self._at)
+            length = end + 1
+        if rest[length : length + 1] == "?":
+            length += 1
+        self._at += length
+        return rest[:length]
+
+    def _next(self, otherwise: str) -> str:
+        if self._at >= len(self._pattern):
+            raise WrongExpression(otherwise, self._at)
+        self._at += 1
+        return self._pattern[self._at - 1]
+
+
+def _escaped(sign: str) -> str:
+    """Return a literal character as RE2 spells it."""
+    if sign in "\n\r\t" or sign == "\0":
+        return f"\\x{{{ord(sign):X}}}"
+    return f"\\{sign}" if sign in _LITERAL or sign == "-" else sign

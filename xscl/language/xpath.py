@@ -1,0 +1,514 @@
+"""XPath 3.1 beyond the conditions of XSCL: parsed by elementpath, checked, in a normal form.
+
+What could read anything but the document, whose value could not be replayed, or whose work has no
+bound is refused (`DENIED`).  Regular expressions run on RE2, and functions of the table of
+`xscl.language.functions` are those of conditions everywhere.
+
+This module is imported with the first expression that needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from elementpath import XPathToken
+from elementpath.exceptions import ElementPathError
+from elementpath.xpath31 import XPath31Parser
+
+from xscl.language.functions import FUNCTIONS, text_of
+from xscl.language.regex import WrongExpression, expression, replacer
+
+Token: TypeAlias = "XPathToken"
+LONGEST = 2_000
+"""Characters of an expression."""
+RANGES = 1_000
+"""The product of the lengths of all ranges (`1 to 10`) of an expression."""
+_OUTSIDE = "it reads more than the document"
+_REPLAY = "its value could not be replayed"
+_BOUND = "its work has no bound"
+DENIED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *("doc", "doc-available", "collection", "uri-collection", "json-doc", "transform"),
+                *("unparsed-text", "unparsed-text-lines", "unparsed-text-available"),
+                *("environment-variable", "available-environment-variables"),
+                *("load-xquery-module", "parse-xml", "parse-xml-fragment", "static-base-uri"),
+                *("default-collation", "default-language", "base-uri", "document-uri"),
+            ),
+            _OUTSIDE,
+        ),
+        **dict.fromkeys(
+            (
+                *("current-date", "current-time", "current-dateTime", "implicit-timezone"),
+                *("random-number-generator", "generate-id", "trace"),
+            ),
+            _REPLAY,
+        ),
+        **dict.fromkeys(
+            (
+                *("function", "function-lookup", "fold-left", "fold-right", "for-each", "apply"),
+                *("for-each-pair", "filter", "sort", "let", "#", "?", "analyze-string"),
+            ),
+            _BOUND,
+        ),
+    }
+)
+"""The functions and constructs of XPath that a block refuses, with the reason."""
+_HINTS = {
+    _OUTSIDE: "a condition reads one document",
+    _REPLAY: "compare with a constant, or with another document in a join",
+    _BOUND: "write the value in its place",
+}
+
+
+class WrongXPath(ValueError):
+    """Text that is not XPath, or that a block refuses; `at` is the place in the text."""
+
+    def __init__(self, message: str, at: int = 0, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.at = at
+        self.hint = hint
+
+
+# -- Text ----------------------------------------------------------------------------------
+
+_NAME = r"[^\W\d][\w.\-·]*"
+_LEXEME = re.compile(
+    rf"""(?P<space>\s+)
+    | (?P<comment>\(:(?:[^:]|:(?!\)))*:\))
+    | (?P<string>"(?:[^"]|"")*"|'(?:[^']|'')*')
+    | (?P<braced>Q\{{[^{{}}]*\}}(?:{_NAME}|\*))
+    | (?P<prefixed>(?P<prefix>{_NAME}):(?!:)(?P<local>{_NAME}|\*))
+    | (?P<name>{_NAME})
+    | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)
+    | (?P<sign>::|//|!=|<=|>=|<<|>>|\|\||=>|:=|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_FUNCTION_PREFIXES = frozenset(("fn", "xs", "math", "map", "array"))
+
+
+def normalised(text: str, prefixes: Mapping[str, str]) -> str:
+    """Return an expression without comments and needless space, prefixes as namespaces."""
+    parts: list[str] = []
+    declared = prefixes.keys() - _FUNCTION_PREFIXES
+    for lexeme in _LEXEME.finditer(text):
+        match lexeme.lastgroup:
+            case "space" | "comment":
+                if parts and parts[-1] != " ":
+                    parts.append(" ")
+            case "local" | "prefixed" if lexeme["prefix"] in declared:
+                parts.append(f"Q{{{prefixes[lexeme['prefix']]}}}{lexeme['local']}")
+            case _:
+                parts.append(lexeme[0])
+    return "".join(parts).strip()
+
+
+def _refuse_excess(text: str) -> None:
+    """Raise for a text that is too long, or has too long a range, which is computed at once."""
+    if len(text) > LONGEST:
+        raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
+    lexemes = [one for one in _LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
+    product = 1
+    for before, one, after in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
+        if one[0] != "to" or before[0] in ("/", "//", "::", "@", "(", "[", ",", "="):
+            continue
+        if not (before[0].isdigit() and after[0].isdigit()):
+            raise WrongXPath("a range without constant bounds", one.start(), "write both bounds")
+        product *= max(1, int(after[0]) - int(before[0]) + 1)
+        if product > RANGES:
+            raise WrongXPath(f"ranges of over {RANGES:,} numbers", one.start())
+
+
+# -- Parsing -------------------------------------------------------------------------------
+
+
+class _Parser(XPath31Parser):
+    """elementpath's parser, with our functions in place of some of its own."""
+
+
+def _install() -> None:
+    """Replace functions: regular expressions run on RE2, dates are those of feeds."""
+    table: dict[str, Any] = dict(_Parser.symbol_table)
+    for name in ("matches", "replace", "tokenize"):
+        table[name] = type(f"_{name}", (table[name],), {"evaluate": _EXPRESSIONS[name]})
+    for name in ("year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"):
+        table[name] = type(f"_{name}", (table[name],), {"evaluate": _dated(name)})
+    _Parser.symbol_table = table
+
+
+def _constant(token: Any, index: int, default: str | None = None) -> str:
+    if len(token) <= index and default is not None:
+        return default
+    argument = token[index]
+    if argument.symbol != "(string)":
+        raise token.error("FORX0002", "the regular expression is not a constant")
+    return str(argument.value)
+
+
+def _matches(self: Any, context: Any = None) -> Any:
+    text = self.get_argument(context, default="", cls=str)
+    return expression(_constant(self, 1), _constant(self, 2, "")).within(text)
+
+
+def _replace(self: Any, context: Any = None) -> Any:
+    text = self.get_argument(context, default="", cls=str)
+    constants = (_constant(self, 1), _constant(self, 2), _constant(self, 3, ""))
+    return FUNCTIONS["replace"].apply(text, *constants)
+
+
+def _tokenize(self: Any, context: Any = None) -> Any:
+    text = self.get_argument(context, default="", cls=str)
+    if len(self) == 1:
+        return text.split()
+    found = expression(_constant(self, 1), _constant(self, 2, "")).compiled
+    places = [match.span() for match in found.finditer(text)] if text else []
+    starts = [0, *(end for _, end in places)]
+    ends = [*(start for start, _ in places), len(text)]
+    return [text[a:b] for a, b in zip(starts, ends, strict=True)] if text else []
+
+
+_EXPRESSIONS: Mapping[str, Any] = {"matches": _matches, "replace": _replace, "tokenize": _tokenize}
+
+
+def _dated(name: str) -> Any:
+    def evaluate(self: Any, context: Any = None) -> Any:
+        item = self.get_argument(context)
+        if item is None:
+            return []
+        value = FUNCTIONS[name].apply(str(getattr(item, "string_value", item)))
+        return [] if value is None else int(str(text_of(value)))
+
+    return evaluate
+
+
+_install()
+
+
+@lru_cache(maxsize=10_000)
+def parsed(text: str) -> Token:
+    """Return elementpath's tree of an expression in normal form; raises WrongXPath."""
+    _refuse_excess(text)
+    parser = _Parser(namespaces={}, default_namespace="")
+    for name in ("plain-text", "canonical-url"):
+        parser.external_function(_applied(name), name, "fn")
+    try:
+        token = parser.parse(text)
+    except ElementPathError as error:
+        raise WrongXPath(*_reason(text, error)) from None
+    except (RecursionError, ValueError, TypeError, ArithmeticError, KeyError) as error:
+        raise WrongXPath(f"this is not XPath: {error}") from None
+    except WrongExpression as error:
+        raise WrongXPath(f"the regular expression: {error}", 0, error.hint) from None
+    for one in token.iter():
+        _refuse(one, text)
+    return token
+
+
+def _applied(name: str) -> Any:
+    def apply(text: Any) -> Any:
+        return FUNCTIONS[name].apply(str(text))
+
+    return apply
+
+
+_PLACE = re.compile(r" at line 1, column (\d+): ")
+_CODE = re.compile(r"\[err:\w+\] ")
+
+
+def _reason(text: str, error: ElementPathError) -> tuple[str, int]:
+    """Return the message of an error without its place, and the place."""
+    message = str(error)
+    place = _PLACE.search(message)
+    said = _CODE.sub("", message[place.end() :] if place else message)
+    return f"XPath: {said}", int(place[1]) - 1 if place else 0
+
+
+def _refuse(token: Any, text: str) -> None:
+    """Raise for what a block refuses."""
+    symbol = str(token.symbol)
+    reason = DENIED.get(symbol)
+    if reason is not None and not (symbol in ("?",) and token.label == "occurrence indicator"):
+        name = f"{symbol}()" if symbol[0].isalpha() and symbol != "let" else repr(symbol)
+        raise WrongXPath(f"{name} is refused: {reason}", token.span[0], _HINTS[reason])
+    if symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
+        sign = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[symbol]
+        raise WrongXPath(f"{symbol!r} compares single values", token.span[0], f"write {sign}")
+    if symbol in _EXPRESSIONS and len(token) > 1:
+        _check_expression(symbol, token)
+
+
+def _check_expression(name: str, token: Any) -> None:
+    if any(argument.symbol != "(string)" for argument in token[1:]):
+        hint = "write it in quotes"
+        raise WrongXPath(f"the expression of {name}() is not a constant", token.span[0], hint)
+    constants = [str(argument.value) for argument in token[1:]]
+    try:
+        (replacer if name == "replace" else expression)(*constants)
+    except WrongExpression as error:
+        raise WrongXPath(f"the regular expression: {error}", token.span[0], error.hint) from None
+
+
+# -- Kinds ---------------------------------------------------------------------------------
+
+_NUMERIC = frozenset(
+    (
+        *("(integer)", "(decimal)", "(float)", "+", "-", "div", "mod", "idiv"),
+        *("count", "position", "last", "string-length", "number", "sum", "floor", "ceiling"),
+        *("round", "abs", "min", "max", "avg", "year-from-date", "month-from-date"),
+        *("day-from-date", "hours-from-dateTime"),
+    )
+)
+_PATHS = frozenset(("/", "//", "[", "(name)", "Q{", "*", "@", ".", "..", "|", "union", ":"))
+_TESTS = frozenset(("text", "node", "comment", "processing-instruction", "element", "attribute"))
+_WIDE = frozenset(
+    (
+        *("descendant", "descendant-or-self", "ancestor", "ancestor-or-self", "following"),
+        *("preceding", "following-sibling", "preceding-sibling"),
+    )
+)
+_NARROW = frozenset(("child", "parent", "self", "attribute"))
+
+
+def is_numeric(token: Any) -> bool:
+    """Return True if the value of an expression is a number, which a predicate takes as place."""
+    if token.symbol == "*":
+        return len(token) == 2
+    if token.symbol == "(":
+        return len(token) == 1 and is_numeric(token[0])
+    return token.symbol in _NUMERIC
+
+
+def is_path(token: Any) -> bool:
+    """Return True if an expression selects nodes by steps."""
+    if token.symbol == "(":
+        return len(token) == 1 and is_path(token[0])
+    if token.symbol == "[":
+        return len(token) == 2 and is_path(token[0])
+    if token.symbol in ("intersect", "except"):
+        return all(map(is_path, token))
+    if token.symbol == "*":
+        return not len(token)
+    return token.symbol in _PATHS or token.symbol in _TESTS | _WIDE | _NARROW
+
+
+def uses_position(token: Any) -> bool:
+    """Return True if an expression reads the position of its own context."""
+    if token.symbol in ("position", "last"):
+        return True
+    if token.symbol in ("[", "/", "//", "!"):
+        return uses_position(token[0]) if len(token) else False
+    return any(map(uses_position, token))
+
+
+def rewritten(token: Any) -> str | None:
+    """Return a condition without unions and sequences, as alternatives; None if it has none."""
+    if token.symbol == "(" and len(token) == 1:
+        return rewritten(token[0])
+    if token.symbol in ("|", "union") and is_path(token):
+        return " or ".join(_alternatives(token))
+    if token.symbol == "=" and len(token) == 2:
+        sides = [[*_alternatives(side)] for side in token]
+        if len(sides[0]) * len(sides[1]) > 1 and max(map(len, sides)) <= _ALTERNATIVES:
+            return " or ".join(f"{left} = {right}" for left in sides[0] for right in sides[1])
+    return None
+
+
+_ALTERNATIVES = 64
+
+
+def _alternatives(token: Any) -> Iterator[str]:
+    """Yield the operands of a union or sequence."""
+    if token.symbol == "(" and len(token) == 1:
+        yield from _alternatives(token[0])
+    elif token.symbol in ("|", "union", ","):
+        for one in token:
+            yield from _alternatives(one)
+    else:
+        yield str(token.source)
+
+
+def work(token: Any) -> int:
+    """Return the exponent of the number of a document's nodes by which evaluation may grow."""
+    match token.symbol:
+        case "/" | "//" if len(token) == 2:
+            step = 1 if token.symbol == "//" else 0
+            right = work(token[1])
+            if token[1].symbol not in _WIDE and right <= 1:
+                right = 0  # children, parents: each node is visited once for all
+            return max(work(token[0]), _size(token[0]) + step + right, 1)
+        case "[" if len(token) == 2:
+            return max(work(token[0]), _size(token[0]) + work(token[1]))
+        case "!":
+            return max(work(token[0]), _size(token[0]) + work(token[1]))
+        case "for" | "some" | "every":
+            *clauses, body = token
+            sizes = [_size(one) for one in clauses if one.symbol != "$"]
+            return sum(sizes) + max(map(work, (*clauses, body)))
+        case "=" | "!=" | "<" | "<=" | ">" | ">=" | "intersect" | "except" | "is":
+            return max((sum(map(_size, token)), *map(work, token)))
+        case "(name)" | "*" | "Q{" | ":" | "@" if not is_numeric(token):
+            return 1
+        case _ if token.symbol in _WIDE | _NARROW | _TESTS:
+            return 1
+        case _:
+            return max(map(work, token), default=0)
+
+
+def _size(token: Any) -> int:
+    """Return 1 if an expression may yield many items, else 0."""
+    if token.symbol in (".", "..", "@", "(string)", "(integer)", "(decimal)"):
+        return 0
+    if token.symbol in ("/", "//") and not len(token):
+        return 0
+    return int(is_path(token) or token.symbol in ("for", ",", "to", "tokenize", "!", "if"))
+
+
+# -- XPath 1.0 -----------------------------------------------------------------------------
+
+EXTENSIONS = "urn:xscl:functions"
+"""The namespace of our functions in XPath 1.0; its prefix is `x`."""
+COMPARE = "compare"
+"""The function of ours that orders texts: an operator and two operands."""
+_CORE = frozenset(
+    (
+        *("position", "last", "count", "name", "local-name", "namespace-uri", "string", "concat"),
+        *("starts-with", "contains", "substring-before", "substring-after", "substring"),
+        *("string-length", "normalize-space", "translate", "boolean", "not", "true", "false"),
+        *("number", "sum", "floor", "ceiling", "round"),
+    )
+)
+_OURS = frozenset(
+    (
+        *("lower-case", "upper-case", "replace", "abs", "year-from-date", "month-from-date"),
+        *("day-from-date", "hours-from-dateTime", "plain-text", "canonical-url"),
+        *("ends-with", "matches"),
+    )
+)
+
+
+class NotLocal(Exception):
+    """An expression that XPath 1.0 with our functions does not have."""
+
+
+class Local:
+    """An expression as XPath 1.0 with our functions, for libxml2; raises NotLocal."""
+
+    def __init__(self, token: Token) -> None:
+        self.namespaces = {"x": EXTENSIONS}
+        self.text = self._of(token)
+
+    def _of(self, token: Any) -> str:
+        symbol, count = str(token.symbol), len(token)
+        if symbol in ("(name)", "(integer)", "(decimal)"):
+            return str(token.value)
+        if symbol == "(string)":
+            return _quoted(str(token.value))
+        if symbol in _CORE | _OURS and getattr(token, "label", "") != "name":
+            return self._call(symbol, list(token))
+        if symbol in (".", "..") or (symbol in ("*", "/") and not count):
+            return symbol
+        if symbol in ("/", "//"):
+            return symbol.join(map(self._of, token)) if count == 2 else symbol + self._of(token[0])
+        match symbol, list(token):
+            case "[", [left, inner]:
+                return f"{self._of(left)}[{self._of(inner)}]"
+            case "(", [inner]:
+                return f"({self._of(inner)})"
+            case "@", [name]:
+                return f"@{self._of(name)}"
+            case (("text" | "node" | "comment" | "processing-instruction"), []):
+                return f"{symbol}()"
+            case "Q{", [uri, name]:
+                return self._name(str(uri.value), name)
+            case ":", [left, name] if left.symbol == "*":
+                return f"*[local-name()={_quoted(str(name.value))}]"
+            case (("|" | "union"), [left, right]) if is_path(left) and is_path(right):
+                return f"{self._of(left)} | {self._of(right)}"
+            case (("exists" | "empty"), [inner]) if is_path(inner):
+                return f"{'boolean' if symbol == 'exists' else 'not'}({self._of(inner)})"
+            case (("and" | "or"), [left, right]):
+                return f"({self._truth(left)} {symbol} {self._truth(right)})"
+            case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
+                return self._comparison(symbol, left, right)
+            case (("+" | "-" | "*" | "div" | "mod"), [left, right]):
+                return f"({self._of(left)} {symbol} {self._of(right)})"
+            case "-", [inner]:
+                return f"(-{self._of(inner)})"
+            case _, [inner] if symbol in _WIDE | _NARROW:
+                return f"{symbol}::{self._of(inner)}"
+            case _:
+                raise NotLocal(symbol)
+
+    def _name(self, uri: str, name: Any) -> str:
+        local = str(name.value) if name.symbol == "(name)" else "*"
+        if not uri:
+            return local if local != "*" else "*[namespace-uri()='']"
+        known = {uri: prefix for prefix, uri in self.namespaces.items()}
+        prefix = known.get(uri) or f"n{len(self.namespaces)}"
+        self.namespaces[prefix] = uri
+        return f"{prefix}:{local}"
+
+    def _truth(self, token: Any) -> str:
+        if token.symbol in ("+", "-", "*") and is_numeric(token):
+            raise NotLocal("a number as a condition")
+        return self._of(token)
+
+    def _call(self, name: str, arguments: list[Any]) -> str:
+        if name in ("not", "boolean"):
+            return f"{name}({', '.join(map(self._truth, arguments))})"
+        if name == "substring" and not all(map(is_numeric, arguments[1:])):
+            raise NotLocal(name)
+        prefix = "x:" if name in _OURS else ""
+        return f"{prefix}{name}({', '.join(map(self._of, arguments))})"
+
+    def _comparison(self, sign: str, left: Any, right: Any) -> str:
+        for one in (left, right):
+            if one.symbol == "(" and one[0].symbol == ",":
+                return self._alternatives(sign, left, right)
+        sides = [self._operand(side, sign) for side in (left, right)]
+        if sign in ("=", "!=") or is_numeric(left) or is_numeric(right):
+            return f"({sides[0]} {sign} {sides[1]})"
+        return f"x:{COMPARE}('{sign}', {sides[0]}, {sides[1]})"
+
+    def _operand(self, token: Any, sign: str) -> str:
+        inner = token[0] if token.symbol == "(" and len(token) == 1 else token
+        absent = (
+            sign == "!="
+            and is_numeric(inner)
+            and inner.symbol
+            not in (*("count", "string-length", "position", "last", "(integer)", "(decimal)"),)
+        )
+        known = is_path(inner) or is_numeric(inner) or inner.symbol in _CORE | _OURS
+        truth = inner.symbol in ("boolean", "not", "true", "false", "contains", "starts-with")
+        tests = truth or inner.symbol in ("ends-with", "matches")
+        if absent or tests or not (known or inner.symbol == "(string)"):
+            raise NotLocal(inner.symbol)
+        return self._of(token)
+
+    def _alternatives(self, sign: str, left: Any, right: Any) -> str:
+        """Return a comparison with a sequence as one with each of its items."""
+        if sign not in ("=", "!="):
+            raise NotLocal(sign)
+        if left.symbol == "(" and left[0].symbol == ",":
+            left, right = right, left
+        items = list(_items(right[0]))
+        return f"({' or '.join(self._comparison(sign, left, item) for item in items)})"
+
+
+def _items(token: Any) -> Iterator[Any]:
+    if token.symbol == ",":
+        for one in token:
+            yield from _items(one)
+    else:
+        yield token
+
+
+def _quoted(text: str) -> str:
+    if '"' in text and "'" in text:
+        raise NotLocal("both quotes")
+    return f"'{text}'" if '"' in text else f'"{text}"'
