@@ -64,6 +64,7 @@ _SKIP = re.compile(_SPACE)
 _BINDING = re.compile(rf"->{_SPACE}({_NAME}'*|{_NAME})")
 _AS = re.compile(rf"AS\s+({_NAME})", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|\(:(?:[^:]|:(?!\)))*:\)|--[^\n]*|Q\{[^{}]*\}')
+_DOUBLED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _CONNECTIVES = {
     word: re.compile(rf"(?<![\w.\-$@:/]){word}(?![\w.\-]|\s*::)", re.IGNORECASE)
@@ -99,6 +100,10 @@ class RawStep:
         return self.axis == "attribute"
 
 
+class Unreadable(Exception):
+    """A text without the form of a block, at a place: the grammar's error says what is wrong."""
+
+
 class BlockReader:
     """Reads blocks, paths and conditions of one text, which may hold full XPath."""
 
@@ -116,11 +121,15 @@ class BlockReader:
         stream, span = found[0], Span(start, found.end())
         pieces = self._union(stream, found.end(), end)
         if len(pieces) > 1:
-            paths = [self._xpath(Span(*piece)) for piece in pieces]
-            return Block(stream, (self._selected(" | ".join(paths), Span(start, end), None),), span)
+            every = [self._raw_steps(*piece) for piece in pieces]
+            *others, last = (one for raw in every for one in raw)
+            self._refuse_bound(others)
+            paths = ["".join(self._step_text(one, one.brackets) for one in raw) for raw in every]
+            step = self._selected(" | ".join(paths), Span(start, end), None)
+            return Block(stream, (self._bound(step, last.variable),), span)
         steps = self._raw_steps(*pieces[0])
         if len(steps) == 1 and steps[0].text == "." and not steps[0].descendant:
-            root = Step(NameTest(None, None), span=span)
+            root = self._bound(Step(NameTest(None, None), span=span), steps[0].variable)
             return Block(stream, (self._conditioned(root, steps[0]),), span)
         return Block(stream, self._steps(steps, relative=False), span)
 
@@ -169,7 +178,7 @@ class BlockReader:
             if self._text.startswith("/", at):
                 at = self._skip(at + len(slash))
             elif steps:
-                raise self._unexpected(at)
+                raise Unreadable(at)
             else:
                 slash = "/"
             step, at = self._raw_step(at, end, descendant=slash == "//")
@@ -191,7 +200,7 @@ class BlockReader:
         else:
             found = _STEP.match(self._text, at, end)
             if found is None:
-                raise self._unexpected(at)
+                raise Unreadable(at)
             axis = found["axis"] or ("attribute" if found["at"] else "child")
             at = found.end()
             if found["call"]:
@@ -212,7 +221,7 @@ class BlockReader:
                 at = closing + 1
             elif bound is not None:
                 if variable is not None:
-                    raise self._paths.fault(Span(at), "a step binds one variable")
+                    raise Unreadable(at)
                 variable = Token("NAME", bound[1], start_pos=bound.start(1), end_pos=bound.end(1))
                 at = bound.end()
             else:
@@ -270,13 +279,7 @@ class BlockReader:
                 "bind it in a path of names",
             )
         *before, last = raw
-        for one in before:
-            if one.variable is not None:
-                raise self._paths.fault(
-                    Span(one.variable.start_pos or 0),
-                    "a variable before another axis cannot be bound",
-                    "bind the last step, or write the path from the top down",
-                )
+        self._refuse_bound(before)
         binding = [b for b in last.brackets if "->" in self._outside(b)]
         others = tuple(b for b in last.brackets if b not in binding)
         texts = [self._step_text(one, one.brackets) for one in before]
@@ -284,6 +287,15 @@ class BlockReader:
         step = self._selected(path, last.span, last)
         step = self._bound(step, last.variable)
         return (self._conditioned(step, replace(last, brackets=tuple(binding))),)
+
+    def _refuse_bound(self, steps: Sequence[RawStep]) -> None:
+        for one in steps:
+            if one.variable is not None:
+                raise self._paths.fault(
+                    Span(one.variable.start_pos or 0),
+                    "a variable before another axis cannot be bound",
+                    "bind the last step, or write the path from the top down",
+                )
 
     def _step_text(self, one: RawStep, brackets: Sequence[Span]) -> str:
         inner = "".join(f"[{self._xpath(bracket)}]" for bracket in brackets)
@@ -337,12 +349,20 @@ class BlockReader:
             self._parsed(path, span)
             return Residual(path, selects=True)
         try:
-            return self._paths.bracket(self._read("bracket_start", span))
+            tree = self._read("bracket_start", span)
         except QueryError as error:
+            return self._beyond(span, error)
+        try:
+            return self._paths.bracket(tree)
+        except NotSupported as error:
             return self._beyond(span, error)
 
     def _beyond(self, span: Span, refused: QueryError) -> Condition:
         """Return a condition that the grammar refuses."""
+        text = self._text[span.start : span.end]
+        single = _DOUBLED.sub(_other_quotes, text)
+        if single != text:
+            return self._again(single)
         for word, connective in (("or", Or), ("and", And)):
             parts = self._split(word, span)
             if len(parts) > 1:
@@ -440,9 +460,11 @@ class BlockReader:
         try:
             return parsed(self._xpath(span))
         except WrongXPath as error:
-            helpful = refused is not None and not isinstance(refused, NotSupported)
-            if helpful and error.hint is None and refused is not None:
-                raise refused from None
+            if refused is not None and error.hint is None and "yet" not in refused.message:
+                line, column = refused.line, refused.column
+                raise QueryError(
+                    refused.message, refused.source, line, column, refused.hint
+                ) from None
             place = Span(span.start + self._indent(span) + error.at)
             raise self._paths.fault(place, str(error), error.hint) from None
 
@@ -492,9 +514,9 @@ class BlockReader:
                 if not pending:
                     return place
             elif sign in _CLOSES.values():
-                raise self._paths.fault(Span(place), f"'{sign}' closes nothing here")
+                raise Unreadable(place)
             place += 1
-        raise self._paths.fault(Span(at), f"this '{self._text[at]}' is not closed")
+        raise Unreadable(at)
 
     def _outside(self, span: Span, text: str | None = None) -> str:
         """Return the text of a span with all that is quoted or in brackets as blanks."""
@@ -538,9 +560,12 @@ class BlockReader:
             at = end
         return [*parts, Span(span.start + at, span.end)]
 
-    def _unexpected(self, at: int) -> QueryError:
-        found = self._text[at : at + 20].split() or [""]
-        return self._paths.fault(Span(at), f"found {found[0]!r} where a step is expected")
+
+def _other_quotes(found: re.Match[str]) -> str:
+    """Return a string with doubled quotes in the other ones, if it has none of those."""
+    quote, other = found[0][0], "'" if found[0][0] == '"' else '"'
+    inner = found[0][1:-1].replace(quote * 2, quote)
+    return found[0] if other in inner or quote * 2 not in found[0][1:-1] else other + inner + other
 
 
 def _opened(text: str) -> Iterator[str]:

@@ -35,21 +35,47 @@ _WORDS = {
     "CONSTRUCTOR": "an element",
     "$END": "the end of the query",
 }
-_OPERATORS = {"VBAR", "COLON", "PLUS", "MINUS", "DIV", "MOD", "DECORATED", "BRACED", "EQUAL"}
+_OPERATORS = {
+    "XPATH_BLOCK",
+    "VBAR",
+    "COLON",
+    "PLUS",
+    "MINUS",
+    "DIV",
+    "MOD",
+    "DECORATED",
+    "BRACED",
+    "EQUAL",
+}
 _QUOTES = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 _OUTSIDE = (
-    ("..", "the parent axis is not part of XSCL", "write the path from the top down"),
-    ("::", "axes by name are not part of XSCL", "use / and // and @"),
+    ("..", "the parent axis cannot stand here", "use it in a block"),
+    ("::", "an axis by name cannot stand here", "use it in a block"),
+    ("&&", "conditions are joined by words", "write and"),
+    ("||", "conditions are joined by words", "write or"),
+    ("<>", "inequality has another sign", "write !="),
+    ("=~", "expressions are matched by a function", 'write matches(path, "expression")'),
+    ('\\"', "a backslash hides no quote", "put the text in the other quotes: 'say \"x\"'"),
     ("$", "variables are written without a '$'", "bind with -> and use the bare name"),
-    ("|", "unions of paths are not part of XSCL", "use OR between conditions"),
+    ("|", "a union cannot stand here", "write a block for each path, or S//a | S//b"),
     ("→", "a variable is bound with two signs", "write ->"),
     ("==", "equality has one sign", "write ="),
+    ("!", "negation is a function", "write not(...), and != for unequal"),
+    ("~", "similarity is no comparison", "compare with =, contains() or matches()"),
     *((quote, "this is no quote of XSCL", "write ' or \"") for quote in _QUOTES),
 )
 _WORDS_OUTSIDE = {
     "WHERE": "conditions on a document stand in [ ], comparisons between documents in { }",
     "WITHIN": "the window stands last between the braces: {x = y, 3 d}",
     "ELSE": "ELSE belongs to FOLLOWED BY",
+    "CONTAINS": 'write contains(path, "text")',
+    "STARTS-WITH": 'write starts-with(path, "text")',
+    "ENDS-WITH": 'write ends-with(path, "text")',
+    "MATCHES": 'write matches(path, "expression")',
+    "LIKE": 'write contains(path, "text"), or matches(path, "expression")',
+    "IN": 'write path = ("a", "b")',
+    "EQ": "write =",
+    "NE": "write !=",
 }
 _WIDEST = 14  # things that may stand at a place: more are no help
 
@@ -76,9 +102,16 @@ def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     offset = len(source.rstrip()) if at_end else max(0, min(offset, len(source)))
     span = Span(offset, offset)
+    if source[max(0, offset - 2) : offset] in ('\\"', "\\'"):
+        advice = "put the text in the other quotes, or write the quote twice"
+        return fault(source, Span(offset - 2), "a backslash hides no quote", advice)
     for text, message, advice in _OUTSIDE:
         if source.startswith(text, offset) or source.startswith(text, max(0, offset - 1)):
             return fault(source, span, message, advice)
+    if source[:offset].strip() == "" and source.startswith("/", offset):
+        named = source[offset + 1 : offset + 2].isupper() and "/" in source[offset + 1 :]
+        example = source[offset + 1 :].split()[0] if named else "feeds//item/title"
+        return fault(source, span, "no stream is named", f"begin with a stream, e.g. {example}")
     names = _names(error)
     expected = _expected(names)
     found = "the query ends" if at_end else f"found {_found(source, offset)!r}"

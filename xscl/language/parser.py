@@ -14,7 +14,7 @@ from importlib import resources
 from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from xscl.errors import QueryError, TooComplex
+from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
@@ -38,6 +38,10 @@ MAX_LATENESS = 1 << 61
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 
+class _SyntaxFault(QueryError):
+    """A text that the grammar refuses, and that may be XPath."""
+
+
 def parse(text: str) -> Query:
     """Return the syntax tree of a query; raises QueryError with the place."""
     refuse_excess(text)
@@ -45,7 +49,7 @@ def parse(text: str) -> Query:
         without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])
         try:
             return Queries(text, constructors).query(_read(text, without, "start").children[0])
-        except QueryError as refused:
+        except (NotSupported, _SyntaxFault) as refused:
             cut, blocks = _beyond(text, without, refused)
             query = Queries(text, constructors, blocks=blocks)
             return query.query(_read(text, cut, "start").children[0])
@@ -67,7 +71,7 @@ def _beyond(
 
     A `|` behind a block begins another one if they may be `united`, or else a derived node.
     """
-    from xscl.language.blocks import BlockReader  # loads elementpath
+    from xscl.language.blocks import BlockReader, Unreadable  # loads elementpath
 
     declared: dict[str, str] = {}
     at = 0
@@ -89,12 +93,19 @@ def _beyond(
         if hidden is not None and hidden.start() < block.start():
             at = hidden.end()
             continue
-        start, at = block.start(), reader.end(block.start(), united=united)
+        try:
+            start, at = block.start(), reader.end(block.start(), united=united)
+        except Unreadable:
+            raise refused from None
         try:
             (only,) = _read(text, whole, "block_start", Span(start, at)).children
             paths.block(only)
-        except (QueryError, ValueError):
-            blocks.append(reader.block(start, at))
+        except (NotSupported, _SyntaxFault, ValueError) as error:
+            wrong = error if isinstance(error, QueryError) else refused
+            try:
+                blocks.append(reader.block(start, at))
+            except Unreadable:
+                raise wrong from None
             without = without[:start] + "\x02" * (at - start) + without[at:]
     if not blocks:
         raise refused
@@ -144,7 +155,7 @@ def _block(text: str, short: bool) -> Block:
     try:
         block, *derived = _read(text, text, "block_start").children
         read = Paths(text).block(block)
-    except QueryError as refused:
+    except (NotSupported, _SyntaxFault) as refused:
         cut, blocks = _beyond(text, text, refused, united=False)
         block, *derived = _read(text, cut, "block_start").children
         read = Paths(text, blocks=blocks).block(block)
@@ -217,4 +228,6 @@ def _read(source: str, text: str, start: str, span: Span | None = None) -> Tree[
                 source, Span(offset), "this string is not closed", "end it with the same quote"
             ) from None
         wrong = syntax_fault(source[:end], error)
-        raise QueryError(wrong.message, source, wrong.line, wrong.column, wrong.hint) from None
+        if end < len(source):
+            wrong.message = wrong.message.replace("the query ends", f"found {source[end]!r}", 1)
+        raise _SyntaxFault(wrong.message, source, wrong.line, wrong.column, wrong.hint) from None

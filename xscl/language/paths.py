@@ -130,6 +130,10 @@ class Paths:
         """Return the error for a construct that parses and cannot be run yet."""
         return unsupported(self.source, _place(where), what, hint)
 
+    def beyond(self, where: Node | Span, message: str, hint: str | None = None) -> NotSupported:
+        """Return the error for what XPath may have (`xscl.language.blocks`), unlike the grammar."""
+        return NotSupported.at(_place(where).start, message, self.source, hint)
+
     # -- Blocks and paths ------------------------------------------------------------------
 
     def block(self, node: Node) -> Block:
@@ -167,7 +171,7 @@ class Paths:
             )
         if tree.data == "node_type":
             name = str(tree.children[0])
-            raise self.fault(
+            raise self.beyond(
                 tree,
                 f"{name}() cannot stand here",
                 "text() may end a path in a comparison"
@@ -255,13 +259,13 @@ class Paths:
                 path = self.path(tree)
                 return Exists(path)
             case "number":
-                raise self.fault(
+                raise self.beyond(
                     tree,
-                    "positions are not part of XSCL",
+                    "a position cannot stand here",
                     "a condition is a path, a comparison, or contains()",
                 )
             case _:
-                raise self.fault(
+                raise self.beyond(
                     tree,
                     "this is not a condition",
                     "a condition is a path, a comparison, contains() or starts-with()",
@@ -311,7 +315,7 @@ class Paths:
         function = FUNCTIONS.get(name)
         if function is None:
             known = (*FUNCTIONS, *TESTS, "count", "exists", "empty", "not")
-            raise self.fault(
+            raise self.beyond(
                 call,
                 f"unknown function {name}()",
                 near_miss(name, known) or f"functions are {', '.join(known)}",
@@ -331,7 +335,7 @@ class Paths:
             raise self.unsupported(tree, "a computed argument of a function")
         value = self.literal(tree)
         if isinstance(value, str) == (kind == "number"):
-            raise self.fault(tree, f"a {'number' if kind == 'number' else 'string'} stands here")
+            raise self.beyond(tree, f"a {'number' if kind == 'number' else 'string'} stands here")
         return Constant(value)
 
     def check_expression(
@@ -380,7 +384,7 @@ class Paths:
             self._applied(Tree("path", [call]))  # raises for what is no function
             raise self.unsupported(call, f"{name}() as a condition", "compare its value")
         if not 2 <= len(arguments) <= len(TESTS[name]) or arguments[1].data != "string":
-            raise self.fault(call, f"{name}() takes a path and a string")
+            raise self.beyond(call, f"{name}() takes a path and a string")
         if arguments[0].data != "path":
             raise self.unsupported(arguments[0], f"{name}() of anything but a path")
         path, through = self._tested(arguments[0])
@@ -415,7 +419,7 @@ class Paths:
         first = children[0]
         span = span_of(tree)
         if isinstance(first, Tree) and first.data == "steps":
-            raise self.fault(span, "a condition's path starts at the node", "write ./ or .//")
+            raise self.beyond(span, "a condition's path starts at the node", "write ./ or .//")
         head: list[tuple[bool, Tree[Token]]] = []
         if isinstance(first, Tree):
             head.append((False, first))

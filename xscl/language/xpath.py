@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -113,15 +114,19 @@ def _refuse_excess(text: str) -> None:
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
     lexemes = [one for one in _LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
+    for one, after in pairwise(lexemes):
+        if after[0] == "(" and one[0].removeprefix("fn:") in DENIED:
+            raise _denied(one[0].removeprefix("fn:"), one.start())  # before it is computed
     product = 1
     for before, one, after in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
         if one[0] != "to" or before[0] in ("/", "//", "::", "@", "(", "[", ",", "="):
             continue
         if not (before[0].isdigit() and after[0].isdigit()):
-            raise WrongXPath("a range without constant bounds", one.start(), "write both bounds")
+            hint = "write both as numbers"
+            raise WrongXPath("a range without constant bounds", one.start(), hint)
         product *= max(1, int(after[0]) - int(before[0]) + 1)
         if product > RANGES:
-            raise WrongXPath(f"ranges of over {RANGES:,} numbers", one.start())
+            raise WrongXPath(f"ranges of over {RANGES:,} numbers", one.start(), _HINTS[_BOUND])
 
 
 # -- Parsing -------------------------------------------------------------------------------
@@ -204,8 +209,19 @@ def parsed(text: str) -> Token:
         raise WrongXPath(f"this is not XPath: {error}") from None
     except WrongExpression as error:
         raise WrongXPath(f"the regular expression: {error}", 0, error.hint) from None
+    bound = {
+        str(one[0].value)
+        for clauses in token.iter("for", "some", "every")
+        for one in clauses
+        if one.symbol == "$"
+    }
     for one in token.iter():
-        _refuse(one, text)
+        _refuse(one)
+    for one in token.iter():
+        if one.symbol == "$" and str(one[0].value) not in bound:
+            name = str(one[0].value)
+            hint = "bind with -> and use the bare name"
+            raise WrongXPath(f"the variable ${name} is not bound", one.span[0], hint)
     return token
 
 
@@ -228,18 +244,22 @@ def _reason(text: str, error: ElementPathError) -> tuple[str, int]:
     return f"XPath: {said}", int(place[1]) - 1 if place else 0
 
 
-def _refuse(token: Any, text: str) -> None:
+def _refuse(token: Any) -> None:
     """Raise for what a block refuses."""
     symbol = str(token.symbol)
-    reason = DENIED.get(symbol)
-    if reason is not None and not (symbol in ("?",) and token.label == "occurrence indicator"):
-        name = f"{symbol}()" if symbol[0].isalpha() and symbol != "let" else repr(symbol)
-        raise WrongXPath(f"{name} is refused: {reason}", token.span[0], _HINTS[reason])
+    if symbol in DENIED and not (symbol == "?" and token.label == "occurrence indicator"):
+        raise _denied(symbol, token.span[0])
     if symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
         sign = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[symbol]
         raise WrongXPath(f"{symbol!r} compares single values", token.span[0], f"write {sign}")
     if symbol in _EXPRESSIONS and len(token) > 1:
         _check_expression(symbol, token)
+
+
+def _denied(symbol: str, at: int) -> WrongXPath:
+    name = f"{symbol}()" if symbol[0].isalpha() and symbol != "let" else repr(symbol)
+    reason = DENIED[symbol]
+    return WrongXPath(f"{name} is refused: {reason}", at, _HINTS[reason])
 
 
 def _check_expression(name: str, token: Any) -> None:
@@ -289,8 +309,10 @@ def is_path(token: Any) -> bool:
         return len(token) == 1 and is_path(token[0])
     if token.symbol == "[":
         return len(token) == 2 and is_path(token[0])
-    if token.symbol in ("intersect", "except"):
+    if token.symbol in ("intersect", "except", "|", "union"):
         return all(map(is_path, token))
+    if token.symbol in ("/", "//") and len(token):
+        return is_path(token[-1])
     if token.symbol == "*":
         return not len(token)
     return token.symbol in _PATHS or token.symbol in _TESTS | _WIDE | _NARROW
@@ -413,7 +435,9 @@ class Local:
         if symbol in (".", "..") or (symbol in ("*", "/") and not count):
             return symbol
         if symbol in ("/", "//"):
-            return symbol.join(map(self._of, token)) if count == 2 else symbol + self._of(token[0])
+            left = self._of(token[0]) if count == 2 else ""
+            steps = [f"{left}{symbol}{self._step(one)}" for one in _united(token[-1])]
+            return steps[0] if len(steps) == 1 else f"({' | '.join(steps)})"
         match symbol, list(token):
             case "[", [left, inner]:
                 return f"{self._of(left)}[{self._of(inner)}]"
@@ -443,6 +467,15 @@ class Local:
                 return f"{symbol}::{self._of(inner)}"
             case _:
                 raise NotLocal(symbol)
+
+    def _step(self, token: Any) -> str:
+        """Return a step behind a slash; XPath 1.0 has no other expressions there."""
+        first = token
+        while first.symbol == "[":
+            first = first[0]
+        if first.symbol == "(" or not is_path(first):
+            raise NotLocal(first.symbol)
+        return self._of(token)
 
     def _name(self, uri: str, name: Any) -> str:
         local = str(name.value) if name.symbol == "(name)" else "*"
@@ -498,6 +531,15 @@ class Local:
             left, right = right, left
         items = list(_items(right[0]))
         return f"({' or '.join(self._comparison(sign, left, item) for item in items)})"
+
+
+def _united(token: Any) -> list[Any]:
+    """Return the operands of a union in parentheses; of anything else, itself."""
+    if token.symbol == "(" and len(token) == 1 and token[0].symbol in ("|", "union", "("):
+        return _united(token[0])
+    if token.symbol in ("|", "union"):
+        return [one for side in token for one in _united(side)]
+    return [token]
 
 
 def _items(token: Any) -> Iterator[Any]:
