@@ -28,6 +28,7 @@ from xscl.language.syntax import (
     Path,
     Predicate,
     Query,
+    Residual,
     Step,
     TextMatch,
     VariablePath,
@@ -53,7 +54,12 @@ _SHARED: dict[Operator, str] = {"=": "the same", "!=": "another"}
 _NAMES = VariablePath | Decorated
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
-_TESTS = {"contains": "contains", "starts-with": "starts with"}
+_TESTS = {
+    "contains": "contains",
+    "starts-with": "starts with",
+    "ends-with": "ends with",
+    "matches": "matches",
+}
 
 
 def sentence(source: str) -> str:
@@ -223,10 +229,12 @@ def _tested(condition: Condition) -> str:
     match condition:
         case Exists(path):
             return "" if any(bound_steps(path)) else f"with {_words(path)}"
-        case Compare(path, operator, value):
+        case Compare(path, operator, value, None):
             return f"whose {_words(path)} {_VERBS[operator]} {literal(value)}"
-        case TextMatch(function, path, value):
+        case TextMatch(function, path, value, None, ""):
             return f"whose {_words(path)} {_TESTS[function]} {literal(value)}"
+        case Compare() | TextMatch() | Residual():
+            return f"where {unparse(condition)}"
         case And(parts):
             return " and ".join(_each(parts))
         case Or(parts):
