@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import typer
 
-from xscl.cli.http_client import PAGE
 from xscl.cli.options import DATA, Place
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.service import client_of
+from xscl.client.calls import PAGE
 from xscl.errors import XsclError
 
 _OFFERED = 50

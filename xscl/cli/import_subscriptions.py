@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from xscl.cli.argument_files import file_bytes
-from xscl.cli.http_client import Refused
 from xscl.cli.options import Call
 from xscl.cli.output import UsageError, answer, progress
 from xscl.cli.registrations import import_registrations
 from xscl.cli.service import Service, opened
+from xscl.client import Refused
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.service.names import BadName, refuse_unaddressable
 from xscl.service.registrations import is_export

@@ -22,10 +22,12 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.formats.opml import FeedOutline, read_list
 from xscl.cli.feed_rows import PollOutcome, Row
-from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
+from xscl.cli.http_client import HttpClient, resource
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, progress, warn
 from xscl.cli.trial_outcome import TrialOutcome
+from xscl.client import Refused
+from xscl.client.calls import PAGE
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.errors import DocumentError, NameTaken
 from xscl.inspection.diagnosis import BlockFound, Diagnosis

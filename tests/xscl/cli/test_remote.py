@@ -22,7 +22,8 @@ from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
-from xscl.cli.http_client import HttpClient, Refused
+from xscl.cli.http_client import HttpClient
+from xscl.client import Refused, exchange, sync_client
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, secrets_in
@@ -396,7 +397,10 @@ def test_services_named_wrongly(arguments: list[str], code: int, message: str) -
 def test_a_service_that_accepts_and_does_not_answer_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("xscl.cli.http_client.PATIENCE", 0.2)
+    settings = exchange.settings
+    monkeypatch.setattr(
+        sync_client, "settings", lambda address, token, _: settings(address, token, 0.2)
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")
     assert (done.exit_code, done.stdout) == (1, "")

@@ -1,0 +1,1 @@
+"""Programs that use the package, run and type-checked by the tests."""

@@ -1,0 +1,174 @@
+"""The typed clients against a running service."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from examples import typed_program
+from tests.waiting import eventually
+from tests.xscl.service.conftest import Running, serving
+from xscl import NameTaken, QueryError
+from xscl.client import AsyncClient, Client, Node, Refused, Unreachable
+from xscl.client.answers import Subscription, read
+from xscl.store.data_directory import DataDirectory
+
+QUERY = "notes//note[./by->a] FOLLOWED BY{a=b, 7 d} notes//note[./by->b]"
+TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(DataDirectory(tmp_path_factory.mktemp("service") / "data")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(running: Running) -> Iterator[Client]:
+    with Client(running.address) as client:
+        client.create_stream("notes", live=False)
+        client.subscribe("again", QUERY)
+        for number, name in enumerate(("ann", "bea", "ann")):
+            time = TIME.replace(minute=number)
+            sent = client.push("notes", f"<note><by>{name}</by></note>", id=f"n{number}", time=time)
+            assert (sent.id, sent.stream, sent.timestamp) == (f"n{number}", "notes", time)
+        eventually(lambda: len(list(client.matches("again"))) == 1)
+        yield client
+
+
+def test_a_match_has_typed_fields(client: Client) -> None:
+    (match,) = client.matches("again")
+    assert match.documents == ("n0", "n2")
+    assert (match.started, match.timestamp) == (TIME, TIME.replace(minute=2))
+    assert match.bindings["a"] == (Node("n0", 1, "/note[1]/by[1]", "ann"),)
+    assert match.values == {"a": ("ann",), "b": ("ann",)}
+    assert list(client.matches("again", after=match.position)) == []
+
+
+def test_subscriptions_are_listed_page_by_page(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = client.subscribe("other", QUERY)
+    assert (found.name, found.reads, found.language) == ("other", ("notes",), "xscl")
+    assert found == client.subscription("other")
+    monkeypatch.setattr("xscl.client.calls.PAGE", 1)
+    assert [one.name for one in client.subscriptions()] == ["again", "other"]
+    assert [one.name for one in client.subscriptions(prefix="o")] == ["other"]
+    client.unsubscribe("other")
+    with pytest.raises(Refused, match="no subscription 'other'") as refused:
+        client.subscription("other")
+    assert (refused.value.status, refused.value.problem) == (404, "unknown_subscription")
+
+
+def test_questions(client: Client) -> None:
+    assert client.try_query(QUERY).total == 1
+    reasons = client.try_query(QUERY.replace("./by->a", "./bye->a")).diagnosis
+    assert reasons is not None
+    assert [(one.matching, [near.name for near in one.nearest]) for one in reasons.blocks] == [
+        (0, ["by"]),
+        (3, []),
+    ]
+    assert not client.why("again", "n0", "n1").matched
+    closest = client.diagnose("again").closest
+    assert closest is not None
+    assert closest.matched
+    assert client.explain("again").startswith("subscription again\n")
+    assert [one.name for one in client.check("notes//nte").warnings] == ["nte"]
+    assert [one.path for one in client.elements("notes").elements] == [("note",), ("note", "by")]
+    assert {one.name: one.live for one in client.streams()}["notes"] is False
+    (row,) = client.sql("SELECT count(*) AS number FROM documents")
+    assert row == {"number": 3}
+
+
+def test_errors_are_those_of_the_packages(client: Client) -> None:
+    wrong = "notes//note->a\nJOIN{a=z, 1 d} notes//note->b"
+    for ask in (client.try_query, lambda query: client.subscribe("wrong", query)):
+        with pytest.raises(QueryError) as error:
+            ask(wrong)
+        assert (error.value.line, error.value.column, error.value.source) == (2, 8, wrong)
+    with pytest.raises(NameTaken):
+        client.subscribe("again", "notes//note")
+    with pytest.raises(Refused) as refused:
+        client.push("notes", "<note>")
+    assert refused.value.problem.startswith("xml_")
+    with pytest.raises(ValueError, match="cannot stand in an address"):
+        client.subscription("a/b")
+    with pytest.raises(ValueError, match="no address of a service"):
+        Client("localhost:8425")
+
+
+def test_feeds(client: Client) -> None:
+    feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
+    assert (feed.stream, feed.tags, feed.every, feed.state) == ("a", ("t",), 86_400, "new")
+    client.poll(feed.key)
+    assert [one.key for one in client.feeds()] == [feed.key]
+    client.unfollow(feed.key)
+    assert list(client.feeds()) == []
+
+
+def test_both_clients_have_the_same_calls(running: Running, client: Client) -> None:
+    names = {name for name in vars(Client) if not name.startswith("_")}
+    assert names - {"failure", "fetch"} == {
+        name for name in vars(AsyncClient) if not name.startswith("_")
+    }
+
+    async def asked() -> None:
+        async with AsyncClient(running.address) as other:
+            assert [one async for one in other.matches("again")] == list(client.matches("again"))
+            assert await other.subscription("again") == client.subscription("again")
+            with pytest.raises(QueryError):
+                await other.try_query("notes//")
+
+    asyncio.run(asked())
+
+
+def test_the_methods_are_documented() -> None:
+    for name, method in inspect.getmembers(Client, inspect.isfunction):
+        assert name.startswith("_") or method.__doc__, name
+    assert "NameTaken" in (Client.subscribe.__doc__ or "")
+    assert "since" in inspect.signature(Client.subscribe).parameters
+
+
+def test_a_busy_service_is_asked_again() -> None:
+    answers = [
+        b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"text":""}',
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as connection:
+                for one in answers:
+                    connection.recv(65_536)
+                    connection.sendall(one)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/") as client:
+            assert client.explain("again") == ""
+        thread.join()
+        address = client.address
+    with Client(address) as client, pytest.raises(Unreachable, match="does not answer"):
+        client.explain("again")
+
+
+def test_fields_that_a_client_does_not_know_are_left_out() -> None:
+    given = {"name": "a", "query": "q", "language": "xscl", "reads": ["S"], "publishes": None}
+    found = read(Subscription, {**given, "updates": False, "invented": 1})
+    assert found == Subscription("a", "q", "xscl", ("S",), None, False)
+
+
+def test_the_typed_program_runs(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed_program.in_this_process() == [("o1", "o3")]
+    with Client(running.address) as client:
+        typed_program.over_http(running.address)
+        eventually(lambda: client.try_query(typed_program.AGAIN).total == 1)
+    assert typed_program.over_http(running.address) == [("o1", "o3")]
+    assert "ordered-again" in asyncio.run(typed_program.names_over_http(running.address))
+    assert "1 17 'itme' is not in the newest" in capsys.readouterr().out

@@ -1,0 +1,270 @@
+"""The objects that answers of the HTTP API hold, and how JSON becomes such objects.
+
+Fields have the names of the API; those that a class does not declare are left out, so that a
+service may be newer than its client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from functools import lru_cache
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription: its query, the streams that it reads and the one that it publishes."""
+
+    name: str
+    query: str
+    language: str
+    reads: tuple[str, ...]
+    publishes: str | None
+    updates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a document that a variable is bound to, with its string value."""
+
+    document: str
+    node: int
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document of a match for people; of what is no feed item only id and time are known."""
+
+    document: str
+    title: str
+    url: str | None
+    source: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A match.  `started` and `timestamp` are its earliest and latest time, `xml` its output."""
+
+    id: str
+    subscription: str
+    position: int
+    started: datetime
+    timestamp: datetime
+    history: bool
+    documents: tuple[str, ...]
+    sources: tuple[Source, ...]
+    bindings: dict[str, tuple[Node, ...]]
+    xml: str
+    constructed: bool
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The string values of the nodes of each variable."""
+        return {name: tuple(node.value for node in nodes) for name, nodes in self.bindings.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A condition of a match; `nearest` is the evidence, or the nearest miss."""
+
+    kind: str
+    text: str
+    holds: bool
+    nearest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The explanation why documents match a query, or why not."""
+
+    query: str
+    documents: tuple[str, ...]
+    matched: bool
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearName:
+    """A name that was seen, with the number of documents that have it."""
+
+    name: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFound:
+    """A block of a query: how many of the examined documents match it, and what fails."""
+
+    block: str
+    stream: str
+    kept: int
+    examined: int
+    matching: int
+    needed: bool
+    failing: str | None
+    nearest: tuple[NearName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The reasons why a query has no match; `closest` explains the closest documents."""
+
+    query: str
+    blocks: tuple[BlockFound, ...]
+    closest: Why | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The first matches of a query on kept documents, of a `total`; without any the reasons."""
+
+    total: int
+    matches: tuple[Match, ...]
+    diagnosis: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFault:
+    """The first error of a query, at its place."""
+
+    code: str
+    message: str
+    hint: str | None
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenName:
+    """A name in a query that was never seen, with the nearest names that were."""
+
+    kind: str
+    name: str
+    message: str
+    hint: str | None
+    line: int
+    column: int
+    nearest: tuple[NearName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheck:
+    """The check of a query: its error, or the query as a sentence with warnings."""
+
+    error: QueryFault | None
+    sentence: str | None
+    warnings: tuple[UnseenName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream; `lateness` is in seconds.  On one's `own` streams one may write."""
+
+    name: str
+    own: bool
+    lateness: float
+    live: bool
+    attributes: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenElement:
+    """A path of names in documents of a stream, with its most frequent short values."""
+
+    path: tuple[str, ...]
+    documents: int
+    samples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of the newest `documents` of a stream."""
+
+    stream: str
+    documents: int
+    elements: tuple[SeenElement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SentDocument:
+    """A document that the service has accepted."""
+
+    id: str
+    stream: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A followed feed; `every` is the number of seconds between two polls."""
+
+    key: str
+    url: str
+    stream: str
+    tags: tuple[str, ...]
+    title: str
+    site_url: str
+    state: str
+    every: int
+    items: int
+    added: datetime
+    polled: datetime | None
+    next_poll: datetime | None
+    error: str | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of rows, with DuckDB's name of its type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRows:
+    """The rows of a SELECT, at most as many as were asked for."""
+
+    columns: tuple[SqlColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries."""
+        names = [column.name for column in self.columns]
+        return (dict(zip(names, row, strict=True)) for row in self.rows)
+
+
+def read(kind: Any, value: Any) -> Any:
+    """Return a JSON value as an object of a type: a class above, or a part of one."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (UnionType, Union):
+        return None if value is None else read(arguments[0], value)
+    if origin is tuple:
+        return tuple(read(arguments[0], one) for one in value)
+    if origin is dict:
+        return {name: read(arguments[1], one) for name, one in value.items()}
+    if is_dataclass(kind):
+        return _object(kind, value)
+    return datetime.fromisoformat(value) if kind is datetime else value
+
+
+def _object(kind: Any, value: Any) -> Any:
+    hints = _hints(kind)
+    return kind(**{name: read(hints[name], value[name]) for name in hints if name in value})
+
+
+@lru_cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the types of the fields of a class."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,0 +1,126 @@
+"""The client for asyncio: the methods of `Client`, to be awaited or iterated with `async for`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from xscl.client import calls
+from xscl.client.calls import Call, Listing
+from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
+from xscl.client.failures import failure, unreachable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _sent(
+    make: Callable[P, Call[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """Return the method that sends a call."""
+
+    @wraps(make)
+    def method(client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return client.send(make(*args, **kwargs))
+
+    return method
+
+
+def _listed(
+    make: Callable[P, Listing[T]],
+) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[T]]:
+    """Return the method that requests a list page by page."""
+
+    @wraps(make)
+    def method(client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        return client.items(make(*args, **kwargs))
+
+    return method
+
+
+class AsyncClient:
+    """Connection to the service at an address; a token authenticates the requests.
+
+    A busy service is asked again after the time that it names.
+    """
+
+    subscribe = _sent(calls.subscribe)
+    unsubscribe = _sent(calls.unsubscribe)
+    subscription = _sent(calls.subscription)
+    subscriptions = _listed(calls.subscriptions)
+    matches = _listed(calls.matches)
+    try_query = _sent(calls.try_query)
+    check = _sent(calls.check)
+    why = _sent(calls.why)
+    diagnose = _sent(calls.diagnose)
+    explain = _sent(calls.explain)
+    sql = _sent(calls.sql)
+    push = _sent(calls.push)
+    streams = _listed(calls.streams)
+    create_stream = _sent(calls.create_stream)
+    elements = _sent(calls.elements)
+    feeds = _listed(calls.feeds)
+    follow = _sent(calls.follow)
+    unfollow = _sent(calls.unfollow)
+    poll = _sent(calls.poll)
+
+    def __init__(
+        self, address: str, token: str | None = None, *, patience: float = PATIENCE
+    ) -> None:
+        """Make a client; it connects when it is used.
+
+        `patience` is the number of seconds until an answer has to begin.
+        """
+        self.address = base_of(address)
+        self._http = httpx.AsyncClient(**settings(self.address, token, patience))
+
+    def __repr__(self) -> str:
+        return f"<xscl.client.AsyncClient {self.address}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """Send a call, and return the value of its answer."""
+        answer = await self.ask(call.method, call.path, source=call.source, **call.request)
+        return call.value(answer)
+
+    async def items(self, listing: Listing[T]) -> AsyncIterator[T]:
+        """Yield the items of a list."""
+        parameters = listing.parameters
+        while True:
+            page = (await self.ask("GET", listing.path, params=parameters)).json()
+            for item in listing.items(page):
+                yield item
+            following = listing.following(page)
+            if following is None:
+                return
+            parameters = following
+
+    async def ask(
+        self, method: str, path: str, *, source: str | None = None, **request: Any
+    ) -> httpx.Response:
+        """Return a successful answer; raises as `Client.ask` does."""
+        for _ in range(TRIES):
+            try:
+                answer = await self._http.request(method, path, **request)
+            except httpx.HTTPError as error:
+                raise unreachable(self.address, error, self._http.timeout) from error
+            wait = wait_of(answer)
+            if wait is None:
+                break
+            await asyncio.sleep(wait)
+        if answer.is_success:
+            return answer
+        raise failure(answer, source)

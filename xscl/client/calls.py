@@ -1,0 +1,264 @@
+"""The calls of the HTTP API: each function returns a request with the type of its answer.
+
+`Client` and `AsyncClient` have a method for each, with these parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from xscl.client.answers import (
+    Diagnosis,
+    Elements,
+    Feed,
+    Match,
+    QueryCheck,
+    SentDocument,
+    SqlRows,
+    Stream,
+    Subscription,
+    Trial,
+    Why,
+    read,
+)
+
+T = TypeVar("T")
+
+PAGE = 1_000
+"""Items of a list that are requested at once."""
+
+Language: TypeAlias = Literal["xscl", "cel", "sase", "eql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request, and the function from its answer to a value.
+
+    `source` is the query that errors have places in.
+    """
+
+    method: str
+    path: str
+    value: Callable[[httpx.Response], T]
+    request: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A list that is requested page by page: the first page, and the items of each.
+
+    `following` returns the parameters of the next page, None after the last one.
+    """
+
+    path: str
+    parameters: Mapping[str, Any]
+    items: Callable[[Any], list[T]]
+    following: Callable[[Any], Mapping[str, Any] | None]
+
+
+def resource(*parts: str, slashes: bool = False) -> str:
+    """Return the path of a resource under /v1, its names quoted.
+
+    Raises ValueError for a name that cannot stand in an address.
+    """
+    for part in parts:
+        if part in ("", ".", "..") or ("/" in part and not slashes):
+            raise ValueError(
+                f"a service cannot be asked for {part!r}: its name cannot stand in an address"
+            )
+    return "/".join(("/v1", *(quote(part, safe=":") for part in parts)))
+
+
+# -- Subscriptions and matches -------------------------------------------------------------
+
+
+def subscribe(
+    name: str,
+    query: str,
+    *,
+    updates: bool = False,
+    language: Language = "xscl",
+    since: str | None = None,
+) -> Call[Subscription]:
+    """Register a query under a name; the same query again changes nothing.
+
+    `since` is a duration such as `7 d`: it begins with the documents kept from then on.  Raises
+    QueryError, and NameTaken for a name with another query.
+    """
+    body = {"query": query, "updates": updates, "language": language, "since": since}
+    return _json("PUT", resource("subscriptions", name), Subscription, body, source=query)
+
+
+def unsubscribe(name: str, *, cascade: bool = False) -> Call[None]:
+    """Remove a subscription, with `cascade` also those that read what only it publishes."""
+    parameters = {"params": {"cascade": cascade}}
+    return Call("DELETE", resource("subscriptions", name), lambda _: None, parameters)
+
+
+def subscription(name: str) -> Call[Subscription]:
+    """Return a subscription; raises Refused with the problem `unknown_subscription`."""
+    return _json("GET", resource("subscriptions", name), Subscription)
+
+
+def subscriptions(prefix: str | None = None) -> Listing[Subscription]:
+    """Yield the subscriptions in the order of their names, those with a prefix only."""
+    return _paged("subscriptions", Subscription, prefix=prefix)
+
+
+def matches(subscription: str, after: int = 0) -> Listing[Match]:
+    """Yield the kept matches of a subscription after a position, the oldest first."""
+    return Listing(
+        resource("subscriptions", subscription, "matches"),
+        {"after": after, "limit": PAGE},
+        lambda page: [read(Match, one) for one in page["matches"]],
+        lambda page: None if page["next"] is None else dict(httpx.QueryParams(page["next"])),
+    )
+
+
+# -- Questions -----------------------------------------------------------------------------
+
+
+def try_query(query: str, since: str | None = None, *, limit: int = 100) -> Call[Trial]:
+    """Evaluate a query on kept documents without registering it; raises QueryError."""
+    body = {"query": query, "since": since, "limit": limit}
+    return _json("POST", "/v1/try", Trial, body, source=query)
+
+
+def check(query: str) -> Call[QueryCheck]:
+    """Check a query: its first error, or names in it that were never seen."""
+    return _json("POST", "/v1/check", QueryCheck, {"query": query})
+
+
+def why(subscription: str, *documents: str) -> Call[Why]:
+    """Explain why documents match a subscription, or why not; `-` stands for no document."""
+    body = {"subscription": subscription, "documents": documents}
+    return _json("POST", "/v1/why", Why, body)
+
+
+def diagnose(subscription: str, since: str | None = None) -> Call[Diagnosis]:
+    """Explain why a subscription has no match."""
+    body = {"subscription": subscription, "since": since}
+    return _json("POST", "/v1/diagnose", Diagnosis, body)
+
+
+def explain(subscription: str, *, sql: bool = False) -> Call[str]:
+    """Return the evaluation plan of a subscription as text, with `sql` the SQL of its joins."""
+    path = resource("subscriptions", subscription, "explain")
+    return Call("GET", path, lambda answer: str(answer.json()["text"]), {"params": {"sql": sql}})
+
+
+def sql(query: str, *, rows: int = 10_000) -> Call[SqlRows]:
+    """Return the rows of one SELECT over the relations."""
+    return _json("POST", "/v1/sql", SqlRows, {"query": query, "rows": rows})
+
+
+# -- Documents, streams, feeds -------------------------------------------------------------
+
+
+def push(
+    stream: str, xml: bytes | str, *, id: str | None = None, time: datetime | None = None
+) -> Call[SentDocument]:
+    """Send a document to a stream; it is durable when the answer is there.
+
+    Without `id` and `time` the service gives them.  Raises Refused for a malformed document.
+    """
+    given = {"id": id, "time": None if time is None else time.isoformat()}
+    request = {
+        "params": _without_none(given),
+        "content": xml,
+        "headers": {"Content-Type": "application/xml"},
+    }
+    return Call("POST", resource("documents", stream), _reader(SentDocument), request)
+
+
+def streams() -> Listing[Stream]:
+    """Yield the streams that one may read, in the order of their names."""
+    return _paged("streams", Stream)
+
+
+def create_stream(
+    name: str,
+    *,
+    lateness: str = "0 s",
+    live: bool = True,
+    attributes: Mapping[str, Literal["str", "int", "float", "bool"]] | None = None,
+) -> Call[Stream]:
+    """Create a stream of one's own, or change its lateness."""
+    body = {"lateness": lateness, "live": live, "attributes": attributes}
+    return _json("PUT", resource("streams", name), Stream, body)
+
+
+def elements(stream: str) -> Call[Elements]:
+    """Return the elements of the newest documents of a stream, with sample values."""
+    return _json("GET", resource("streams", stream, "elements"), Elements)
+
+
+def feeds() -> Listing[Feed]:
+    """Yield the feeds that are followed."""
+    return _paged("feeds", Feed)
+
+
+def follow(
+    url: str,
+    *,
+    stream: str | None = None,
+    tags: Sequence[str] = (),
+    every: str | None = None,
+    headers: Sequence[str] = (),
+) -> Call[Feed]:
+    """Follow a feed; `every` is a duration such as `30 min`, `headers` are `Name: value`."""
+    body = {"url": url, "stream": stream, "tags": tags, "every": every, "headers": headers}
+    return _json("POST", "/v1/feeds", Feed, body)
+
+
+def unfollow(key: str) -> Call[None]:
+    """Stop following a feed, by its key."""
+    return Call("DELETE", resource("feeds", key), lambda _: None)
+
+
+def poll(key: str) -> Call[None]:
+    """Request a poll of a feed now."""
+    return Call("POST", f"{resource('feeds', key)}:poll", lambda _: None)
+
+
+# -- Requests and their answers ------------------------------------------------------------
+
+
+def _json(
+    method: str,
+    path: str,
+    kind: type[T],
+    body: Mapping[str, Any] | None = None,
+    source: str | None = None,
+) -> Call[T]:
+    request = {} if body is None else {"json": _without_none(body)}
+    return Call(method, path, _reader(kind), request, source)
+
+
+def _paged(path: str, kind: type[T], **parameters: Any) -> Listing[T]:
+    first = {"limit": PAGE, **_without_none(parameters)}
+    return Listing(
+        resource(path),
+        first,
+        lambda page: [read(kind, one) for one in page["items"]],
+        lambda page: None if page["next"] is None else {**first, "after": page["next"]},
+    )
+
+
+def _reader(kind: type[T]) -> Callable[[httpx.Response], T]:
+    def value(answer: httpx.Response) -> T:
+        found: T = read(kind, answer.json())
+        return found
+
+    return value
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,89 @@
+"""Failures of calls: a problem document, or a broken connection, as the error of the packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import httpx
+
+from xscl.errors import NameTaken, NotSupported, QueryError, TooComplex, XsclError
+
+_QUERIES: Mapping[str, type[QueryError]] = {
+    one.code: one for one in (QueryError, NotSupported, TooComplex)
+}
+
+
+class Unreachable(XsclError):
+    """No service answers at the address."""
+
+    code = "unreachable"
+
+
+class Refused(XsclError):
+    """A problem document in place of the answer.
+
+    `status` is HTTP's; `problem` is the stable code of the problem; `line` and `column` are a place
+    in the query of a row.
+    """
+
+    code = "refused"
+    line: int | None = None
+    column: int | None = None
+
+    def __init__(self, status: int, problem: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.problem = problem
+
+
+def failure(answer: httpx.Response, source: str | None = None) -> XsclError:
+    """Return the error of a problem document, at its place in `source` if that is a query."""
+    try:
+        problem = answer.json()
+        code, message = str(problem["code"]), str(problem["detail"])
+    except (ValueError, TypeError, KeyError):
+        return Refused(
+            answer.status_code,
+            "no_problem",
+            f"{answer.request.url.host} answers {answer.status_code} {answer.reason_phrase}",
+            "is it an xscl service of this release?",
+        )
+    hint, line, column = (problem.get(name) for name in ("hint", "line", "column"))
+    if source is not None and code in _QUERIES and column is not None:
+        return _QUERIES[code](message, source, line, column, hint)
+    error: NameTaken | Refused
+    if code == NameTaken.code:
+        error = NameTaken(message, hint=hint)
+    else:
+        error = Refused(answer.status_code, code, message, hint)
+        error.line, error.column = line, column
+    error.row = problem.get("row")
+    return error
+
+
+def unreachable(address: str, error: httpx.HTTPError, timeout: httpx.Timeout) -> Unreachable:
+    """Return the error of a connection that failed, timed out or was closed."""
+    match error:
+        case httpx.ConnectTimeout():
+            return Unreachable(
+                f"there was no connection to the service at {address} within"
+                f" {timeout.connect or 0:.0f} s",
+                hint="the machine is not reachable, or the service has no free connection now",
+            )
+        case httpx.ConnectError():
+            return Unreachable(
+                f"the service at {address} does not answer: {error or type(error)}",
+                hint="is 'xscl serve' running there, on that port?",
+            )
+        case httpx.TimeoutException():
+            return Unreachable(
+                f"the service at {address} accepted the connection, but sent no answer"
+                f" within {timeout.read or 0:.0f} s",
+                hint="it is busy, not stopped, and may still do what was asked:"
+                " 'xscl status' shows what waits",
+            )
+        case _:
+            return Unreachable(
+                f"the service at {address} closed the connection: {error or type(error).__name__}",
+                hint="it stopped or was restarted; 'xscl status' shows whether it runs",
+            )

@@ -1,0 +1,142 @@
+"""The client for programs without asyncio; the command line uses it, too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from xscl.client import calls
+from xscl.client.calls import Call, Listing
+from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
+from xscl.client.failures import failure, unreachable
+from xscl.errors import XsclError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _sent(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """Return the method that sends a call."""
+
+    @wraps(make)
+    def method(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.send(make(*args, **kwargs))
+
+    return method
+
+
+def _listed(make: Callable[P, Listing[T]]) -> Callable[Concatenate[Client, P], Iterator[T]]:
+    """Return the method that requests a list page by page."""
+
+    @wraps(make)
+    def method(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return client.items(make(*args, **kwargs))
+
+    return method
+
+
+class Client:
+    """Connection to the service at an address; a token authenticates the requests.
+
+    A busy service is asked again after the time that it names.  Use it in one thread at a time.
+    """
+
+    subscribe = _sent(calls.subscribe)
+    unsubscribe = _sent(calls.unsubscribe)
+    subscription = _sent(calls.subscription)
+    subscriptions = _listed(calls.subscriptions)
+    matches = _listed(calls.matches)
+    try_query = _sent(calls.try_query)
+    check = _sent(calls.check)
+    why = _sent(calls.why)
+    diagnose = _sent(calls.diagnose)
+    explain = _sent(calls.explain)
+    sql = _sent(calls.sql)
+    push = _sent(calls.push)
+    streams = _listed(calls.streams)
+    create_stream = _sent(calls.create_stream)
+    elements = _sent(calls.elements)
+    feeds = _listed(calls.feeds)
+    follow = _sent(calls.follow)
+    unfollow = _sent(calls.unfollow)
+    poll = _sent(calls.poll)
+
+    def __init__(
+        self, address: str, token: str | None = None, *, patience: float = PATIENCE
+    ) -> None:
+        """Make a client; it connects when it is used.
+
+        `patience` is the number of seconds until an answer has to begin.
+        """
+        self.address = base_of(address)
+        self.has_token = token is not None
+        self._http = httpx.Client(**settings(self.address, token, patience))
+
+    def __repr__(self) -> str:
+        return f"<xscl.client.Client {self.address}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, call: Call[T]) -> T:
+        """Send a call, and return the value of its answer."""
+        answer = self.ask(call.method, call.path, source=call.source, **call.request)
+        return call.value(answer)
+
+    def items(self, listing: Listing[T]) -> Iterator[T]:
+        """Yield the items of a list."""
+        parameters = listing.parameters
+        while True:
+            page = self.ask("GET", listing.path, params=parameters).json()
+            yield from listing.items(page)
+            following = listing.following(page)
+            if following is None:
+                return
+            parameters = following
+
+    def ask(
+        self, method: str, path: str, *, source: str | None = None, **request: Any
+    ) -> httpx.Response:
+        """Return a successful answer.
+
+        Raises the error of the problem document, at its place in `source` if that is a query;
+        Unreachable without an answer.
+        """
+        for _ in range(TRIES):
+            try:
+                answer = self._http.request(method, path, **request)
+            except httpx.HTTPError as error:
+                raise unreachable(self.address, error, self._http.timeout) from error
+            wait = wait_of(answer)
+            if wait is None:
+                break
+            time.sleep(wait)
+        if answer.is_success:
+            return answer
+        raise self.failure(answer, source)
+
+    def fetch(self, path: str) -> Iterator[bytes]:
+        """Yield the body of the answer to a POST, piece by piece."""
+        try:
+            with self._http.stream("POST", path) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise self.failure(answer, None)
+                yield from answer.iter_raw()
+        except httpx.HTTPError as error:
+            raise unreachable(self.address, error, self._http.timeout) from error
+
+    def failure(self, answer: httpx.Response, source: str | None) -> XsclError:
+        """Return the error of a problem document."""
+        return failure(answer, source)
