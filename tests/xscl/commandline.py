@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -22,3 +24,8 @@ def called(*arguments: str, given: str | None = None) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", _made)
         return CliRunner().invoke(app, arguments, input=given)
+
+
+def json_rows(output: str) -> list[Any]:
+    """Return the values of JSON Lines."""
+    return [json.loads(line) for line in output.splitlines()]

@@ -9,6 +9,7 @@ import typer
 
 from xscl.cli.options import DATA, Call, Data, Json, home, option
 from xscl.cli.output import UsageError, answer, warn
+from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
@@ -19,6 +20,7 @@ from xscl.store.data_directory import DataDirectory
 def backup(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    quiet: Quiet = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.
 
@@ -30,7 +32,7 @@ def backup(
       xscl backup monday.xscl
       xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
     """
-    with opened("backup", call) as service:
+    with opened("backup", call) as service, working("writing"):
         made = service.backup(file)
     value = {"file": str(file), **made.as_dict()}
     answer(value, [f"wrote {file}: {_described(made)}"], as_json=call.as_json)

@@ -10,7 +10,8 @@ from pathlib import Path
 from feeds.documents import Document
 from feeds.files import files
 from feeds.files.files import RejectedFile
-from xscl.cli.output import UsageError, progress, warn_not_read
+from xscl.cli.output import UsageError, warn_not_read
+from xscl.cli.progress import progress
 from xscl.time_format import ticks_of_time
 
 

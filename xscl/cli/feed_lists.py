@@ -45,6 +45,10 @@ def import_(
     with opened("feeds import", call, missing="create") as service:
         lines = service.import_feeds(body, outlines, tag or ())
     answer([asdict(line) for line in lines], _report(lines), as_json=call.as_json)
+    failed = sum(line.outcome == "refused" for line in lines)
+    if failed:
+        warn(f"{failed} of {len(lines)} outlines could not be imported")
+        raise typer.Exit(1)
 
 
 def export(

@@ -36,6 +36,7 @@ from xscl.cli.options import (
     option,
 )
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
+from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
@@ -204,8 +205,11 @@ def poll(
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Poll each feed that is due, ingest new items, and print the matches.
+
+    If a feed fails, the others are polled and the exit code is 1.
 
     \b
     Example:
@@ -218,7 +222,10 @@ def poll(
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)
             sys.stdout.flush()  # before the matches are acknowledged
-    if outcomes and all(each.row["error"] is not None for each in outcomes):
+    failed = sum(each.row["error"] is not None for each in outcomes)
+    if failed:
+        if len(outcomes) > 1:
+            warn(f"{failed} of {len(outcomes)} feeds failed")
         raise typer.Exit(1)
 
 

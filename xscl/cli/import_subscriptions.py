@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,8 @@ import typer
 
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import Call
-from xscl.cli.output import UsageError, answer, progress
+from xscl.cli.output import UsageError, answer
+from xscl.cli.progress import Quiet, progress
 from xscl.cli.registrations import import_registrations
 from xscl.cli.service import Service, opened
 from xscl.client import Refused
@@ -29,6 +29,7 @@ def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV or JSON lines; - is standard input.")
     ],
+    quiet: Quiet = False,
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
 
@@ -100,7 +101,7 @@ def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:
     """Yield batches of rows to register in one transaction, with the number of rows before each."""
     part: list[ImportRow] = []
     done = 0
-    for row in progress(rows, "subscribing", len(rows), quiet=not sys.stderr.isatty()):
+    for row in progress(rows, "subscribing", len(rows)):
         if part and (len(part) >= PART or part[0].updates != row.updates):
             yield done, part
             done += len(part)

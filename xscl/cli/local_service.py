@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from feeds.spool import Spool
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport
 from xscl.cli.output import warn
+from xscl.cli.progress import working
 from xscl.cli.trial_outcome import TrialOutcome
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
@@ -228,7 +229,7 @@ class LocalService:
         with Spool(self.home.spool) as spool:
             for part in parts(documents):
                 spool.append(part, ticks())
-            with self._consumed(spool, report) as pushed:
+            with self._consumed(spool, report, len(documents)) as pushed:
                 yield {
                     "documents": len(documents),
                     "new": sum(one.accepted for one in pushed),
@@ -236,18 +237,25 @@ class LocalService:
                 }
 
     @contextmanager
-    def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[list[PushResult]]:
+    def _consumed(
+        self, spool: Spool, report: MatchReport, documents: int | None = None
+    ) -> Iterator[list[PushResult]]:
         """Consume the spool, yield the outcomes; acknowledge the matches when the block ends.
 
         Matches that are printed as they come are acknowledged batch by batch, too.
         """
         pushed: list[PushResult] = []
         log, is_streamed = self.engine.host.log, not report.as_json
-        sink = EngineSink(self.engine, report, tells=is_streamed, on_pushed=pushed.append)
-        with sink:
+        with EngineSink(self.engine, report, tells=is_streamed) as sink:
             if not is_streamed:
                 report(log.undelivered())
-            DirectConsumer(spool, sink).run_once()
+            with working("joining", documents) as advance:
+
+                def on_pushed(one: PushResult) -> None:
+                    pushed.append(one)
+                    advance(one.accepted + one.unchanged + one.rejected)
+
+                DirectConsumer(spool, replace(sink, on_pushed=on_pushed)).run_once()
             yield pushed
         log.acknowledge(durable=True)
 

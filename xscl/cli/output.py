@@ -1,4 +1,4 @@
-"""Output of the commands: plain lines, JSON, errors with a hint, progress.
+"""Output of the commands: plain lines, JSON, errors with a hint.
 
 Results go to standard output, everything else to standard error.  Control
 characters that a feed may hold never reach a terminal.
@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 
@@ -20,8 +19,6 @@ from xscl.errors import XsclError
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-T = TypeVar("T")
-_DELAY = 1.0  # seconds before a progress bar is worth a look
 
 
 class UsageError(XsclError):
@@ -93,16 +90,17 @@ def judge(what: str, read: int, not_read: int, *, strict: bool) -> None:
 
 
 def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a value as JSON, or its lines of text."""
+    """Print a value as JSON, a list as one line of JSON for each element, or its lines of text."""
     if as_json:
-        echo_json(value)
+        for one in value if isinstance(value, list) else [value]:
+            echo_json(one)
     else:
         echo_lines(lines)
 
 
 def list_rows(
     what: str,
-    value: Sequence[Any],
+    value: list[Any],
     headings: Sequence[str],
     cells: Iterable[Sequence[object]],
     *,
@@ -121,37 +119,3 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     for row in [list(headings), *cells]:
         yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-
-
-def progress(
-    items: Iterable[T], what: str, total: int | None = None, *, quiet: bool = False
-) -> Iterator[T]:
-    """Yield the items, with a progress bar on standard error once that takes more than a second.
-
-    There is none where standard error is no terminal, or with `quiet`.
-    """
-    # Rich takes a twentieth of a second to load, which most commands do without.
-    from rich import progress as rich
-    from rich.console import Console
-
-    begin = time.monotonic()
-    columns = (rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn())
-    console = Console(stderr=True)
-    bar = rich.Progress(
-        *(*columns, rich.TimeElapsedColumn()),
-        console=console,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    task = bar.add_task(what, total=total)
-    try:
-        for item in items:
-            yield item
-            bar.advance(task)
-            late = time.monotonic() - begin > _DELAY
-            if late and console.is_terminal and not quiet and not bar.live.is_started:
-                bar.start()
-    finally:
-        if bar.live.is_started:
-            bar.stop()

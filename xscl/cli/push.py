@@ -16,6 +16,7 @@ from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
+from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.documents.retention import DAY
@@ -35,6 +36,7 @@ def push(
     at: At = None,
     native: Native = False,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Take documents into the data directory, durably, and print the matches.
 
@@ -42,7 +44,8 @@ def push(
     "timestamp" of its own. What is without an id has its path, from the root of
     the file system on. A document that is there already, with the same content,
     is not taken again; other content under its id is a new version. Documents
-    go in in the order of their times; all of them are held in memory.
+    go in in the order of their times; all of them are held in memory. If some
+    cannot be read, the others are taken and the exit code is 1.
 
     \b
     Example:
@@ -65,7 +68,9 @@ def push(
     ):
         _echo({**counts, "not_read": not_read}, report)
         sys.stdout.flush()  # before the matches are acknowledged
-    if not documents:
+    if not_read:
+        warn(f"{not_read} of {not_read + len(documents)} documents could not be read")
+    if not_read or not documents:
         raise typer.Exit(1)
 
 

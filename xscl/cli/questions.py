@@ -17,6 +17,7 @@ from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, Place, Verbose, option
 from xscl.cli.output import answer, warn
+from xscl.cli.progress import Quiet, working
 from xscl.cli.query_options import refuse_bare_duration, warn_of_unseen_names
 from xscl.cli.run import MatchFormat, writer
 from xscl.cli.service import Service, opened
@@ -59,6 +60,7 @@ def try_query(
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print what a query would have matched on the kept documents, without registering it.
 
@@ -77,7 +79,8 @@ def try_query(
         named = _resolved(service, text).named
         if not named:
             warn_of_unseen_names(service, text)
-        found, diagnosis = service.try_query(text, since, named=named)
+        with working("trying"):
+            found, diagnosis = service.try_query(text, since, named=named)
         for match in found:
             write(match)
         if diagnosis is not None:

@@ -24,7 +24,8 @@ from feeds.formats.opml import FeedOutline, read_list
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import HttpClient, resource
 from xscl.cli.match_report import MatchReport
-from xscl.cli.output import UsageError, progress, warn
+from xscl.cli.output import UsageError, warn
+from xscl.cli.progress import progress
 from xscl.cli.trial_outcome import TrialOutcome
 from xscl.client import Refused
 from xscl.client.calls import PAGE
@@ -351,7 +352,7 @@ class RemoteService:
             self.http.ask("POST", f"{resource('feeds', one['key'])}:poll")
         until = time.monotonic() + _POLL
         outcomes = []
-        for one in progress(feeds, "polling", len(feeds), quiet=report.as_json):
+        for one in progress(feeds, "polling", len(feeds)):
             polled = self._polled(one, until)
             if polled is None:
                 outcomes.append(PollOutcome(one, 0, one["next_poll"], asked=False))

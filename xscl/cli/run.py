@@ -21,10 +21,10 @@ from xscl.cli.output import (
     echo_json,
     echo_lines,
     judge,
-    progress,
     warn,
     warn_not_read,
 )
+from xscl.cli.progress import Quiet, progress
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
@@ -59,6 +59,7 @@ def run(
     form: Annotated[MatchFormat, option("--format", "How to write matches.")] = MatchFormat.TEXT,
     as_json: Annotated[bool, option("--json", "The same as --format jsonl.")] = False,
     verbose: Verbose = False,
+    quiet: Quiet = False,
     at: At = None,
     native: Native = False,
     strict: Annotated[bool, option("--strict", "Fail if anything could not be read.")] = False,
@@ -143,7 +144,7 @@ def _streams(engine: Engine) -> set[str]:
 def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     """Yield the matches of documents, batch by batch."""
     batches = [documents[i : i + BATCH] for i in range(0, len(documents), BATCH)]
-    for batch in progress(batches, "joining", len(batches), quiet=sys.stdout.isatty()):
+    for batch in progress(batches, "joining", len(batches)):
         yield from engine.push(batch)
     yield from engine.flush()
 

@@ -33,6 +33,7 @@ class SqlFormat(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
+    JSONL = "jsonl"
     PARQUET = "parquet"
 
 
@@ -46,13 +47,14 @@ def sql(
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
-    CSV follows RFC 4180: lines end in CR LF.
+    CSV follows RFC 4180: lines end in CR LF. --json is --format jsonl, an object
+    a line; --format json is one array.
 
     \b
     Example:
       xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
     """
-    chosen = SqlFormat.JSON if call.as_json else form
+    chosen = SqlFormat.JSONL if call.as_json else form
     text = query_text(query)
     with opened("sql", call) as service:
         try:
@@ -98,7 +100,12 @@ def _write(answer: pa.Table, form: SqlFormat, file: BinaryIO, *, show: bool = Fa
     if form is SqlFormat.PARQUET:
         pq.write_table(answer, file)
         return
-    lines = {SqlFormat.TABLE: _table, SqlFormat.CSV: _csv, SqlFormat.JSON: _json}[form](answer)
+    lines = {
+        SqlFormat.TABLE: _table,
+        SqlFormat.CSV: _csv,
+        SqlFormat.JSON: _json,
+        SqlFormat.JSONL: _jsonl,
+    }[form](answer)
     file.writelines((clean(line) if show else line).encode() for line in lines)
 
 
@@ -125,12 +132,17 @@ def _csv(answer: pa.Table) -> Iterator[str]:
         yield line.getvalue()
 
 
+def _jsonl(answer: pa.Table) -> Iterator[str]:
+    """Yield a JSON object a row, a row a line."""
+    for row in _rows(answer):
+        yield json.dumps(dict(zip(answer.column_names, map(_value, row), strict=True))) + "\n"
+
+
 def _json(answer: pa.Table) -> Iterator[str]:
     """Yield one JSON array of objects, a row a line."""
-    names = answer.column_names
     before = "["
-    for row in _rows(answer):
-        yield f"{before}\n  {json.dumps(dict(zip(names, map(_value, row), strict=True)))}"
+    for row in _jsonl(answer):
+        yield f"{before}\n  {row.rstrip()}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
 

@@ -12,7 +12,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from xscl.engine.facade import Engine
 from xscl.store.data_directory import DataDirectory
 
@@ -65,7 +65,7 @@ def test_try_a_query_or_a_file() -> None:
     Path("q.xscl").write_text(f"-- books and blogs\n{PAIR}\n")
     assert answered("try", "@q.xscl", "--since", "36 h") == TEXT.format("try")
     assert answered("try", "S//blog->b", "--format", "xml") == f"<result>{BLOG}</result>\n"
-    assert len(json.loads(answered("subscriptions", "--json"))) == 2
+    assert len(json_rows(answered("subscriptions", "--json"))) == 2
 
 
 def test_try_says_that_there_is_no_match() -> None:

@@ -18,7 +18,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
@@ -252,13 +252,13 @@ def place(made: Path, folder: Path) -> DataDirectory:
 
 
 def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
-    listed = json.loads(answered("subscriptions", "--json"))
+    listed = json_rows(answered("subscriptions", "--json"))
     assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
     assert answered("subscriptions").splitlines()[0].split() == [
         *("NAME", "TEMPLATE", "READS", "QUERY"),
     ]
     assert answered("unsubscribe", "pair") == "unsubscribed 'pair'\n"
-    assert len(json.loads(answered("subscriptions", "--json"))) == 1
+    assert len(json_rows(answered("subscriptions", "--json"))) == 1
     assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
 
 
@@ -305,7 +305,7 @@ def test_sql_in_every_format(place: DataDirectory) -> None:
         'd1  1          ["S"]\nd2  2          ["S"]\nd3  3          ["T"]\n(3 rows)\n'
     )
     assert answered("sql", query, "--format", "csv").splitlines()[1] == 'd1,1,"[""S""]"'
-    assert json.loads(answered("sql", query, "--json"))[2] == {
+    assert json_rows(answered("sql", query, "--json"))[2] == {
         **{"id": "d3", "timestamp": 3, "streams": ["T"]},
     }
     answered("sql", query, "--format", "parquet", "--output", "d.parquet")
@@ -317,11 +317,11 @@ def test_sql_values_that_formats_lack(place: DataDirectory) -> None:
         "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d,"
         r" '\xC3\xA9'::BLOB AS b"
     )
-    assert json.loads(answered("sql", query, "--json")) == [
+    assert json_rows(answered("sql", query, "--json")) == [
         {"n": None, "z": None, "f": "=1+1", "d": "2024-05-06", "b": "é"}
     ]
     assert answered("sql", query, "--format", "csv").splitlines()[1] == "nan,,'=1+1,2024-05-06,é"
-    assert json.loads(answered("sql", "SELECT 1 AS a WHERE false", "--json")) == []
+    assert answered("sql", "SELECT 1 AS a WHERE false", "--json") == ""
 
 
 def test_sql_refuses_all_but_one_select(place: DataDirectory) -> None:
@@ -375,7 +375,7 @@ def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.Mo
     monkeypatch.setenv("XSCL_DATA", "elsewhere")
     answered("subscribe", "q", "S//a->x")
     assert Path("elsewhere/state.duckdb").exists()
-    assert json.loads(answered("subscriptions", "--json", "--data", "elsewhere"))
+    assert json_rows(answered("subscriptions", "--json", "--data", "elsewhere"))
 
 
 # -- Feeds ---------------------------------------------------------------------------------
@@ -384,12 +384,12 @@ def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.Mo
 def test_feeds_are_added_listed_and_removed() -> None:
     out = answered("feeds", "add", "https://u:pw@a.example/f", "--tag", "t", "--every", "2 h")
     assert out == "following https://a.example/f on a.example, t, feeds; items may come 4 h late\n"
-    (feed,) = json.loads(answered("feeds", "list", "--json"))
+    (feed,) = json_rows(answered("feeds", "list", "--json"))
     assert (feed["url"], feed["every"], feed["state"]) == ("https://a.example/f", 7200, "new")
     assert "pw" not in answered("feeds", "list")
     assert "is followed already" in failed(1, "feeds", "add", "https://u:pw@a.example/f")
     assert answered("feeds", "remove", "a.example") == "no longer following https://a.example/f\n"
-    assert json.loads(answered("feeds", "list", "--json")) == []
+    assert json_rows(answered("feeds", "list", "--json")) == []
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
             f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
             "1 more among items that the feeds held already (gales 1)\n"
         )
-        (history,) = json.loads(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
+        (history,) = json_rows(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
         assert history["history"] is True
         server.begun.set()
         for _ in range(3):  # so that the publisher goes on

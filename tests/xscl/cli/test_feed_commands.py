@@ -15,7 +15,7 @@ from typer.testing import Result
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling.scripted import Server, moved, reply, rss
 from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import BATCH
@@ -57,7 +57,7 @@ def complained(code: int, *arguments: str) -> str:
 
 
 def listed() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(answered("list", "--json"))
+    found: list[dict[str, Any]] = json_rows(answered("list", "--json"))
     return found
 
 
@@ -66,7 +66,9 @@ def listed() -> list[dict[str, Any]]:
 
 def test_a_list_is_taken_in_with_a_line_for_each_outline() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
-    assert answered("import", "mine.opml", "--tag", "all") == (
+    done = xscl("import", "mine.opml", "--tag", "all")
+    assert (done.exit_code, done.stderr) == (1, "xscl: 2 of 5 outlines could not be imported\n")
+    assert done.stdout == (
         "added: https://a.example/f on a.example, all, Tech-Science\n"
         "added: https://b.example/f on b.example, all, daily\n"
         "twice: https://a.example/f\n"
@@ -82,11 +84,11 @@ def test_a_list_is_taken_in_with_a_line_for_each_outline() -> None:
 
 def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
-    answered("import", "mine.opml")
+    complained(1, "import", "mine.opml")
     before = listed()
-    assert "2 refused" in answered("import", "mine.opml")
+    assert "2 of 5 outlines" in complained(1, "import", "mine.opml")
     assert listed() == before
-    report = json.loads(answered("import", "mine.opml", "--tag", "new", "--json"))
+    report = json_rows(xscl("import", "mine.opml", "--tag", "new", "--json").stdout)
     assert [line["outcome"] for line in report] == [
         "tagged",
         "tagged",
@@ -99,13 +101,13 @@ def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
 
 def test_what_is_exported_is_imported_the_same() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
-    answered("import", "mine.opml")
+    complained(1, "import", "mine.opml")
     answered("add", "https://c.example/f", "--stream", "news", "--every", "30min")
     assert answered("export", "out.opml") == "3 feeds written to out.opml\n"
     assert answered("export") == Path("out.opml").read_text("utf-8")
     answered("import", "out.opml", "--data", "other")
     assert answered("export", "--data", "other") == answered("export")
-    other = json.loads(answered("list", "--json", "--data", "other"))
+    other = json_rows(answered("list", "--json", "--data", "other"))
     options = [(feed["stream"], feed["every"]) for feed in listed()]
     assert options == [(feed["stream"], feed["every"]) for feed in other]
     assert ("news", 1_800) in options

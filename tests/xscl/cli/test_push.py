@@ -40,8 +40,8 @@ def blog(id_: str, title: str, day: int) -> dict[str, Any]:
 
 def answer(*arguments: str) -> dict[str, Any]:
     done = called("push", *arguments, "--json")
-    assert done.exit_code == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    assert done.exit_code == (1 if found["not_read"] else 0), done.stderr
     return found
 
 
@@ -89,7 +89,8 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     lines("all.jsonl", book("b1", "X", 1), broken, blog("c1", "X", 3))
     Path("none.xml").write_text("no XML at all")
     done = called("push", "all.jsonl", "none.xml", "--stream", "blogs")
-    assert done.exit_code == 0
+    assert done.exit_code == 1
+    assert "2 of 4 documents could not be read" in done.stderr
     assert done.stdout.startswith("echo  2026-01-03T00:00:00Z\n  b1 | ")
     assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 matches\n")
     assert f"not read: {Path.cwd()}/none.xml" in done.stderr

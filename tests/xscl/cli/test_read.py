@@ -129,7 +129,7 @@ def test_an_address_that_is_not_allowed_is_named_for_the_option(server: Server) 
     answered("feeds", "add", server.url("/f"))
     message = failed(1, "feeds", "poll")
     assert f"--allow-address {server.address} allows it" in message
-    (feed,) = as_json("feeds", "list")
+    feed = as_json("feeds", "list")
     assert (feed["state"], feed["failures"]) == ("refused", 0)
 
 

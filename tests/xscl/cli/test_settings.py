@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from xscl.cli.settings import config
 from xscl.polling.arrival_clock import DAY
 from xscl.polling.feed_repository import ticks
@@ -126,7 +125,7 @@ def test_a_token_comes_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def looked(*arguments: str) -> dict[str, dict[str, str]]:
     done = called("doctor", "--json", *arguments)
-    found = {one["what"]: one for one in json.loads(done.stdout)}
+    found = {one["what"]: one for one in json_rows(done.stdout)}
     assert done.exit_code == (1 if any(one["sign"] == "bad" for one in found.values()) else 0)
     return found
 

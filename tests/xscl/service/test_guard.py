@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
 from xscl.service.guard import LONGEST
 from xscl.service.installation import ServiceSettings
@@ -114,11 +114,11 @@ def test_tokens_on_the_command_line(tmp_path: Path) -> None:
 
     made = run("token", "create", "--user", "alice", "--label", "laptop").strip()
     assert FORM.fullmatch(made)
-    (listed,) = json.loads(run("token", "list", "--json"))
+    (listed,) = json_rows(run("token", "list", "--json"))
     assert (listed["user"], listed["label"]) == ("alice", "laptop")
     assert made.split("_", 2)[2] not in run("token", "list")
     assert run("token", "revoke", listed["id"]) == f"revoked {listed['id']}\n"
-    assert json.loads(run("token", "list", "--json")) == []
+    assert json_rows(run("token", "list", "--json")) == []
 
 
 # -- Other sites ---------------------------------------------------------------------------

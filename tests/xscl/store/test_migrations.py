@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +12,7 @@ import pytest
 
 import xscl
 from tests.examples import usually
-from tests.xscl.commandline import called
+from tests.xscl.commandline import called, json_rows
 from xscl.errors import StoreError
 from xscl.store import migrations
 from xscl.store.commit_watermark import read_watermark
@@ -126,7 +125,7 @@ def test_a_copy_is_kept_and_said(old: Path, plant: Plant, caplog: pytest.LogCapt
 def test_the_command_line_says_it(old: Path, plant: Plant) -> None:
     plant(rename, rename_back)
     checked = called("doctor", "--json", "--data", str(old.parent))
-    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    (found,) = [one for one in json_rows(checked.stdout) if one["what"] == "store"]
     assert found["sign"] == "warn"
     assert f"migrates it to version {NEXT + 1}" in found["hint"]
     done = called("subscriptions", "--data", str(old.parent))
@@ -190,7 +189,7 @@ def test_a_store_of_a_development_version_is_refused(old: Path, plant: Plant, ve
     )
     assert rows(old) == before
     checked = called("doctor", "--json", "--data", str(old.parent))
-    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    (found,) = [one for one in json_rows(checked.stdout) if one["what"] == "store"]
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
 
 
@@ -203,5 +202,5 @@ def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
         xscl.Engine(old)
     assert rows(old) == before
     checked = called("doctor", "--json", "--data", str(old.parent))
-    (found,) = [one for one in json.loads(checked.stdout) if one["what"] == "store"]
+    (found,) = [one for one in json_rows(checked.stdout) if one["what"] == "store"]
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
