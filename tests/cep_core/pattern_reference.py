@@ -1,0 +1,424 @@
+"""The definition of patterns with quantifiers, marks, unordered parts and after-match policies.
+
+docs/internals/patterns.md states the definitions; here they are evaluated over finished streams.
+All ways to take the events of a stream one after the other are tried.  Nothing is the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias, assert_never
+
+from tests.cep_core.sase_reference import Happened
+
+Mark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
+Pace: TypeAlias = Literal["all", "greedy", "reluctant"]
+Policy: TypeAlias = Literal[
+    "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
+]
+Taken: TypeAlias = tuple[tuple[str, Happened], ...]  # components with their events, as taken
+Test: TypeAlias = Callable[[Taken, Happened], bool | None]  # null does not hold
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One event of some types; without a mark, that of the query."""
+
+    name: str
+    types: tuple[str, ...]
+    mark: Mark | None = None
+    test: Test = lambda taken, event: True
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """A pattern, `least` to `most` times; `inner` is the mark of all but the first time."""
+
+    pattern: Pattern
+    least: int
+    most: int | None = None
+    pace: Pace = "all"
+    inner: Mark | None = None
+    until: Step | None = None
+    begun: bool = False
+    loop: object = field(default_factory=object)  # what all iterations have in common
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Patterns one after the other."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of some patterns."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Unordered:
+    """One event of each step, in any order; `span` bounds their distance."""
+
+    steps: tuple[Step, ...]
+    span: int | None = None
+    ends: tuple[int, ...] = ()  # of what has been taken
+    floor: int | None = None  # the end of what came before all of them
+
+
+Pattern: TypeAlias = Step | Repeat | Chain | Choice | Unordered
+
+
+@dataclass(frozen=True)
+class Query:
+    """A pattern with its window, and what becomes of matches that overlap."""
+
+    pattern: Pattern
+    window: int | None = None
+    inclusive: bool = False
+    mark: Mark = "any"
+    simultaneous: bool = False
+    policy: Policy = "none"
+    target: str = ""  # the component of "to first" and "to last"
+    partition: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()  # types that count for "strict" beside those of the steps
+
+
+class Way(NamedTuple):
+    """How a match may go on: the step, and what it says about loops."""
+
+    step: Step
+    mark: Mark | None
+    stays: frozenset[object] = frozenset()  # loops that go on by it
+    leaves: frozenset[object] = frozenset()  # loops that end by it
+    until: tuple[tuple[Step, bool], ...] = ()  # with whether the loop has begun
+    among: Unordered | None = None
+
+
+# -- words of a pattern ----------------------------------------------------------------------
+
+EMPTY = Chain(())
+
+
+def finished(pattern: Pattern) -> bool:
+    """Return True if nothing more has to be taken."""
+    match pattern:
+        case Step():
+            return False
+        case Repeat(inner, least):
+            return least <= 0 or finished(inner)
+        case Chain(parts):
+            return all(map(finished, parts))
+        case Choice(parts):
+            return any(map(finished, parts))
+        case Unordered(steps):
+            return not steps
+        case _:
+            assert_never(pattern)
+
+
+def ways(pattern: Pattern) -> Iterator[tuple[Way, Pattern]]:
+    """Yield what may be taken next, and what is left then."""
+    match pattern:
+        case Step(_, _, mark):
+            yield Way(pattern, mark), EMPTY
+        case Repeat(inner, least, most):
+            if most == 0:
+                return
+            more = replace(
+                pattern, least=least - 1, most=None if most is None else most - 1, begun=True
+            )
+            for way, rest in ways(inner):
+                yield _in_loop(way, pattern), Chain((rest, more))
+        case Chain(parts):
+            if not parts:
+                return
+            first, others = parts[0], parts[1:]
+            for way, rest in ways(first):
+                yield way, Chain((rest, *others))
+            if finished(first):
+                for way, rest in ways(Chain(others)):
+                    yield way._replace(leaves=way.leaves | loops(first)), rest
+        case Choice(parts):
+            for part in parts:
+                yield from ways(part)
+        case Unordered(steps):
+            for step in steps:
+                left = tuple(one for one in steps if one is not step)
+                yield Way(step, "any", among=pattern), replace(pattern, steps=left)
+        case _:
+            assert_never(pattern)
+
+
+def _in_loop(way: Way, loop: Repeat) -> Way:
+    mark = way.mark if not loop.begun or loop.inner is None else loop.inner
+    until = () if loop.until is None else ((loop.until, loop.begun),)
+    return way._replace(mark=mark, stays=way.stays | {loop.loop}, until=way.until + until)
+
+
+def loops(pattern: Pattern) -> frozenset[object]:
+    """Return the loops that end if a pattern is left."""
+    match pattern:
+        case Repeat(inner, _, most):
+            return frozenset() if most == 0 else loops(inner) | {pattern.loop}
+        case Chain(parts):
+            return frozenset().union(*map(loops, parts))
+        case _:
+            return frozenset()
+
+
+def steps(pattern: Pattern) -> Iterator[Step]:
+    """Yield all steps of a pattern."""
+    match pattern:
+        case Step():
+            yield pattern
+        case Repeat(inner):
+            yield from steps(inner)
+        case Chain(parts) | Choice(parts):
+            for part in parts:
+                yield from steps(part)
+        case Unordered(parts):
+            yield from parts
+        case _:
+            assert_never(pattern)
+
+
+def paces(pattern: Pattern) -> dict[object, Pace]:
+    """Return the pace of each loop."""
+    match pattern:
+        case Repeat(inner, pace=pace, loop=loop):
+            return {loop: pace, **paces(inner)}
+        case Chain(parts) | Choice(parts):
+            return {loop: pace for part in parts for loop, pace in paces(part).items()}
+        case _:
+            return {}
+
+
+# -- matches ---------------------------------------------------------------------------------
+
+
+def matches(query: Query, events: Sequence[Happened]) -> list[Taken]:
+    """Return the matches, in the order in which they are reported."""
+    found = Search(query, tuple(sorted(events, key=lambda one: (one.t1, one.t0))))
+    return found.kept()
+
+
+def end(taken: Taken) -> int:
+    """Return when the last event of a match ends."""
+    return max(event.t1 for _, event in taken)
+
+
+def begin(taken: Taken) -> int:
+    """Return when the event that a match begins with ends: windows count from there."""
+    return min(event.t1 for _, event in taken)
+
+
+class Search:
+    """All matches of a query over a stream."""
+
+    def __init__(self, query: Query, events: tuple[Happened, ...]) -> None:
+        self._query = query
+        self._events = events
+        self._place = {id(event): place for place, event in enumerate(events)}
+        self._named = {name for step in steps(query.pattern) for name in step.types}
+        self._named.update(query.reads)
+        self._paces = paces(query.pattern)
+        self.reached: dict[frozenset[tuple[str, int]], Taken] = {}  # prefixes of matches
+        self._complete: dict[frozenset[tuple[str, int]], Taken] = {}
+        self._extend((), query.pattern)
+
+    def _key(self, taken: Taken) -> frozenset[tuple[str, int]]:
+        return frozenset((name, self._place[id(event)]) for name, event in taken)
+
+    def _extend(self, taken: Taken, rest: Pattern) -> None:
+        if taken:
+            self.reached[self._key(taken)] = taken
+        if taken and finished(rest):
+            self._complete[self._key(taken)] = taken
+        options = list(ways(rest))
+        for way, left in options:
+            for event in self._events:
+                if self._takes(taken, way, event) and self._may(taken, rest, way, event, options):
+                    self._extend((*taken, (way.step.name, event)), _since(left, way, taken, event))
+
+    # -- one event more ----------------------------------------------------------------------
+
+    def _takes(self, taken: Taken, way: Way, event: Happened) -> bool:
+        """Return True if an event is one that a way takes, without regard to marks."""
+        query = self._query
+        if event.type not in way.step.types or any(event is one for _, one in taken):
+            return False
+        if way.step.test(taken, event) is not True:
+            return False
+        floor = end(taken) if taken else None
+        if way.among is not None and way.among.ends:
+            floor = way.among.floor
+        follows = floor is None or floor < event.t0 or (query.simultaneous and floor == event.t0)
+        return follows and self._near(taken, way, event)
+
+    def _near(self, taken: Taken, way: Way, event: Happened) -> bool:
+        """Return True if an event is within the window, and the span of what is unordered."""
+        query = self._query
+        if query.window is not None and taken:
+            first, last = min(begin(taken), event.t1), max(end(taken), event.t1)
+            if last - first >= query.window + query.inclusive:
+                return False
+        among = way.among
+        if among is None or among.span is None:
+            return True
+        return all(abs(event.t1 - one) < among.span for one in among.ends)
+
+    def _may(
+        self,
+        taken: Taken,
+        rest: Pattern,
+        way: Way,
+        event: Happened,
+        options: list[tuple[Way, Pattern]],
+    ) -> bool:
+        """Return True if marks, paces and UNTIL let a way take an event."""
+        last = end(taken) if taken else None
+        between = [one for one in self._events if last is not None and last < one.t1 < event.t1]
+        for stop, begun in way.until:
+            for one in [*(between if begun else ()), event]:
+                if one.type in stop.types and stop.test(taken, one) is True:
+                    return False
+        preferred = [other for other, _ in options if self._rather(way, other)]
+        if any(self._takes(taken, other, one) for other in preferred for one in [*between, event]):
+            return False
+        reluctant = any(self._paces[loop] == "reluctant" for loop in way.stays)
+        if reluctant and taken and finished(rest):
+            return False
+        return self._marked(taken, way, between, options)
+
+    def _rather(self, way: Way, other: Way) -> bool:
+        """Return True if the pace of a loop prefers another way."""
+        return any(self._paces[loop] == "greedy" for loop in way.leaves & other.stays) or any(
+            self._paces[loop] == "reluctant" for loop in way.stays & other.leaves
+        )
+
+    def _marked(
+        self,
+        taken: Taken,
+        way: Way,
+        between: Sequence[Happened],
+        options: list[tuple[Way, Pattern]],
+    ) -> bool:
+        match way.mark or self._query.mark:
+            case "any":
+                return True
+            case "next":
+                return not any(self._takes(taken, way, one) for one in between)
+            case "nearest":
+                return not any(
+                    self._takes(taken, other, one) for one in between for other, _ in options
+                )
+            case "strict":
+                return not any(one.type in self._named for one in between)
+            case "partition":
+                return not any(self._alike(one, taken[-1][1]) for one in between)
+
+    def _alike(self, one: Happened, other: Happened) -> bool:
+        values = [(one.values[name], other.values[name]) for name in self._query.partition]
+        return one.type in self._named and all(a is not None and a == b for a, b in values)
+
+    # -- which matches are kept --------------------------------------------------------------
+
+    def _places(self, taken: Taken) -> list[int]:
+        return sorted(self._place[id(event)] for _, event in taken)
+
+    def _order(self, taken: Taken) -> tuple[int, list[int]]:
+        """Return what matches are reported by: their end, then their events, the earlier first."""
+        return end(taken), self._places(taken)
+
+    def kept(self) -> list[Taken]:
+        """Return the matches that the policy keeps, in order."""
+        found = sorted(self._complete.values(), key=self._order)
+        match self._query.policy:
+            case "first only":
+                return found[:1]
+            case "restart":
+                return list(self._restarted(found))
+            case "newest":
+                return [one for one in found if self._survives(one)]
+            case _:
+                kept: list[Taken] = []
+                for one in found:
+                    if not any(self._discards(other, one) for other in kept):
+                        kept.append(one)
+                return kept
+
+    def _discards(self, match: Taken, later: Taken) -> bool:
+        """Return True if a match that was kept discards one that is reported after it."""
+        started = self._places(later)[0]
+        first, last = self._places(match)[0], self._places(match)[-1]
+        of_target = [self._place[id(one)] for name, one in match if name == self._query.target]
+        match self._query.policy:
+            case "to next":
+                return started == first
+            case "past last":
+                return first <= started <= last
+            case "to first":
+                return bool(of_target) and first <= started < min(of_target)
+            case "to last":
+                return bool(of_target) and first <= started < max(of_target)
+            case _:
+                return False
+
+    def _restarted(self, found: Sequence[Taken]) -> Iterator[Taken]:
+        """Yield the first match of each start; the next start is after it, or after its window."""
+        starts = sorted({self._places(one)[0] for one in self.reached.values()})
+        until: int | None = None
+        for place in starts:
+            start = self._events[place]
+            if until is not None and start.t0 <= until:
+                continue
+            own = [one for one in found if self._places(one)[0] == place]
+            if own:
+                yield own[0]
+                until = end(own[0])
+            elif self._query.window is None:
+                return
+            else:
+                until = start.t1 + self._query.window - (not self._query.inclusive)
+
+    def _survives(self, taken: Taken) -> bool:
+        """Return True if no partial match has taken the place of one before it went on."""
+        return all(
+            not any(
+                names(other) == names(taken[:size])
+                and taken[size - 1][1].t1 < other[-1][1].t1 < taken[size][1].t1
+                and self._survives(other)
+                for other in self.reached.values()
+                if len(other) == size
+            )
+            for size in range(1, len(taken))
+        )
+
+
+def names(taken: Taken) -> list[str]:
+    """Return the components of what was taken."""
+    return [name for name, _ in taken]
+
+
+def _since(rest: Pattern, way: Way, taken: Taken, event: Happened) -> Pattern:
+    """Return what is left, with what an unordered part remembers of the event."""
+    if way.among is None:
+        return rest
+    floor = way.among.floor if way.among.ends else (end(taken) if taken else None)
+    return _remembering(rest, way.among, (*way.among.ends, event.t1), floor)
+
+
+def _remembering(
+    rest: Pattern, among: Unordered, ends: tuple[int, ...], floor: int | None
+) -> Pattern:
+    match rest:
+        case Unordered(steps) if set(steps) < set(among.steps):
+            return replace(rest, ends=ends, floor=floor)
+        case Chain((first, *others)):
+            return Chain((_remembering(first, among, ends, floor), *others))
+        case _:
+            return rest
