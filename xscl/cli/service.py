@@ -9,6 +9,7 @@ as `xscl.polling.feed_poller.edit`.
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
@@ -22,6 +23,10 @@ from xscl.engine.facade import Engine
 from xscl.errors import UnknownSubscription
 
 Service: TypeAlias = LocalService | RemoteService
+
+
+STARTING = 10.0
+"""Seconds for which a command waits until a service that has just been started answers."""
 
 
 @contextmanager
@@ -54,7 +59,9 @@ def client_of(place: Place) -> HttpClient | None:
     if place.url is not None:
         return client_at(place.url, place.token)
     at = home(place.data)
-    address = at.address()
+    until = time.monotonic() + STARTING
+    while (address := at.address()) is None and at.is_starting() and time.monotonic() < until:
+        time.sleep(0.05)
     if address is None:
         return None
     return HttpClient(address, token_of(place.token) or at.read_token())

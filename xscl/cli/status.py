@@ -31,7 +31,10 @@ def status(call: Call) -> None:
         at.expect()
         with at.hold("status"), Engine(at.database) as engine:
             found = LocalService(at, engine).status()
-    process = {"service": (figures or {}).get("pid"), "address": (figures or {}).get("address")}
+    process = {
+        "service": (figures or {}).get("pid"),
+        "address": (figures or {}).get("address") or None,
+    }
     lines = (*([] if note is None else [note]), *found.lines())
     answer({**found.as_dict(), **process}, lines, as_json=call.as_json)
 

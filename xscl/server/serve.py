@@ -434,7 +434,7 @@ class Service:
                 **found.as_dict(),
                 "pid": os.getpid(),
                 "written": written(ticks()),
-                "address": self.address,
+                "address": self.address or (None if self._serving.listen is None else ""),
                 "paused": self.room.short(),
                 "stalled": None if (stall := self._stall()) is None else asdict(stall),
                 "wall_clock": clock.state,

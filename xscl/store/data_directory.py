@@ -216,7 +216,15 @@ class DataDirectory:
         if holder is None or holder.command != SERVICE:
             return None
         written = self.read_status() or {}
-        return written.get("address") if written.get("pid") == holder.pid else None
+        return (written.get("address") or None) if written.get("pid") == holder.pid else None
+
+    def is_starting(self) -> bool:
+        """Return True if a service that will serve requests has not written its address yet."""
+        holder = self.holder()
+        if holder is None or holder.command != SERVICE:
+            return False
+        written = self.read_status() or {}
+        return written.get("pid") != holder.pid or written.get("address") == ""
 
 
 _NAMES = _FILES | {one.name for one in vars(DataDirectory).values() if isinstance(one, _Part)}

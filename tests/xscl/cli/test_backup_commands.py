@@ -12,6 +12,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
+from xscl.cli import service as service_of_commands
 from xscl.engine.facade import Engine
 from xscl.store.commit_watermark import read_watermark, watermark_path
 from xscl.store.data_directory import DataDirectory
@@ -162,7 +163,10 @@ with DataDirectory(pathlib.Path(sys.argv[1])).hold("serve"):
 """
 
 
-def test_a_service_is_not_disturbed(place: DataDirectory, backup: Path) -> None:
+def test_a_service_is_not_disturbed(
+    place: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_of_commands, "STARTING", 0.0)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(place.path)],
         stdin=subprocess.PIPE,

@@ -124,3 +124,16 @@ def test_status_is_read_whole_or_not_at_all(place: DataDirectory) -> None:
     assert place.read_status() == {"pid": 1}
     place.status.write_text('{"pid":')
     assert place.read_status() is None
+
+
+def test_a_service_is_starting_until_it_says_its_address(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    assert not home.is_starting()
+    with home.hold("push"):
+        assert not home.is_starting()
+    with home.hold("serve"):
+        assert home.is_starting()
+        for address, expected in (("", True), (None, False), ("http://127.0.0.1:1", False)):
+            home.write_status({"pid": os.getpid(), "address": address})
+            assert home.is_starting() is expected
+            assert home.address() == (address or None)
