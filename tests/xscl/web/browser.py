@@ -134,6 +134,10 @@ class Browser:
     def run(self, script: str, *arguments: object) -> Any:
         return self.chrome.execute_script(script, *arguments)
 
+    def run_async(self, script: str, *arguments: object) -> Any:
+        """Run a script that calls its last argument with its value."""
+        return self.chrome.execute_async_script(script, *arguments)
+
     def look(self, scheme: str = "light", size: tuple[int, int] = WIDE) -> None:
         """Set the size of the window and the light or dark colour scheme."""
         feature = {"name": "prefers-color-scheme", "value": scheme}

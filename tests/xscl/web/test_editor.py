@@ -15,6 +15,16 @@ _OFFERED = """
 const root = document.getElementById("query-editor").shadowRoot;
 return [...root.querySelectorAll(".cm-tooltip-autocomplete li")].map((each) => each.textContent);
 """
+_COMPLETE = """
+const text = arguments[0];
+const done = arguments[arguments.length - 1];
+import("/static/query_completion.js").then(async ({completions}) => {
+  const doc = {toString: () => text};
+  const state = {doc, sliceDoc: (from, to) => text.slice(from, to)};
+  const found = await completions({state, pos: text.length, explicit: !text.endsWith(" ")});
+  done((found?.options ?? []).map((each) => each.label));
+});
+"""
 _MARKED = """
 const root = document.getElementById("query-editor").shadowRoot;
 return [...root.querySelectorAll(".cm-lintRange-error")].map((each) => each.textContent).join("");
@@ -51,6 +61,34 @@ def test_a_query_is_completed_from_what_is_there(browser: Browser, shop: Shop) -
     browser.until(lambda: "Tell me about each item of feeds" in browser.text(".sentence"))
     written = browser.run("return document.getElementById('query').value")
     assert written == "feeds//item->a[./title = 'Night ferry returns in June']"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "offered", "missing"),
+    [
+        ("", {"feeds", "orders", "SELECT * FROM"}, {"title"}),
+        ("orders//", {"order", "number", "total"}, {"title"}),
+        ("orders/", {"order"}, {"number"}),
+        ("orders//order[./", {"number", "total"}, {"order"}),
+        ("orders//order[./number->n][./t", {"total"}, set()),
+        ("tricks//item/enclosure/@", {"@url"}, {"title"}),
+        ("tricks//item[./enclosure/", {"@url"}, {"title"}),
+        ("feeds//item[contains(./title, 'Night", {"Night ferry returns in June"}, set()),
+        ("orders//order[./number = '", {"71"}, set()),
+        ("orders//order->o ", set(), {"order"}),
+        ("orders//order->o[./number->n] FOLLOWED BY{", {"n", "o", "lower-case"}, {"orders"}),
+        ("orders//order->o[./number->n] FOLLOWED BY{n = m, 1 d} in", {"invoices"}, {"n"}),
+        ("orders//order FOLLOWED BY invoices//invoice[./", {"order", "total"}, {"number"}),
+    ],
+)
+def test_what_is_offered_fits_its_place(
+    browser: Browser, shop: Shop, text: str, offered: set[str], missing: set[str]
+) -> None:
+    browser.open(f"{shop.address}/subscribe")
+    labels = set(browser.run_async(_COMPLETE, text))
+    assert offered <= labels
+    assert labels.isdisjoint(missing)
 
 
 @pytest.mark.slow

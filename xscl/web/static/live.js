@@ -22,8 +22,7 @@ function say() {
     words.textContent = "Waiting for new matches";
   } else {
     const newest = waiting[0];
-    const titles = [...newest.querySelectorAll(".item-title")].map((each) => each.innerText.trim());
-    words.textContent = `${count} new: ${newest.querySelector("h2").innerText.trim()}${titles.length ? ` — ${titles.join(" · ")}` : ""}`;
+    words.textContent = `${count} new: ${newest.querySelector("h2").innerText.trim()}`;
   }
 }
 

@@ -43,9 +43,9 @@ function elementsOf(stream) {
 }
 
 // Read the text before the cursor: the stream of its block, the element that a name would be below,
-// brackets, and whether it ends within a string or after a slash.
+// the last one that was named, brackets, and whether it ends within a string or after a slash.
 export function place(text) {
-  const found = { stream: null, element: null, within: [], slash: "", string: false, last: "" };
+  const found = { stream: null, element: null, named: null, within: [], slash: "", string: false, last: "" };
   const above = []; // the elements outside of each open bracket
   for (const match of text.matchAll(TOKEN)) {
     const token = match[0];
@@ -70,11 +70,14 @@ export function place(text) {
         found.slash = slash; // the word at the cursor is still being written
       } else if (slash || (inside && !OPERATORS.test(token))) {
         found.element = token;
+        found.named = token;
       } else if (!inside && !KEYWORDS.test(token)) {
         found.stream = token;
         found.element = null;
       }
-    } else if (",=<>!+*".includes(token) && found.within.length > 0 && token !== "=") {
+    } else if (token === "@") {
+      found.slash = slash;
+    } else if (",<>!+*".includes(token) && found.within.length > 0) {
       found.element = above.at(-1) ?? found.element;
     }
     found.last = token;
@@ -105,7 +108,7 @@ function bound(text) {
 async function values(at, from) {
   if (!at.stream) return null;
   const { elements } = await elementsOf(at.stream);
-  const samples = elements.filter((each) => each.path.at(-1).replace("@", "") === at.element).flatMap((each) => each.samples);
+  const samples = elements.filter((each) => each.path.at(-1).replace("@", "") === at.named).flatMap((each) => each.samples);
   const options = [...new Set(samples)].map((label) => ({ label, type: "text" }));
   return { from, options, validFor: /^[^'"]*$/ };
 }
