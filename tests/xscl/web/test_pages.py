@@ -214,14 +214,15 @@ def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
         file.unlink()
 
 
-def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop) -> None:
-    made = shop.client.post("/subscriptions/address", data={"name": "tricky"})
+@pytest.mark.parametrize("name", ["tricky", ""], ids=["of one", "of all"])
+def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop, name: str) -> None:
+    made = shop.client.post("/subscriptions/address", data={"name": name})
     (address,) = re.findall(r"http://\S+/f/[^<]+\.atom", made.text)
     assert shop.client.get(address).text.count("<entry") >= len(TRICKS)
-    page = shop.client.get("/subscriptions/tricky").text
+    page = shop.client.get(f"/subscriptions/{name}".rstrip("/")).text
     assert address.rpartition("/")[2].partition(".")[0] not in page
-    (name,) = parsed(page).xpath("//input[@name='id']/@value")
-    shop.client.post("/subscriptions/address/revoke", data={"name": "tricky", "id": name})
+    (id,) = parsed(page).xpath("//input[@name='id']/@value")
+    shop.client.post("/subscriptions/address/revoke", data={"name": name, "id": id})
     assert shop.client.get(address).status_code == 404
 
 

@@ -93,6 +93,7 @@ def listed(
         total=total,
         rows=rows[:LIMIT],
         q=q,
+        addresses=syndication.addresses_of_all(asked.here, asked.who),
         next="/subscriptions?" + urlencode(query) if more else None,
     )
 
@@ -188,18 +189,23 @@ def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
 
 
 @router.post("/subscriptions/address")
-def address(asked: Asked, name: Name) -> HTMLResponse:
-    """Create a secret address for feed readers and show it once."""
+def address(asked: Asked, name: Name = "") -> HTMLResponse:
+    """Create a secret address for feed readers and show it once; without a name of all matches."""
     label = syndication.NewAddress(label="page")
-    made = syndication.make(name, asked.here, asked.who, asked.request, label)
+    given = asked.here, asked.who, asked.request, label
+    made = syndication.make(name, *given) if name else syndication.make_of_all(*given)
     return asked.page("address.html", name=name, made=made)
 
 
 @router.post("/subscriptions/address/revoke")
-def revoke(here: Here, who: Who, name: Name, id: Id) -> RedirectResponse:
-    """Revoke a secret address and return to its subscription."""
-    syndication.revoke(name, id, here, who)
-    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+def revoke(here: Here, who: Who, id: Id, name: Name = "") -> RedirectResponse:
+    """Revoke a secret address and return to its subscription, or to the list."""
+    if name:
+        syndication.revoke(name, id, here, who)
+    else:
+        syndication.revoke_of_all(id, here, who)
+    at = f"/subscriptions/{quote(name)}" if name else "/subscriptions"
+    return RedirectResponse(at, HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/remove")
