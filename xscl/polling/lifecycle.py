@@ -70,6 +70,8 @@ def answered(
     )
     if parsed is not None:
         well = _described(well, parsed)
+        if not parsed.items:  # its validators may be those of the whole feed: 304 would hide it
+            well = replace(well, etag=None, last_modified=None)
     return _scheduled(_moved(well, outcome.moved_to), now, quick, cache=outcome.cache)
 
 

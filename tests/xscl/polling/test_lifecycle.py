@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds.http.fetch import CacheHeaders, Failed, NotModified
+from feeds.formats.parse import parse_feed
+from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
 from xscl.polling.feed import LOST_AFTER, SECOND, Feed, feed_key, shown, split_user, tag_name
 from xscl.polling.lifecycle import (
     MOVES,
@@ -25,6 +26,7 @@ URL = "http://a.example/f"
 FEED = Feed(feed_key(URL), URL, "a.example", (), 3600, 0)
 HOUR = 3_600 * SECOND
 DAY = 24 * HOUR
+RSS = b"<rss version='2.0'><channel><title>t</title>%s</channel></rss>"
 FAILURE = Failed("fetch_status", "the server answered 404 Not Found", status=404)
 
 
@@ -50,6 +52,14 @@ def test_a_failure_doubles_the_interval_and_an_answer_forgets_it() -> None:
         None,
     )
     assert healthy.next_poll - (healthy.polled or 0) < 2 * HOUR
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_validators_of_an_answer_without_items_are_not_kept(count: int) -> None:
+    body = RSS % (b"<item><title>a</title></item>" * count)
+    outcome = Fetched(replace(FEED.request, etag='"7"', last_modified="now"), body, URL)
+    feed = answered(FEED, outcome, parse_feed(body, seen_at=0), 0)
+    assert (feed.etag, feed.last_modified) == (('"7"', "now") if count else (None, None))
 
 
 def test_a_feed_that_only_fails_is_lost_after_a_week() -> None:
