@@ -110,7 +110,7 @@ def _write(answer: pa.Table, form: SqlFormat, file: BinaryIO, *, show: bool = Fa
 
 
 def _rows(answer: pa.Table) -> Iterator[list[Any]]:
-    columns = [column.to_pylist() for column in answer.columns]
+    columns = [column.to_pylist(maps_as_pydicts="lossy") for column in answer.columns]
     yield from map(list, zip(*columns, strict=True))
 
 

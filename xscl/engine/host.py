@@ -30,7 +30,7 @@ class EngineHost:
             self.ingest = Ingest(self.transactions, self.log)
             self.trials = Trials(self.transactions)
             self.catalog = Catalog(self.transactions, self.trials)
-            self.queries = Queries(self.transactions, self.trials)
+            self.queries = Queries(self.transactions, self.trials, self.log)
             opened.pop_all()
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 from templates.model.relations import INFINITE
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
+from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
@@ -21,6 +22,7 @@ from xscl.engine.trials import Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import explain
+from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.unseen_names import UnseenName, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, kept_by_stream
@@ -31,14 +33,16 @@ from xscl.planning.plan_graph import PlanGraph, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.store.backup import Backup, back_up
 from xscl.store.store import Store
+from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
 
 
 class Queries:
     """Answers questions about one engine; none changes it."""
 
-    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+    def __init__(self, transactions: Transactions, trials: Trials, log: MatchLog) -> None:
         self._transactions = transactions
+        self._log = log
         self._trials = trials
         self._instances = Counter[int]()  # of operators over time by how long, when last counted
         self._instances_lately = Counter[int]()  # those of the last day
@@ -50,12 +54,13 @@ class Queries:
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of one SELECT over the relations."""
+        values = self._values() if may_read_values(query) else None
         with self._transactions.lock:
             state, store = self._state, self._transactions.store
             store.expect_open()
             _refuse_all_but_select(query)
             with store.translate_errors():
-                state.relations.refresh()
+                state.relations.refresh(values)
             try:
                 if not state.registry.waiting:
                     with store.reading():
@@ -66,6 +71,12 @@ class Queries:
                     return store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
+
+    def _values(self) -> pa.Table:
+        """Return the values of the newest matches, which are read beside the engine."""
+        with closing(self._log.new_pages()) as pages:
+            page = pages.of_all(lambda _: True, limit=VALUED, newest_first=True)
+            return values_table(page.matches)
 
     def document(self, name: str) -> bytes | None:
         """Return the text of a document by its id; None if it is not kept."""

@@ -11,6 +11,7 @@ the subscription (`xscl.subscriptions.lateness`).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from templates.registry.registry import Registry, r_t
 from xscl.documents.document_log import EARLIEST, LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, LatenessBounds
+from xscl.subscriptions.match_tables import VALUES
 from xscl.subscriptions.streams import Streams
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
@@ -100,7 +102,7 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
     FROM found CROSS JOIN (
         SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
     ORDER BY stream;
-CREATE OR REPLACE TEMP VIEW matches AS
+CREATE OR REPLACE TEMP VIEW match_row AS
     WITH made AS (
         SELECT doc, any_value(ts) AS ts, any_value(first) AS first, any_value(version) AS version,
             list(id ORDER BY place) AS ids, bool_and(coalesce(d_history, true)) AS history
@@ -126,15 +128,32 @@ CREATE OR REPLACE TEMP VIEW matches AS
     UNION ALL
     SELECT min(position), subscription, documents, any_value(timestamp), any_value(history)
     FROM found WHERE is_distinct GROUP BY subscription, documents;
+CREATE OR REPLACE TEMP VIEW matches AS
+    SELECT m.*, v."values" FROM match_row m
+    LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
+    ORDER BY m.position;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
     FROM state.subscription;
 """
 
 
+VALUED = 1_000
+"""Number of the newest matches that have `values` in the relation `matches`: they are read from the
+texts of the documents.  It is null for older ones."""
+_MATCHES = re.compile(r"\bmatches\b", re.IGNORECASE)
+_VALUES = re.compile(r"\*|\bvalues\b", re.IGNORECASE)
+
+
+def may_read_values(query: str) -> bool:
+    """Return False for a query in SQL that cannot read the values of matches."""
+    return _MATCHES.search(query) is not None and _VALUES.search(query) is not None
+
+
 PUBLIC = {
     "documents": "the documents that are known, those that subscriptions published included",
-    "matches": "the matches that are kept, in the order of their positions",
+    "matches": "the matches that are kept, in the order of their positions, the newest ones with"
+    " the values of their variables",
     "subscriptions": "what is subscribed to",
     "late": "documents that came late, and which subscriptions may have missed them",
     "rejected": "documents that were not taken, why, and how they begin",
@@ -167,8 +186,12 @@ class Relations:
     _streams: Streams
     _shown: set[int] | None = field(default=None, init=False)
 
-    def refresh(self) -> None:
-        """Create the views, with each template's R_T and R_out of the last push."""
+    def refresh(self, values: pa.Table | None = None) -> None:
+        """Create the views, with each template's R_T and R_out of the last push.
+
+        `values` are those of matches; None: none are read.
+        """
+        self._store.lend("match_values", VALUES.empty_table() if values is None else values)
         current = self._registry.members
         self._processor.show_views()
         self._store.lend("reading", self._readings.table())

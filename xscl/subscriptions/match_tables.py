@@ -30,6 +30,9 @@ SCHEMA = pa.schema(
 """One row for each match: `start` and `end` are its earliest and latest time, `values` the string
 values of the nodes that each variable is bound to."""
 
+VALUES = pa.schema([("position", pa.int64()), SCHEMA.field("subscription"), SCHEMA.field("values")])
+"""The values of matches, for the SQL relation `matches`."""
+
 SHOWN = 20
 """Matches in the text and the HTML of a sequence."""
 
@@ -49,6 +52,14 @@ def table_of(matches: Iterable[Match]) -> pa.Table:
         for column, kind in zip(columns, SCHEMA.types, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def values_table(matches: Iterable[Match]) -> pa.Table:
+    """Return the values of matches as an Arrow table with VALUES."""
+    rows = [(one.position, one.subscription, list(values_of(one).items())) for one in matches]
+    columns = list(zip(*rows, strict=True)) or [()] * len(VALUES)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, VALUES.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=VALUES)
 
 
 def values_of(match: Match) -> dict[str, list[str]]:

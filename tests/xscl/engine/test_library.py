@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import xscl
+from xscl.inspection.relations import may_read_values
 from xscl.language.names import NAME
 from xscl.language.parser import _lark, parse_block
 
@@ -121,3 +122,39 @@ def test_an_engine_shows_what_it_has() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("twice", TWICE)
         assert repr(engine) == "<xscl.Engine in memory: 1 subscription>"
+
+
+def test_matches_in_sql_have_the_values_of_their_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("twice", "S//r[./k->x] FOLLOWED BY{x=y, 9 s} S//r[./k->y][./v->v]")
+        engine.subscribe("one", "SELECT DISTINCT * FROM S//r[./k->x]")
+        engine.push(document(time, b"<r><k>a</k><k>b</k><v>%d</v></r>" % time) for time in (1, 2))
+        rows = engine.sql('SELECT subscription, "values" AS found FROM matches').to_pylist()
+        assert [(row["subscription"], dict(row["found"])) for row in rows] == [
+            ("one", {"x": ["a", "b"]}),
+            ("twice", {"x": ["a"], "y": ["a"], "v": ["2"]}),
+            ("twice", {"x": ["b"], "y": ["b"], "v": ["2"]}),
+            ("one", {"x": ["a", "b"]}),
+        ]
+        counted = "SELECT values['v'][1] AS v, count(*) AS n FROM matches GROUP BY 1 ORDER BY 1"
+        assert engine.sql(counted).to_pylist() == [{"v": "2", "n": 2}, {"v": None, "n": 2}]
+        monkeypatch.setattr("xscl.engine.queries.VALUED", 1)
+        held = engine.sql("SELECT position FROM matches WHERE values IS NOT NULL")
+        assert held.num_rows == 1
+        assert engine.sql("SELECT count(*) AS n FROM matches").to_pylist() == [{"n": 4}]
+
+
+@pytest.mark.parametrize(
+    ("query", "may"),
+    [
+        ("SELECT * FROM matches", True),
+        ('SELECT m."values" FROM Matches m', True),
+        ("SELECT position FROM matches", False),
+        ("SELECT * FROM documents", False),
+        ("SELECT valued FROM matches_of", False),
+    ],
+)
+def test_values_are_read_only_for_queries_that_may_use_them(query: str, may: bool) -> None:
+    assert may_read_values(query) is may

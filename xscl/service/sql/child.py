@@ -199,7 +199,7 @@ _STATEMENTS = {
 }
 """CREATE statements of the views in order of dependency."""
 _ALWAYS = ("named_pair",)
-_LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream")
+_LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream", "match_values")
 _NAMES = ("relation", "what")
 _RELATIONS = """
 CREATE TEMP VIEW relations AS

@@ -1,5 +1,6 @@
 """Streaming writers of rows as JSON, CSV or Parquet, up to limits of rows and bytes.
 
+Maps from text to text or to lists are objects in JSON.
 Values without a JSON type are text as DuckDB formats it: times, intervals, bytes (`\\xFF` for
 non-ASCII bytes) and structures with such parts.  NaN and infinite numbers are null.  Integers are
 exact whatever their size.
@@ -30,10 +31,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|U?HUGEINT")
 _NUMBER = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.*\)")
 _LISTED = re.compile(r"(VARCHAR|BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER)(\[\d*\])+")
+_MAPPED = re.compile(rf"MAP\(VARCHAR, (VARCHAR|{_LISTED.pattern})\)")
 _NATIVE = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR|BOOLEAN")
 _NO_TEXT = re.compile(rf"{_WHOLE.pattern}|{_NUMBER.pattern}|BOOLEAN|DATE|TIME.*")
 _KEPT = re.compile(
-    rf"{_NATIVE.pattern}|{_LISTED.pattern}|{_NUMBER.pattern}|BLOB|DATE|TIMESTAMP.*|TIME"
+    rf"{_NATIVE.pattern}|{_LISTED.pattern}|{_MAPPED.pattern}|{_NUMBER.pattern}|BLOB|DATE|TIMESTAMP.*|TIME"
 )
 
 
@@ -45,7 +47,7 @@ def expressions(types: Sequence[str], form: Form) -> str:
 def _expression(column: str, kind: str, form: Form) -> str:
     match form:
         case Form.JSON:
-            plain = bool(_NATIVE.fullmatch(kind) or _LISTED.fullmatch(kind))
+            plain = any(one.fullmatch(kind) for one in (_NATIVE, _LISTED, _MAPPED))
         case Form.CSV:
             plain = kind == "VARCHAR"
         case Form.PARQUET:
@@ -91,7 +93,7 @@ class ResultWriter:
     def _write_rows(self, batch: pa.RecordBatch) -> None:
         if batch.nbytes > 20 * self._size:
             batch = self._fewer(batch)
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
         for row in zip(*columns, strict=True):
             line = self._write(row)
             if self._bytes + len(line) > self._size:

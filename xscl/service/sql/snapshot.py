@@ -27,9 +27,11 @@ from templates.sql.views import BACKWARD, FORWARD
 from xscl.documents.document_log import EARLIEST
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
+from xscl.inspection.relations import VALUED
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
 from xscl.store.store import Store
+from xscl.subscriptions.match_tables import VALUES, values_table
 
 Tables = dict[str, pa.Table]
 _NAME = b"name"
@@ -37,12 +39,16 @@ _NAME = b"name"
 
 @dataclass(slots=True)
 class Snapshot:
-    """A published snapshot: the read-only descriptor of its file, and its date."""
+    """A published snapshot: the read-only descriptor of its file, and its date.
+
+    `has_values` tells if the newest matches have values.
+    """
 
     descriptor: int
     as_of: AsOf
     pushed: object
     seconds: float
+    has_values: bool = False
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -53,9 +59,15 @@ class Snapshot:
 
 
 def publish(
-    engine: Engine, store: Store, viewer: Viewer, directory: Path | None, now: int
+    engine: Engine,
+    store: Store,
+    viewer: Viewer,
+    directory: Path | None,
+    now: int,
+    *,
+    values: bool = False,
 ) -> Snapshot:
-    """Publish a snapshot of the current state; `now` is in ticks.
+    """Publish a snapshot of the current state, perhaps with values of matches; `now` is in ticks.
 
     `store` is a connection that only this call uses.  The file is in a directory, or in memory
     without one.
@@ -66,6 +78,7 @@ def publish(
         clock = store.progress("clock")
         pushed = look.pushed
         last = pc.max(tables["result"]["position"]).as_py()
+    tables["match_values"] = _values(engine, viewer) if values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
         _write(descriptor, tables)
@@ -73,7 +86,7 @@ def publish(
     finally:
         os.close(descriptor)
     as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, time.monotonic() - began)
+    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values)
 
 
 # -- Contents ------------------------------------------------------------------------------
@@ -137,6 +150,16 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
         "late": store.arrow("SELECT * FROM state.late"),
         "progress": store.arrow("SELECT clock FROM state.progress"),
     }
+
+
+def _values(engine: Engine, viewer: Viewer) -> pa.Table:
+    """Return the values of the viewer's newest matches, with his names of subscriptions."""
+    prefix = "" if viewer.everything else viewer.prefix
+    page = engine.host.log.pages().of_all(
+        lambda one: one.name.startswith(prefix), limit=VALUED, newest_first=True, prefix=prefix
+    )
+    found = values_table(page.matches)
+    return found if viewer.everything else _own_names(found, viewer, "subscription")
 
 
 def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.engine.facade import Engine
+from xscl.inspection.relations import may_read_values
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
@@ -121,7 +122,7 @@ class UserSql:
         try:
             with (
                 self._limiter.hold(viewer.number),
-                self._published(viewer) as (descriptor, as_of),
+                self._published(viewer, may_read_values(question)) as (descriptor, as_of),
             ):
                 head, body = self._answered(descriptor, request)
         except TooManyConcurrent as error:
@@ -146,11 +147,14 @@ class UserSql:
     # -- Snapshots -------------------------------------------------------------------------
 
     @contextmanager
-    def _published(self, viewer: Viewer) -> Iterator[tuple[int, AsOf]]:
-        """Yield the descriptor of a snapshot for a user who holds a slot, and its date."""
+    def _published(self, viewer: Viewer, values: bool) -> Iterator[tuple[int, AsOf]]:
+        """Yield the descriptor of a snapshot for a user who holds a slot, and its date.
+
+        With `values` it has those of matches.
+        """
         snapshot = self._snapshots.get(viewer.number)
-        if snapshot is None or self._is_stale(snapshot):
-            snapshot = self._republish(viewer, snapshot)
+        if snapshot is None or self._is_stale(snapshot) or values > snapshot.has_values:
+            snapshot = self._republish(viewer, snapshot, values)
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
@@ -171,7 +175,7 @@ class UserSql:
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
-    def _republish(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
+    def _republish(self, viewer: Viewer, before: Snapshot | None, values: bool) -> Snapshot:
         """Publish a new snapshot of a user; keep the old one if the disk is full."""
         try:
             with self._mutex:
@@ -179,7 +183,7 @@ class UserSql:
                     raise Unavailable("the service is ending")
                 store = self._root.connect_again()
             with closing(store):
-                found = publish(self._engine, store, viewer, self._directory, _now())
+                found = publish(self._engine, store, viewer, self._directory, _now(), values=values)
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
             if before is not None:

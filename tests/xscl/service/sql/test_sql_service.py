@@ -21,9 +21,8 @@ from xscl.engine.read_snapshot import read_snapshot
 from xscl.inspection.relations import PUBLIC
 from xscl.service.sql import UserSql, Viewer, sql_service
 from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
-from xscl.service.sql.limits import Limits
+from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import publish
-from xscl.store.store import Store
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
 CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z"
@@ -60,13 +59,25 @@ def test_a_snapshot_shows_what_the_engine_shows(
     engine.push(documents(10, 3))
     seen = 0
     for name in [*PUBLIC, "R_T_1", "R_out_1"]:
-        expected = engine.sql(f"SELECT * FROM {name}").to_pylist()
+        expected = engine.sql(f"SELECT * FROM {name}").to_pylist(maps_as_pydicts="strict")
         answer = sql.ask(f"SELECT * FROM {name}")
         names = [column.name for column in answer.columns]
         found = [dict(zip(names, row, strict=True)) for row in answer.rows()]
         assert sorted(map(str, found)) == sorted(map(str, expected)), name
         seen += len(found) > 0
     assert seen >= len(PUBLIC) * 2 // 3
+
+
+def test_a_user_sees_the_values_of_his_matches() -> None:
+    with Engine() as engine, UserSql(engine) as sql:
+        for name in ("_1.mine", "_2.hers"):
+            engine.subscribe(name, "S//a->x")
+        engine.push(documents(1, 2))
+        assert sql.ask("SELECT count(*) FROM matches", Viewer(1)).rows() == [[2]]
+        asked = "SELECT subscription, values FROM matches"
+        assert sql.ask(asked, Viewer(1)).rows() == [["mine", {"x": ["hi"]}]] * 2
+        text = sql.ask(asked, Viewer(2), form=Form.CSV).body.decode()
+        assert text.splitlines()[1:] == ["hers,{x=[hi]}"] * 2
 
 
 def test_s11_never_half_a_batch(
@@ -246,7 +257,7 @@ def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
 ) -> None:
     """A full disk (C7): an older answer with its age, or a clear error if there is none."""
 
-    def full(engine: Engine, store: Store, viewer: Viewer, directory: Path, now: int) -> None:
+    def full(*given: object, values: bool) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sql_service, "SOONEST", 0.0)
