@@ -15,6 +15,11 @@ _OFFERED = """
 const root = document.getElementById("query-editor").shadowRoot;
 return [...root.querySelectorAll(".cm-tooltip-autocomplete li")].map((each) => each.textContent);
 """
+_SAMPLES = """
+const root = document.getElementById("query-editor").shadowRoot;
+const samples = root.querySelector(".cm-completionInfo");
+return samples?.getBoundingClientRect().width ? samples.textContent : "";
+"""
 _COMPLETE = """
 const text = arguments[0];
 const done = arguments[arguments.length - 1];
@@ -53,6 +58,7 @@ def test_a_query_is_completed_from_what_is_there(browser: Browser, shop: Shop) -
     _offers(browser, "item")
     browser.write("item->a[./tit")
     _offers(browser, "title")
+    browser.until(lambda: "Night ferry" in browser.run(_SAMPLES))
     time.sleep(0.2)  # the editor ignores a key that comes right after the list has opened
     browser.press(Keys.ENTER)
     browser.write(" = '")

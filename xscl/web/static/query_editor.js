@@ -105,14 +105,14 @@ const look = EditorView.theme({
     borderRadius: "8px",
     backgroundColor: "var(--surface)",
     color: "var(--ink)",
-    overflow: "hidden",
   },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "16em", maxWidth: "min(44em, 90vw)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "16em", maxWidth: "min(44em, 90vw)", borderRadius: "7px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 10px" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { background: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { marginLeft: "1em", fontStyle: "normal", color: "var(--soft)" },
   "li[aria-selected] .cm-completionDetail": { color: "var(--on-accent)" },
   ".cm-tooltip.cm-completionInfo": { padding: "8px 10px", maxWidth: "24em", overflowWrap: "anywhere" },
+  ".cm-completionInfo.cm-completionInfo-left-narrow, .cm-completionInfo.cm-completionInfo-right-narrow": { display: "none" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
 });
 
