@@ -11,12 +11,26 @@ from pathlib import Path
 import pytest
 
 import xscl
+from xscl.language.faults import KEYWORDS
 from xscl.web.gallery import cases
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
 
-EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+_CODE = "((?:(?!```).)*)```"
+EXAMPLES = re.findall(rf"```python\n{_CODE}\n\n```\n{_CODE}", README, re.DOTALL)
+CLIENT = re.findall(r"```python\n(from xscl.client(?:(?!```).)*)```", README, re.DOTALL)
+"""Examples of the client, which tests/xscl/service/test_readme_calls.py runs."""
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+TESTED = (
+    *(
+        "make demo",
+        "xscl run -q",
+        "xscl run --language",
+        'data = "/var/lib',
+    ),  # test_readme_commands
+    *("curl ", "query  := ", "1 book-1 "),  # test_readme_calls; the grammar; the language section
+)
 
 
 LANGUAGE = README[
@@ -67,6 +81,25 @@ def test_it_begins_with_a_picture_and_a_query_of_the_gallery() -> None:
     queries = [block.strip() for block in re.findall(r"```xscl\n(.*?)```", README, re.DOTALL)]
     assert len(queries) == 1
     assert queries[0] in {case.query for case in cases()}  # tests/xscl/web/test_gallery.py
+
+
+def test_every_block_is_run_by_a_test() -> None:
+    outputs = {output for _, output in EXAMPLES}
+    python = {code for code, _ in EXAMPLES} | set(CLIENT)
+    assert {text for language, text in BLOCKS if language == "python"} == python
+    untested = [
+        text
+        for language, text in BLOCKS
+        if not language and text not in outputs and not text.startswith(TESTED)
+    ]
+    assert untested == []
+
+
+def test_the_grammar_has_words_of_the_language_only() -> None:
+    (grammar,) = (text for _, text in BLOCKS if text.startswith("query  := "))
+    words = set(re.findall(r"\b[A-Z]{2,}\b", grammar))
+    assert words
+    assert words <= set(KEYWORDS)
 
 
 def test_its_opening_fits_two_screens() -> None:

@@ -6,9 +6,10 @@ import json
 import shlex
 
 import httpx
+import pytest
 
-from tests.test_readme import README
-from tests.xscl.service.conftest import eventually
+from tests.test_readme import CLIENT, README
+from tests.xscl.service.conftest import Running, eventually
 
 CALLS = [
     shlex.split(line, comments=True)[1:]
@@ -43,3 +44,13 @@ def test_the_calls_lead_to_a_match(operator: httpx.Client) -> None:
     assert operator.get("/v1/subscriptions/parcels").status_code == 200
     (asked,) = (words for words in CALLS if words[0].endswith("/matches"))
     eventually(lambda: len(json.loads(call(operator, asked).text)["matches"]) == 1)
+
+
+def test_the_client_prints_the_matches(
+    running: Running, operator: httpx.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = CLIENT
+    exec(compile(code.replace("http://127.0.0.1:8425", running.address), "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "('o1', 'i1') {'a': ('a12',), 'b': ('a12',)}\n" in shown
+    assert shown.endswith("'nmae' is not in the newest 1 document of 'orders' None\n")
