@@ -1,8 +1,7 @@
 """Atom 1.0 (RFC 4287) and its draft 0.3.
 
 An entry without an author inherits its source's or its feed's (RFC 4287,
-4.2.1).  Of content with markup (`type="xhtml"`) the canonical form has the
-text; the native form has all of it.
+4.2.1).
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 from lxml import etree
 
 from feeds.formats import entries
+from feeds.formats.details import details
 from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
-from feeds.formats.namespaces import ATOM, ATOM_03, DC
+from feeds.formats.namespaces import ATOM, ATOM_03, DC, DCTERMS
 from feeds.formats.native import frame, own_xml
 
 _INHERITED = 2_000
@@ -57,26 +57,26 @@ def _entry(
         content=entries.first(found, (core, "content")),
         authors=_authors(found, core) or _authors(source, core) or inherited,
         categories=_categories(found, core),
-        published=entries.first(found, (core, "published"), (core, "issued"), (core, "created")),
-        updated=entries.first(found, (core, "updated"), (core, "modified")),
+        published=entries.first(
+            found,
+            *((core, "published"), (core, "issued"), (core, "created")),
+            *((DCTERMS, "issued"), (DCTERMS, "created"), (DC, "date")),
+        ),
+        updated=entries.first(found, (core, "updated"), (core, "modified"), (DCTERMS, "modified")),
         enclosures=tuple(_enclosures(found, core, base)),
         native=own_xml(element) if native else b"",
+        details=details(found, core, base),
     )
 
 
 def _link(found: Fields, core: str, rel: str, base: str) -> str | None:
     """The address of a relation, HTML before other types; a link without `href` may be text."""
-    links = [each for each in found.get((core, "link"), ()) if _relation(each) == rel]
+    links = [each for each in found.get((core, "link"), ()) if entries.relation(each) == rel]
     links.sort(key=lambda each: "html" not in (each.get("type") or "html"))
     addresses = (
         entries.link(each.get("href") or entries.text(each), _base(each, base)) for each in links
     )
     return next((address for address in addresses if address), None)
-
-
-def _relation(element: etree._Element) -> str:
-    rel = (element.get("rel") or "alternate").strip()
-    return rel.removeprefix("http://www.iana.org/assignments/relation/")
 
 
 def _base(element: etree._Element, base: str) -> str:
@@ -103,6 +103,8 @@ def _categories(found: Fields, core: str) -> tuple[str, ...]:
 
 
 def _enclosures(found: Fields, core: str, base: str) -> list[Enclosure]:
-    links = [each for each in found.get((core, "link"), ()) if _relation(each) == "enclosure"]
+    links = [
+        each for each in found.get((core, "link"), ()) if entries.relation(each) == "enclosure"
+    ]
     resolved = [(entries.link(each.get("href"), base), each.get("type") or "") for each in links]
     return [Enclosure(address, type_) for address, type_ in resolved if address]

@@ -22,15 +22,57 @@ Frame: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """A file that belongs to an entry."""
+    """A file that belongs to an entry; `length` is in bytes."""
 
     url: str
     type: str = ""
+    length: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A category with the vocabulary that it is from, and its name for people."""
+
+    term: str
+    label: str = ""
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDetails:
+    """Fields of an entry that rule 1 of `feeds.formats.items` does not have.
+
+    A title, description, content, author, category or enclosure here replaces that of the entry:
+    it is the same in a better form, or a field that only an extension has.  `article` is the
+    address behind a redirector; `source` is the title and address of the feed that an entry was
+    taken from; `duration` is in seconds.
+    """
+
+    article: str | None = None
+    title: str | None = None
+    description: str | None = None
+    content: str | None = None
+    authors: tuple[str, ...] = ()
+    categories: tuple[Category, ...] = ()
+    enclosures: tuple[Enclosure, ...] = ()
+    comments: str | None = None
+    source: str | None = None
+    source_url: str | None = None
+    rights: str | None = None
+    image: str | None = None
+    duration: int | None = None
+
+
+NO_DETAILS = EntryDetails()
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry; None and empty mean that the feed has no such thing."""
+    """One entry; None and empty mean that the feed has no such thing.
+
+    The fields before `native` are those of rule 1: identities are made from them, so they are
+    always read as they were.
+    """
 
     guid: str | None = None
     link: str | None = None
@@ -43,6 +85,7 @@ class FeedEntry:
     updated: str | None = None
     enclosures: tuple[Enclosure, ...] = ()
     native: bytes = b""
+    details: EntryDetails = NO_DETAILS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +134,17 @@ def text(element: etree._Element) -> str:
     if len(element) == 0:
         return element.text or ""
     return str(_string(element))
+
+
+def is_blank(element: etree._Element) -> bool:
+    """Return True if an element has neither text nor elements."""
+    return not len(element) and not text(element).strip()
+
+
+def relation(element: etree._Element) -> str:
+    """The relation of an Atom link."""
+    rel = (element.get("rel") or "alternate").strip()
+    return rel.removeprefix("http://www.iana.org/assignments/relation/")
 
 
 def first(found: Fields, *names: tuple[str, str]) -> str | None:

@@ -11,23 +11,30 @@ write the time of the request into every entry.
 the publisher's time lay ahead, `time_from` which of the three it is.
 
 **Canonical document**: the same for all formats; see `canonical`.
+
+Items are compared by hashes of their canonical documents.  When the form of these changes, what a
+release before wrote must not look like a new version: each form is a *rule*, and the form of rule 1
+can still be written (`FeedItem.content_by_rule_1`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Frame
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry, Frame
 from feeds.formats.identity import CandidateNames, Rule, identify, names_of
-from feeds.formats.ladder import FORBIDDEN
+from feeds.formats.ladder import FORBIDDEN, WINDOWS_1252
+from feeds.formats.markup import plain_title
 from feeds.formats.times import parse_time, rfc3339
 
 TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]
 
 LEAVES = (
-    *("id", "item_url", "channel_url", "title", "description", "content", "author", "category"),
-    *("published", "updated", "seen_at"),
+    *("id", "feed", "item_url", "feed_url", "channel_url", "title", "raw_title", "description"),
+    *("content", "author", "category", "published", "updated", "seen_at", "comments", "source"),
+    *("rights", "image", "duration"),
 )
 """The leaves of an item that have a text, in the order in which they stand."""
 
@@ -47,6 +54,7 @@ class FeedItem:
     time_from: TimeFrom
     clipped: bool
     canonical: bytes
+    _entry: FeedEntry = field(repr=False)
     _native: bytes = field(repr=False)
     _frame: Frame = field(repr=False)
 
@@ -70,6 +78,25 @@ class FeedItem:
             return self
         rest = self.canonical.removeprefix(_head(self.identity))
         return replace(self, identity=identity, canonical=_head(identity) + rest)
+
+    def in_feed(self, feed: str) -> bytes:
+        """The canonical document with the key of the feed that it comes from."""
+        head = _head(self.identity)
+        return head + _leaf("feed", feed).encode() + self.canonical.removeprefix(head)
+
+    def content_by_rule_1(self) -> bytes:
+        """The canonical document of rule 1 without times and `channel_url`."""
+        entry = self._entry
+        leaves = (
+            _leaf("item_url", entry.link),
+            _leaf("title", entry.title),
+            _leaf("description", entry.description),
+            _leaf("content", entry.content),
+            *(_leaf("author", name) for name in entry.authors),
+            *(_leaf("category", name) for name in entry.categories),
+            *(_enclosure(Enclosure(each.url, each.type)) for each in entry.enclosures),
+        )
+        return _head(self.identity) + f"{''.join(leaves)}</item>".encode()
 
     @property
     def native(self) -> bytes:
@@ -107,6 +134,7 @@ def _item(
         time_from=time_from,
         clipped=time > seen_at,
         canonical=canonical(entry, identity, channel_url, published, updated, seen_at),
+        _entry=entry,
         _native=entry.native,
         _frame=channel.frame,
     )
@@ -133,26 +161,49 @@ def canonical(
 ) -> bytes:
     """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
 
-    `id item_url channel_url title description content author* category*
-    published updated seen_at enclosure*`, each once unless marked; `LEAVES` names
-    all with a text.  A leaf for which the feed has nothing is left out, or two
-    items without a title would have equal ones.  Times are RFC 3339 in UTC; all
-    other texts are the XPath string values of what the publisher wrote.
+    `id feed item_url feed_url channel_url title raw_title description content author* category*
+    published updated seen_at comments source rights image duration enclosure*`, each once unless
+    marked; `LEAVES` names all with a text, and `FeedItem.in_feed` adds `feed`.  A leaf for which
+    the feed has nothing is left out, or two items without a title would have equal ones.  Times are
+    RFC 3339 in UTC.  `item_url` is the article: `feed_url` is the link if that is a redirector.
+    `title` is plain text: `raw_title` is what the publisher wrote if that is HTML.  All other texts
+    are the XPath string values of what the publisher wrote, markup is HTML, and C1 control
+    characters are those of Windows-1252, which their publishers meant.
     """
+    more = entry.details
+    written = entry.title or more.title
+    raw_title = more.title if more.title and entry.title else written
+    title = plain_title(raw_title) if raw_title else None
+    link = more.article or entry.link
     leaves = [
-        _leaf("item_url", entry.link),
+        _leaf("item_url", link),
+        _leaf("feed_url", entry.link if entry.link != link else None),
         _leaf("channel_url", channel_url),
-        _leaf("title", entry.title),
-        _leaf("description", entry.description),
-        _leaf("content", entry.content),
-        *(_leaf("author", name) for name in entry.authors),
-        *(_leaf("category", name) for name in entry.categories),
+        _leaf("title", title),
+        _leaf("raw_title", raw_title if raw_title != title else None),
+        _leaf("description", more.description or entry.description),
+        _leaf("content", more.content or entry.content),
+        *(_leaf("author", name) for name in entry.authors or more.authors),
+        *(_category(each) for each in more.categories or map(Category, entry.categories)),
         _leaf("published", None if published is None else rfc3339(published)),
         _leaf("updated", None if updated is None else rfc3339(updated)),
         _leaf("seen_at", rfc3339(seen_at)),
-        *(_enclosure(enclosure) for enclosure in entry.enclosures),
+        _leaf("comments", more.comments),
+        _source(more.source, more.source_url),
+        _leaf("rights", more.rights),
+        _leaf("image", more.image),
+        _leaf("duration", None if more.duration is None else str(more.duration)),
+        *(_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures),
     ]
-    return _head(identity) + f"{''.join(leaves)}</item>".encode()
+    return _head(identity) + f"{_repaired(''.join(leaves))}</item>".encode()
+
+
+_C1 = re.compile("[\x80-\x9f]")
+
+
+def _repaired(text: str) -> str:
+    """The text with the characters of Windows-1252 in place of C1 control characters."""
+    return _C1.sub(lambda found: WINDOWS_1252[ord(found[0])], text)
 
 
 def _head(identity: str) -> bytes:
@@ -163,9 +214,29 @@ def _leaf(name: str, value: str | None) -> str:
     return f"<{name}>{_escape(value)}</{name}>" if value else ""
 
 
+def _category(category: Category) -> str:
+    attributes = _attributes(domain=category.domain, label=category.label)
+    return f"<category{attributes}>{_escape(category.term)}</category>" if category.term else ""
+
+
+def _source(title: str | None, url: str | None) -> str:
+    if not title and not url:
+        return ""
+    return f"<source{_attributes(url=url or '')}>{_escape(title or '')}</source>"
+
+
 def _enclosure(enclosure: Enclosure) -> str:
-    url, media = _escape_attribute(enclosure.url), _escape_attribute(enclosure.type)
-    return f'<enclosure url="{url}" type="{media}"/>' if media else f'<enclosure url="{url}"/>'
+    named = _attributes(type=enclosure.type, length=enclosure.length)
+    return f'<enclosure url="{_escape_attribute(enclosure.url)}"{named}/>'
+
+
+def _attributes(**values: str) -> str:
+    """The attributes that have a value."""
+    return "".join(
+        f' {name}="{escaped}"'
+        for name, value in values.items()
+        if (escaped := _escape_attribute(value))
+    )
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import entries
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
+from feeds.formats.markup import with_absolute_links
 from feeds.xml.xmlparse import DEFAULT
 
 _VERSION = "https://jsonfeed.org/version/"
@@ -65,6 +66,28 @@ def _entry(item: Mapping[str, Any], url: str, inherited: tuple[str, ...]) -> Fee
             for each in _list(item, "attachments")
             if (address := entries.link(_text(each.get("url")), url))
         ),
+        details=_details(item, url),
+    )
+
+
+def _details(item: Mapping[str, Any], url: str) -> EntryDetails:
+    attachments = _list(item, "attachments")
+    enclosures = (
+        Enclosure(
+            entries.link(_text(each.get("url")), url) or "",
+            _text(each.get("mime_type")) or "",
+            _text(each.get("size_in_bytes")) or "",
+        )
+        for each in attachments
+    )
+    html = _text(item.get("content_html")) or ""
+    image = _text(item.get("image")) or _text(item.get("banner_image"))
+    seconds = (_text(each.get("duration_in_seconds")) for each in attachments)
+    return EntryDetails(
+        content=with_absolute_links(html, url) or None,
+        enclosures=tuple(each for each in enclosures if each.url),
+        image=entries.link(image, url),
+        duration=next((entries.number(each.partition(".")[0]) for each in seconds if each), None),
     )
 
 

@@ -141,12 +141,13 @@ def _decode(body: bytes, charset: str | None) -> str:
             return body.decode(name)
         except (UnicodeDecodeError, LookupError):
             continue
-    return "".join(_WINDOWS_1252.get(byte, chr(byte)) for byte in body)
+    return "".join(WINDOWS_1252.get(byte, chr(byte)) for byte in body)
 
 
-_WINDOWS_1252 = {
+WINDOWS_1252 = {
     byte: bytes([byte]).decode("windows-1252", "ignore") or "\ufffd" for byte in range(0x80, 0xA0)
 }
+"""The characters of the bytes that Latin-1 has for control characters."""
 
 FORBIDDEN = re.compile("[^\t\n\r\\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """A character that may not stand in an XML document."""

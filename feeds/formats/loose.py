@@ -9,7 +9,7 @@ from typing import Any
 import feedparser
 
 from feeds.formats import entries
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
 
 LARGEST = 1_000_000
 """feedparser takes seconds for a megabyte of damaged markup."""
@@ -50,5 +50,10 @@ def _entry(found: Mapping[str, Any], url: str) -> FeedEntry:
             Enclosure(address, each.get("type") or "")
             for each in found.get("enclosures", ())
             if (address := entries.link(each.get("href"), url))
+        ),
+        details=EntryDetails(
+            article=entries.link(found.get("feedburner_origlink"), url),
+            comments=entries.link(found.get("comments"), url),
+            rights=found.get("rights") or None,
         ),
     )

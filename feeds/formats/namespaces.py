@@ -9,6 +9,9 @@ ATOM_03: Final = "http://purl.org/atom/ns#"
 CONTENT: Final = "http://purl.org/rss/1.0/modules/content/"
 DC: Final = "http://purl.org/dc/elements/1.1/"
 DCTERMS: Final = "http://purl.org/dc/terms/"
+FEEDBURNER: Final = "http://rssnamespace.org/feedburner/ext/1.0"
+ITUNES: Final = "http://www.itunes.com/dtds/podcast-1.0.dtd"
+MEDIA: Final = "http://search.yahoo.com/mrss/"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RSS_090: Final = (
     "http://my.netscape.com/rdf/simple/0.9/",
@@ -16,6 +19,11 @@ RSS_090: Final = (
 )
 SYNDICATION: Final = "http://purl.org/rss/1.0/modules/syndication/"
 XHTML: Final = "http://www.w3.org/1999/xhtml"
+XML: Final = "http://www.w3.org/XML/1998/namespace"
+
+ITUNES_NAMES: Final = (ITUNES, "http://www.itunes.com/DTDs/Podcast-1.0.dtd")
+MEDIA_NAMES: Final = (MEDIA, MEDIA.rstrip("/"), "http://www.rssboard.org/media-rss")
+"""The names that publishers write for a namespace, the right one first."""
 
 WELL_KNOWN: Final = {
     "atom": ATOM,
@@ -23,10 +31,10 @@ WELL_KNOWN: Final = {
     "content": CONTENT,
     "dc": DC,
     "dcterms": DCTERMS,
-    "feedburner": "http://rssnamespace.org/feedburner/ext/1.0",
+    "feedburner": FEEDBURNER,
     "georss": "http://www.georss.org/georss",
-    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
-    "media": "http://search.yahoo.com/mrss/",
+    "itunes": ITUNES,
+    "media": MEDIA,
     "rdf": RDF,
     "slash": "http://purl.org/rss/1.0/modules/slash/",
     "sy": SYNDICATION,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from lxml import etree
 
 from feeds.formats import entries
+from feeds.formats.details import details
 from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
 from feeds.formats.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090
 from feeds.formats.native import frame, own_xml
@@ -74,11 +75,14 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
         authors=tuple(entries.texts(found, (core, "author"), (DC, "creator"))),
         categories=tuple(entries.texts(found, (core, "category"), (DC, "subject"))),
         published=entries.first(
-            found, (core, "pubDate"), (DC, "date"), (DCTERMS, "created"), (ATOM, "published")
+            found,
+            *((core, "pubDate"), (DC, "date"), (DCTERMS, "issued"), (DCTERMS, "created")),
+            (ATOM, "published"),
         ),
         updated=entries.first(found, (DCTERMS, "modified"), (ATOM, "updated")),
         enclosures=tuple(_enclosures(found, core, base)),
         native=own_xml(item) if native else b"",
+        details=details(found, core, base),
     )
 
 

@@ -58,13 +58,13 @@ RSS_10 = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 <description>Short</description><content:encoded>&lt;p>Long&lt;/p></content:encoded>
 <dc:creator>Ann</dc:creator><dc:subject>k</dc:subject><dc:subject>l</dc:subject>
 <dc:date>2013-03-19T10:00:00Z</dc:date><dcterms:modified>2013-03-20</dcterms:modified>
-<atom:link rel="enclosure" href="a.mp3" type="audio/mpeg"/></item></rdf:RDF>"""
+<atom:link rel="enclosure" href="a.mp3" type="audio/mpeg" length="1"/></item></rdf:RDF>"""
 
 ATOM_10 = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://example.org/sub/">
 <title>News</title><id>urn:feed</id><link href="http://example.org/"/>
 <link rel="self" href="http://example.org/feed"/><author><name>Ann</name></author>
 <entry><id>urn:1</id><title type="html">A &lt;b&gt;</title><link rel="edit" href="http://no/"/>
-<link href="../1"/><link rel="enclosure" href="../a.mp3" type="audio/mpeg"/>
+<link href="../1"/><link rel="enclosure" href="../a.mp3" type="audio/mpeg" length="1"/>
 <summary>Short</summary><content type="html">&lt;p&gt;Long&lt;/p&gt;</content>
 <category term="k"/><category term="l"/>
 <published>2013-03-19T11:00:00+01:00</published><updated>2013-03-20T00:00:00Z</updated>
@@ -75,7 +75,7 @@ ATOM_03 = """<feed version="0.3" xmlns="http://purl.org/atom/ns#"
 <link rel="alternate" type="text/html" href="http://example.org/"/>
 <link rel="self" href="http://example.org/feed"/>
 <entry><id>urn:1</id><title>A &lt;b&gt;</title><author><name>Ann</name></author>
-<link rel="alternate" href="/1"/><link rel="enclosure" href="/a.mp3" type="audio/mpeg"/>
+<link rel="alternate" href="/1"/><link rel="enclosure" href="/a.mp3" type="audio/mpeg" length="1"/>
 <summary>Short</summary><content mode="escaped">&lt;p&gt;Long&lt;/p&gt;</content>
 <dc:subject>k</dc:subject><dc:subject>l</dc:subject>
 <issued>2013-03-19T10:00Z</issued><modified>2013-03-20T00:00:00Z</modified></entry></feed>"""
@@ -97,7 +97,7 @@ JSON_11 = json.dumps(
                 "tags": ["k", "l"],
                 "date_published": "2013-03-19T10:00:00Z",
                 "date_modified": "2013-03-20T00:00:00Z",
-                "attachments": [{"url": "a.mp3", "mime_type": "audio/mpeg"}],
+                "attachments": [{"url": "a.mp3", "mime_type": "audio/mpeg", "size_in_bytes": 1}],
             }
         ],
     }
@@ -124,7 +124,7 @@ def test_canonical_form_is_the_same_in_all_formats(name: str) -> None:
         "<author>Ann</author><category>k</category><category>l</category>"
         "<published>2013-03-19T10:00:00Z</published><updated>2013-03-20T00:00:00Z</updated>"
         "<seen_at>2026-09-21T14:13:20Z</seen_at>"
-        '<enclosure url="http://example.org/a.mp3" type="audio/mpeg"/></item>'
+        '<enclosure url="http://example.org/a.mp3" type="audio/mpeg" length="1"/></item>'
     )
 
 
@@ -235,14 +235,14 @@ def test_credentials_of_the_address_reach_no_item() -> None:
 
 
 def test_texts_are_string_values() -> None:
-    """Comments and CDATA leave no trace, markup counts as its text, blanks stay."""
+    """Comments and CDATA leave no trace, markup is HTML, blanks stay."""
     feed = parsed(
         f'<feed xmlns="{ATOM}"><entry><id>1</id><title> a<!-- x -->b<![CDATA[<c>]]>\n</title>'
         '<content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">d <i>e</i></div></content>'
         "</entry></feed>"
     )
     assert value(only(feed), "title") == " ab<c>\n"
-    assert value(only(feed), "content") == "d e"
+    assert value(only(feed), "content") == "d <i>e</i>"
 
 
 def test_f8_two_feeds_with_the_same_guid_differ() -> None:
@@ -443,7 +443,7 @@ def test_both_documents_of_items_say_what_the_feed_says(corpus: Corpus) -> None:
         path = "channel/item/title" if rss else f"{{{ATOM}}}entry/{{{ATOM}}}title"
         written = [str(title.xpath("string()")) for title in root.iterfind(path)]
         items = parsed(file.read_bytes()).items
-        titles = [value(item, "/item/title") for item in items]
+        titles = [value(i, "/item/raw_title") or value(i, "/item/title") for i in items]
         assert [title for title in titles if title] == [t for t in written if t.strip()], file
         native = [etree.fromstring(item.native).find(path) for item in items]
         assert [str(t.xpath("string()")) for t in native if t is not None] == written, file
@@ -482,7 +482,7 @@ MADE: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "strict",
         [
             ("guid", "North quay closed for repairs", "2024-05-06T07:30:00Z"),
-            ("guid", "Market & fair: <em>stalls</em> wanted", "2024-05-06T07:00:00Z"),
+            ("guid", "Market & fair: stalls wanted", "2024-05-06T07:00:00Z"),
             ("hash", "", "2024-05-05T23:00:00Z"),
         ],
     ),
@@ -493,7 +493,7 @@ MADE: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "observatory-atom10.xml": (
         "strict",
         [
-            ("guid", "A <b>clear</b> night &amp; no moon", "2024-05-05T20:00:00Z"),
+            ("guid", "A clear night & no moon", "2024-05-05T20:00:00Z"),
             ("guid", "Clouds", ""),
             ("guid", "Dew again", ""),
         ],
@@ -538,7 +538,7 @@ MADE: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 }
 """The repair of each feed of `tests/data`, and the rule of identity, title and time of its items.
 
-Titles are the publisher's: HTML in them is shown without its tags, but compared as it is.
+Titles are plain text, whatever HTML the publisher wrote in them.
 """
 
 

@@ -33,7 +33,10 @@ GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 
 _QUIET = frozenset(
-    ["id", "item_url", "published", "updated", "seen_at", "description", "content", "author"]
+    [
+        *("id", "feed", "item_url", "feed_url", "raw_title", "description", "content", "author"),
+        *("published", "updated", "seen_at", "comments", "rights", "image", "duration"),
+    ]
 )
 """Leaves of items that are shown only if they were compared."""
 

@@ -102,6 +102,11 @@ class Feed:
         return owner_of(self.key)
 
     @property
+    def source(self) -> str:
+        """The name of the feed in its items: the key, whoever follows the feed."""
+        return self.key.removeprefix(self.owner)
+
+    @property
     def domain(self) -> str:
         """The registrable domain; one feed of a domain is polled at a time."""
         return domain_of(self.url)

@@ -8,6 +8,9 @@ The rows of items are bounded: a row may be dropped when its item has left the f
 `KEPT` others have left it later.  Items that the feed still shows are never dropped, so they never
 return as new.
 
+A hash follows a rule: that of rule 2 begins with its number, that of rule 1 has 16 bytes.  An item
+is compared under the rule by which it is remembered, and from then on remembered by rule 2.
+
 The items of several feeds go to the spool by time.  The clock is common to all feeds, so one feed's
 items of today would make another's of last month late.
 """
@@ -35,7 +38,9 @@ PART_DOCUMENTS = 10_000
 PART_BYTES = 16_000_000
 """What goes to the spool at once, at most; a single document may be larger."""
 
-_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
+_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed)>[^<]*</\1>")
+_RULE_2 = b"\x02"
+_DIGEST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +86,15 @@ def new_items(
     """
     known = dict(seen)
     documents: list[Document] = []
-    hash_of = functools.cache(item_hash)  # most items are looked at twice
+    hash_of = functools.cache(_hash_by_rule_2)  # most items are looked at twice
     items = _identified(items, seen, hash_of)
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
     for item in oldest_first:
         digest = hash_of(item.canonical)
         before = known.get(item.identity, ItemVersion())
-        if digest == before.hash:
-            known[item.identity] = _named(before, item)
+        if _is_same(item, before, hash_of):
+            known[item.identity] = replace(_named(before, item), hash=digest)
             continue
         passed = before.versions < VERSIONS
         known[item.identity] = replace(
@@ -119,10 +124,17 @@ def _identified(
     """Return the items under the names by which they are known."""
 
     def same(at: int, name: str) -> bool:
-        return hash_of(items[at].known_as(name).canonical) == seen[name].hash
+        return _is_same(items[at].known_as(name), seen[name], hash_of)
 
     identities = identify([item.names for item in items], seen, same)
     return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
+
+
+def _is_same(item: FeedItem, row: ItemVersion, hash_of: Callable[[bytes], bytes]) -> bool:
+    """Return True if the item has the content that is remembered, by the rule of its memory."""
+    if len(row.hash) != _DIGEST:  # of rule 2, or no memory
+        return row.hash == hash_of(item.canonical)
+    return row.hash == _digest(item.content_by_rule_1())
 
 
 def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
@@ -157,15 +169,24 @@ def _document(feed: Feed, item: FeedItem) -> Document:
         stream=feed.streams,
         id=f"{feed.key}#{item.identity}",
         timestamp=item.timestamp,
-        xml=item.canonical,
+        xml=item.in_feed(feed.source),
         history=not feed.polls,
         origin=feed.key,
     )
 
 
-def item_hash(canonical: bytes) -> bytes:
-    """Return a hash of an item's content: of its canonical form without times and channel."""
-    return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=16).digest()
+def item_hash(document: bytes) -> bytes:
+    """Return the hash of a document in the spool; before rule 2, none had the key of its feed."""
+    return _hash_by_rule_2(document) if b"<feed>" in document else _digest(document)
+
+
+def _hash_by_rule_2(canonical: bytes) -> bytes:
+    return _RULE_2 + _digest(canonical)
+
+
+def _digest(canonical: bytes) -> bytes:
+    """Return a digest of an item's content: of its canonical form without times and channel."""
+    return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=_DIGEST).digest()
 
 
 def by_time(found: Iterable[NewItems]) -> list[Document]:
