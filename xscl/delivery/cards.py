@@ -29,6 +29,8 @@ OUTPUT = 1_000
 """Maximum length of an output document."""
 LEAVES = 10
 """Maximum number of leaves of a document, besides those that were compared."""
+ROOT = "root"
+"""The name of the origin of a document that is no feed item: its root element."""
 GROUPS = 6
 """Number of marks for joined values; further groups reuse them."""
 
@@ -121,9 +123,10 @@ def shown(
     try:
         parts = list(match.read())
         joined = _joined([match, *together], {part.document: part.tree for part in parts})
+        streams = _streams(match, len(parts))
         cards = tuple(
-            replace(card(part, joined.get(part.document, {})), document=called(part.document))
-            for part in parts
+            _of_reader(card(part, joined.get(part.document, {})), stream, called)
+            for part, stream in zip(parts, streams, strict=True)
         )
         output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
     except StoreUnavailable:
@@ -131,6 +134,21 @@ def shown(
     except StoreError:
         return replace(view, gone=True)
     return replace(view, cards=cards, output=output)
+
+
+def _streams(match: Match, parts: int) -> list[str]:
+    """Return the stream that each document of a match was read from."""
+    query = match.query
+    names = [query.normal.blocks[component].stream for component in query.components]
+    return names if len(names) == parts else [""] * parts
+
+
+def _of_reader(shown: Card, stream: str, called: Callable[[str], str]) -> Card:
+    """Return a card with the reader's names; a document that is no item begins with its stream."""
+    origin = shown.origin
+    if origin is not None and origin.name == ROOT and stream:
+        origin = replace(origin, text=f"{called(stream)} \N{MIDDLE DOT} {origin.text}")
+    return replace(shown, document=called(shown.document), origin=origin)
 
 
 def _joined(
@@ -184,7 +202,7 @@ def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     if any(value.name == "channel_url" for value in values):
         return _item(part, values)
     title = _named(values, "title") or next(iter(values), Value("", part.document))
-    root = Value("root", name_of(part.tree.items[0]))
+    root = Value(ROOT, name_of(part.tree.items[0]))
     return Card(part.document, part.ts, title, None, root, None, (), _others(values, [title]))
 
 

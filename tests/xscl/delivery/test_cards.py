@@ -89,10 +89,13 @@ def test_only_what_is_equal_is_marked_as_equal() -> None:
     ]
 
 
-def test_a_document_that_is_no_item_is_headed_by_its_root() -> None:
+def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
     (match,) = of_case("advisory-then-release")
     origins = [card.origin for card in shown(match, "x").cards]
-    assert origins == [Value("root", "advisory"), Value("root", "release")]
+    assert origins == [
+        Value("root", "advisories · advisory"),
+        Value("root", "releases · release"),
+    ]
 
 
 def test_fold_marks_the_first_and_the_last_row() -> None:
