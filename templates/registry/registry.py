@@ -251,10 +251,11 @@ class Registry:
 
     # -- Restart ---------------------------------------------------------------------------
 
-    def load(self, uses: Iterable[tuple[int, int]]) -> None:
+    def load(self, uses: Iterable[tuple[int, int]], taken: int = 0) -> None:
         """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
 
-        Uses of unwritten rows are omitted: these rows have to be added again.
+        New rows get numbers above `taken`, which kept results of removed rows have.  Uses of
+        unwritten rows are omitted: these rows have to be added again.
         """
         self.pairs.load()
         graphs = self._connection.execute("SELECT id, graph FROM state.template ORDER BY id")
@@ -266,7 +267,7 @@ class Registry:
             found = self._connection.execute(query).fetchnumpy()
             self._load_rows(template, {name: c.tolist() for name, c in found.items()})
         self._uses.update({qid: count for qid, count in uses if qid in self._rows})
-        self._next_qid = max(self._rows, default=0) + 1
+        self._next_qid = max(taken, *self._rows, 0) + 1
 
     def _load_rows(self, template: Template, columns: Rows) -> None:
         if not columns["qid"]:

@@ -30,7 +30,23 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "unsubscribe": (
         "subscriptions.unsubscribe",
-        "Remove a subscription and everything that only it needed.",
+        "Remove a subscription; its matches stay, unless they are purged.",
+    ),
+    "edit": (
+        "editing.edit",
+        "Give a subscription another query: its next version, under the same name.",
+    ),
+    "pause": (
+        "editing.pause",
+        "Stop the matches and deliveries of a subscription until it is resumed.",
+    ),
+    "resume": (
+        "editing.resume",
+        "Let a paused subscription have matches and deliveries again, from now on.",
+    ),
+    "rename": (
+        "editing.rename",
+        "Give a subscription another name; its matches keep their ids, and deliveries go on.",
     ),
     "subscriptions": (
         "subscriptions.subscriptions",

@@ -28,7 +28,7 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
-from xscl.errors import NameTaken, XsclError
+from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.inspection.diagnosis import Diagnosis
@@ -54,6 +54,7 @@ from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, t
 from xscl.polling.feed_tables import create_tables
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.changing import SubscriptionChange, version_row
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
 from xscl.service.tokens import Tokens
@@ -94,6 +95,8 @@ class LocalService:
             "publishes": one.publish,
             "template": one.template,
             "updates": one.updates,
+            "version": one.version,
+            "paused": one.is_paused,
             "stopped": None if stopped is None else _stopped(stopped),
         }
 
@@ -128,10 +131,29 @@ class LocalService:
             )
         return {"id": made.id, "secret": secret}
 
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> Sequence[str]:
+    def edit(self, name: str, change: SubscriptionChange) -> Row:
+        """Change a subscription; return it."""
+        return self._shown(change.apply(self.engine.edit, name))
+
+    def versions(self, name: str) -> list[Row]:
+        """Return the queries whose matches are kept under a name, the oldest first."""
+        versions = self.engine.host.state.subscriptions.versions
+        try:
+            return [version_row(one, one.query) for one in versions(name)]
+        except UnknownSubscription:
+            return []
+
+    def removed(self) -> list[Row]:
+        """Return the last versions of removed subscriptions whose matches are kept."""
+        names = sorted(self.engine.host.state.subscriptions.removed())
+        return [self.versions(name)[-1] for name in names]
+
+    def unsubscribe(
+        self, name: str, *, cascade: bool = False, purge: bool = False
+    ) -> Sequence[str]:
         """Remove a subscription, with `cascade` those that read its stream; return their names."""
         with self._endpoints() as endpoints:
-            removed = self.engine.unsubscribe(name, cascade=cascade)
+            removed = self.engine.unsubscribe(name, cascade=cascade, purge=purge)
             endpoints.remove_of(removed)
         return removed
 

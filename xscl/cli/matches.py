@@ -27,7 +27,8 @@ def matches(
     """List the matches of a subscription that are kept, in the order in which they were found.
 
     Those among the items that feeds held when they were first polled are
-    there, too. -v shows ids and bound variables. With --json there is one match
+    there, too, and those of earlier versions of its query; they stay when it is
+    removed. -v shows ids and bound variables. With --json there is one match
     a line.
 
     \b
@@ -35,7 +36,8 @@ def matches(
       xscl matches echo --json
     """
     with opened("matches", call) as service:
-        existing(service, name)
+        if not service.versions(name):
+            existing(service, name)
         found: Iterator[MatchFields] = iter(service.matches(name))
         _skip_past(found, after)
         match = None

@@ -10,7 +10,8 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
 from xscl.polling.feed_list import ImportLine
 from xscl.polling.feed_poller import FeedChange, PollSettings
+from xscl.service.changing import SubscriptionChange
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
@@ -65,6 +67,7 @@ class RemoteMatch:
     t1: int
     history: bool
     position: int
+    version: int
     bindings: dict[str, list[Node]]
     constructed: bool
     output: str
@@ -83,6 +86,7 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
         *(fields["id"], fields["subscription"], tuple(fields["documents"])),
         tuple(map(_source, fields["sources"])),
         *(fields["t0"], fields["t1"], fields["history"], fields["position"]),
+        fields["version"],
         *(bindings, fields["constructed"], fields["xml"]),
     )
 
@@ -144,10 +148,35 @@ class RemoteService:
         made = self.http.ask("POST", path, json=body).json()
         return {"id": made["id"], "secret": made["secret"]}
 
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> Sequence[str]:
+    def edit(self, name: str, change: SubscriptionChange) -> Row:
+        """Change a subscription; return it."""
+        path = resource("subscriptions", name)
+        body = {field: value for field, value in asdict(change).items() if value is not None}
+        changed: Row = self.http.ask("PATCH", path, json=body, source=change.query or "").json()
+        return changed
+
+    def versions(self, name: str) -> list[Row]:
+        """Return the queries whose matches are kept under a name, the oldest first."""
+        path = f"{resource('subscriptions', name)}/versions"
+        try:
+            found: list[Row] = self.http.value(path)
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return []
+        return found
+
+    def removed(self) -> list[Row]:
+        """Return the last versions of removed subscriptions whose matches are kept."""
+        found: list[Row] = self.http.value("/v1/subscriptions:removed")
+        return found
+
+    def unsubscribe(
+        self, name: str, *, cascade: bool = False, purge: bool = False
+    ) -> Sequence[str]:
         """Remove a subscription, with `cascade` those that read its stream; return their names."""
         path = resource("subscriptions", name)
-        answer = self.http.ask("DELETE", path, params={"cascade": cascade})
+        answer = self.http.ask("DELETE", path, params={"cascade": cascade, "purge": purge})
         return [str(one) for one in answer.json()["removed"]] if cascade else [name]
 
     def import_rows(self, rows: Sequence[ImportRow]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -35,7 +36,17 @@ from xscl.planning.event_queries import LANGUAGES
 from xscl.service.names import refuse_unaddressable
 
 _LANGUAGES = (XSCL, *LANGUAGES)
-_FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stopped")
+_FIELDS = (
+    "name",
+    "query",
+    "reads",
+    "publishes",
+    "template",
+    "updates",
+    "stopped",
+    "version",
+    "paused",
+)
 
 
 def subscribe(
@@ -102,27 +113,53 @@ def unsubscribe(
     cascade: Annotated[
         bool, option("--cascade", "Those that read what it publishes, too.")
     ] = False,
+    purge: Annotated[bool, option("--purge", "Delete its matches, too.")] = False,
+    yes: Annotated[bool, option("--yes", "Do not ask before matches are deleted.")] = False,
 ) -> None:
-    """Remove a subscription and everything that only it needed.
+    """Remove a subscription; its matches stay, unless they are purged.
+
+    'xscl matches' lists them as before. With --purge they are deleted, also
+    those of a subscription that was removed before.
 
     \b
     Example:
       xscl unsubscribe echo
     """
     with opened("unsubscribe", call) as service:
-        existing(service, name)
-        removed = service.unsubscribe(name, cascade=cascade)
+        if not (purge and service.versions(name)):
+            existing(service, name)
+        if purge and not yes:
+            _ask(f"delete the matches of {name!r} for good?")
+        removed = service.unsubscribe(name, cascade=cascade, purge=purge)
     value = {"unsubscribed": name, "removed": list(removed)}
     answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=call.as_json)
 
 
-def subscriptions(call: Call) -> None:
+def _ask(question: str) -> None:
+    """Ask whether to continue; abort if the answer is no, or if nobody can answer."""
+    if not sys.stdin.isatty():
+        raise UsageError("this deletes matches", hint="add --yes to confirm it")
+    typer.confirm(question, abort=True, err=True)
+
+
+def subscriptions(
+    call: Call,
+    removed: Annotated[
+        bool, option("--removed", "Those that were removed, and whose matches are kept.")
+    ] = False,
+) -> None:
     """List the subscriptions in the order of their names.
 
     \b
     Example:
       xscl subscriptions --json
     """
+    if removed:
+        with opened("subscriptions", call) as service:
+            rows = service.removed()
+        lines = ((one["name"], one["version"], one_line(one["query"], 100)) for one in rows)
+        list_rows("removed", rows, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json)
+        return
     with opened("subscriptions", call) as service:
         found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]
     cells = (
@@ -133,6 +170,7 @@ def subscriptions(call: Call) -> None:
     list_rows("subscriptions", found, headings, cells, as_json=call.as_json)
     if not call.as_json:
         echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
+        echo_lines(f"{one['name']} is paused" for one in found if one["paused"])
 
 
 def _stopped(stopped: Mapping[str, Any]) -> str:
@@ -157,5 +195,5 @@ def _add_webhook(service: Service, name: str, url: str) -> Row:
     try:
         return service.add_webhook(name, url)
     except XsclError:
-        service.unsubscribe(name)
+        service.unsubscribe(name, purge=True)
         raise

@@ -109,6 +109,8 @@ class MatchFields(Protocol):
     def constructed(self) -> bool: ...
     @property
     def position(self) -> int: ...
+    @property
+    def version(self) -> int: ...
     def xml(self) -> bytes: ...
 
 
@@ -127,6 +129,7 @@ def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dic
         "started": written(match.t0),
         "history": match.history,
         "position": match.position,
+        "version": match.version,
         "documents": [named(document) for document in match.documents],
         "sources": sources_of(match.sources, named),
         "t0": match.t0,

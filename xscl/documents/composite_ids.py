@@ -23,7 +23,9 @@ class CompositeIds:
         self._numbers = {definition: number for number, definition in rows}
         self._uses: Counter[int] = Counter()
         self._new: list[tuple[int, str]] = []
-        self._lowest = min(self._definitions, default=0)
+        ((taken,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
+        self._taken = int(taken)  # the lowest number of kept results
+        self._lowest = min(self._taken, *self._definitions, 0)
 
     def acquire(self, definition: str) -> int:
         """Return the number of a definition, perhaps a new one, and count one more use."""
@@ -41,11 +43,15 @@ class CompositeIds:
         self._store.insert_rows("state.composite_stream", self._new)
         self._new.clear()
 
+    def reserve(self, number: int) -> None:
+        """Use no number again from 0 down to this one, which kept results have."""
+        self._taken = min(self._taken, number)
+
     def release(self, number: int) -> None:
         """Count one use less; drop the number with its last use, for reuse."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number], self._numbers[self._definitions.pop(number)]
             if number == self._lowest:
-                self._lowest = min(self._definitions, default=0)
+                self._lowest = min(self._taken, *self._definitions, 0)
             self._store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])

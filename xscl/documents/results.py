@@ -34,6 +34,10 @@ class Subscription:
     `ordered`: an operator over time is in it.  `columns` are the attributes of
     what a query in another `language` finds, `events` the schemas (as text) of
     the documents that it reads as events.
+
+    `key` is the name in the ids of its matches and in the plan, which a change of the name does not
+    change.  `version` counts the queries of the name.  Its results have positions after `after`,
+    and up to `until`, if that is set: the end of an earlier version, or the beginning of a pause.
     """
 
     number: int
@@ -51,6 +55,24 @@ class Subscription:
     language: str = XSCL
     columns: tuple[str, ...] = ()
     events: str = ""
+    key: str = ""
+    version: int = 1
+    after: int = 0
+    until: int | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """True for a registered subscription that is paused."""
+        return self.until is not None
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if positions bound its results."""
+        return self.after > 0 or self.until is not None
+
+    def covers(self, position: int) -> bool:
+        """Return True if a result at a position can be one of its results."""
+        return position > self.after and (self.until is None or position <= self.until)
 
     @property
     def relational(self) -> bool:
@@ -158,6 +180,11 @@ class Results(Sequence[Result]):
         _, qids, docs1, docs2, _ = self._columns
         one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
+
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Return the positions of all rows."""
+        positions: npt.NDArray[np.int64] = self._rows["position"].to_numpy()
+        return positions
 
     def ages(self) -> ResultAges:
         """Return `age` and `group` of all rows, as columns; the age of evicted ones is `GONE`."""

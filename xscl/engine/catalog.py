@@ -11,8 +11,8 @@ from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
-from xscl.errors import XsclError
-from xscl.gc_control import paused
+from xscl.errors import StreamInUse, XsclError
+from xscl.gc_control import paused as paused_collection
 from xscl.inspection.backfill import first_after, found_before, refuse_unprimed, witnesses
 from xscl.inspection.replay import Trial, beginning
 from xscl.planning.compile_cache import Registrable, registrable
@@ -116,7 +116,7 @@ class Catalog:
         self, pairs: Iterable[tuple[str, str]], *, updates: bool = False, numbered: bool = True
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
-        with self._transactions.lock, paused():
+        with self._transactions.lock, paused_collection():
             compiled = list(self._state.registration.compiled(pairs, numbered))
             self._register(compiled, updates)
             self._transactions.freeze()
@@ -133,7 +133,7 @@ class Catalog:
         together: list[tuple[str, Registrable]] = []
         alone: list[int] = []
         names: set[str] = set()
-        with self._transactions.lock, paused():
+        with self._transactions.lock, paused_collection():
             for place, (name, text) in enumerate(pairs):
                 try:
                     ready = self._state.registration.compiled_one(name, text, names)
@@ -160,17 +160,74 @@ class Catalog:
         with self._transactions.change(waits=waits) as state:
             state.registration.register(compiled, updates, state.documents.next)
 
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+    def edit(
+        self,
+        name: str,
+        query: str | None = None,
+        *,
+        updates: bool | None = None,
+        language: str | None = None,
+        rename: str | None = None,
+        paused: bool | None = None,
+    ) -> Subscription:
+        """Change a subscription as `Engine.edit` does, in one transaction."""
+        with self._transactions.lock, paused_collection():
+            one = self._state.subscriptions[name]
+            text = one.query if query is None else query
+            wanted = (
+                text,
+                one.updates if updates is None else updates,
+                one.language if language is None else language,
+            )
+            is_other = wanted != (one.query, one.updates, one.language)
+            compiled = self._checked_edit(one, *wanted) if is_other else None
+            if rename is not None and rename != name:
+                self._state.subscriptions.expect_free(rename)
+            if paused and not one.is_paused:
+                _refuse_pause(self._state, one)
+            with self._transactions.change() as state:
+                if is_other:
+                    _replace(state, one, compiled, *wanted)
+                if rename is not None and rename != name:
+                    name = state.subscriptions.rename(name, rename).name
+                if paused is not None and paused != state.subscriptions[name].is_paused:
+                    change = state.registration.pause if paused else state.registration.resume
+                    change(name, state.position)
+            return self._state.subscriptions[name]
+
+    def _checked_edit(
+        self, one: Subscription, text: str, updates: bool, language: str
+    ) -> Registrable | None:
+        """Return a query in XSCL that may replace a subscription's; None for one of events."""
+        if language != XSCL:
+            self._state.subscriptions.refuse_orphans(one.name)
+            return None
+        query = self._state.registration.checked(one.name, text)
+        if one.relational or query.publish != one.publish:
+            self._state.subscriptions.refuse_orphans(one.name)
+        return query
+
+    def unsubscribe(
+        self, name: str, *, cascade: bool = False, purge: bool = False
+    ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
         with self._transactions.lock:
             subscriptions = self._state.subscriptions
+            if purge and name not in subscriptions and subscriptions.versions(name):
+                with self._transactions.change() as state:
+                    state.subscriptions.purge(name)
+                    state.eviction.sweep()
+                return (name,)
             names = subscriptions.dependents(name) if cascade else (name,)
             if not cascade:
                 subscriptions.refuse_orphans(name)
             ordered = any(subscriptions[one].ordered for one in names)
             with self._transactions.change() as state:
                 for one in names:
-                    state.registration.remove(one)
+                    state.registration.remove(one, state.position)
+                    state.subscriptions.remove_endpoints(one)
+                    if purge:
+                        state.subscriptions.purge(one)
                 state.eviction.sweep()
                 state.registration.set_prompt()
                 if ordered:
@@ -213,6 +270,46 @@ class Catalog:
             if retention != self._state.eviction.told:
                 with self._transactions.change() as state:
                     state.eviction.retain(retention)
+
+
+def _replace(
+    state: EngineState,
+    one: Subscription,
+    compiled: Registrable | None,
+    text: str,
+    updates: bool,
+    language: str,
+) -> None:
+    """Make another query the next version of a subscription; its state begins anew.
+
+    The state stays if the query has the same results as before, such as after a change of SELECT.
+    """
+    registration, first = state.registration, state.documents.next
+    if compiled is not None and registration.edit(
+        one.name, text, compiled, updates, state.position
+    ):
+        return
+    state.subscriptions.succeed(one.name)
+    registration.remove(one.name, state.position)
+    if compiled is None:
+        plan = registration.planned(one.name, text, language, updates, first)
+        registration.register_query(one.name, text, language, plan, first)
+    else:
+        registration.register([(one.name, compiled)], updates, first)
+    if one.is_paused:
+        registration.pause(one.name, state.position)
+    state.eviction.sweep()
+    registration.set_prompt()
+    registration.save_plan_state()
+
+
+def _refuse_pause(state: EngineState, one: Subscription) -> None:
+    """Raise StreamInUse for a query of events whose rows others read within the plan."""
+    if one.relational and one.publish is not None and state.subscriptions.readers(one.publish):
+        raise StreamInUse(
+            f"{one.name!r} publishes the stream {one.publish!r}, which others read as events",
+            hint="pause its readers",
+        )
 
 
 def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:

@@ -245,15 +245,46 @@ class Engine:
         """
         self.host.catalog.subscribe_many(_checked_pairs(pairs), updates=updates)
 
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
-        """Remove a subscription, its matches, and the state that no other needs.
+    def edit(
+        self,
+        name: str,
+        query: str | None = None,
+        *,
+        updates: bool | None = None,
+        language: str | None = None,
+        rename: str | None = None,
+        paused: bool | None = None,
+    ) -> Subscription:
+        """Change a subscription, all or nothing, and return it; None leaves something as it is.
 
-        Returns the names of what was removed: with `cascade` also of subscriptions that read what
-        only it publishes.  Raises UnknownSubscription, and StreamInUse if there are such without
-        `cascade`.
+        Another query is its next version.  It sees the documents that arrive from now on; if only
+        SELECT changes, the state stays, and it joins them with earlier ones.  The matches of
+        earlier versions stay (`Match.version`).  `rename` is another name for all of its matches,
+        whose ids stay.  While it is `paused`, it has no matches and publishes nothing; its state
+        continues, so that documents of that time are joined with those that arrive afterwards.
+
+        Raises what `subscribe` raises, UnknownSubscription, and StreamInUse if others read what
+        only the current query publishes.
         """
         _expect("the name of a subscription", name, str)
-        return self.host.catalog.unsubscribe(name, cascade=cascade)
+        if query is not None:
+            _expect("a query", query, str)
+        return self.host.catalog.edit(
+            name, query, updates=updates, language=language, rename=rename, paused=paused
+        )
+
+    def unsubscribe(
+        self, name: str, *, cascade: bool = False, purge: bool = False
+    ) -> tuple[str, ...]:
+        """Remove a subscription, and the state that no other needs.
+
+        Its matches stay, under its name, as long as the retention allows; with `purge` they are
+        deleted, also those of a subscription that was removed before.  Returns the names of what
+        was removed: with `cascade` also of subscriptions that read what only it publishes.  Raises
+        UnknownSubscription, and StreamInUse if there are such without `cascade`.
+        """
+        _expect("the name of a subscription", name, str)
+        return self.host.catalog.unsubscribe(name, cascade=cascade, purge=purge)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:

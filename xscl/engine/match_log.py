@@ -39,9 +39,14 @@ class MatchLog:
 
     def expand(self, rows: pa.Table) -> Matches:
         """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
-        by_qid = self._transactions.state.subscriptions.by_qid
+        subscriptions = self._transactions.state.subscriptions
+        by_qid, earlier = subscriptions.by_qid, subscriptions.retired.by_qid
         qids = pc.unique(rows["qid"]).to_pylist()
-        subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+        if earlier.keys().isdisjoint(qids):
+            subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+        else:
+            found = {qid: [*by_qid.get(qid, ()), *earlier.get(qid, ())] for qid in qids}
+            subscribers = {qid: sharers for qid, sharers in found.items() if sharers}
         splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
         results = Results(rows, splits, self._reader.read)
         return Matches(

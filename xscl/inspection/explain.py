@@ -57,8 +57,9 @@ def explain(
     """
     registered = subscription_named(store, subscriptions, query)
     if registered is not None and registered.relational:
-        core = _in_the_core(dataflow.relational.operators(registered.name))
-        return f"{dataflow.relational.explain(registered.name, seen)}\n{core}"
+        core = _in_the_core(dataflow.relational.operators(registered.key))
+        sees = None if seen is None else lambda key: seen(subscriptions.name_of(key))
+        return f"{dataflow.relational.explain(registered.key, sees)}\n{core}"
     compiled = compile_query(registered.query if registered else query)
     templates = registry if seen is None else None
     if sql:

@@ -120,7 +120,9 @@ CREATE OR REPLACE TEMP VIEW match_row AS
         SELECT r.position, s.name AS subscription, greatest(p1.ts, p2.ts) AS timestamp,
             CASE WHEN r.doc1 = r.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
             p1.history AND p2.history AS history, s.is_distinct
-        FROM state.result r JOIN state.subscription s USING (qid)
+        FROM state.result r
+        JOIN (FROM state.subscription UNION ALL FROM state.retired) s
+        ON s.qid = r.qid AND r.position > s.after AND r.position <= coalesce(s.until, r.position)
         JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
         WHERE s.since <= least(p1.first, p2.first)
             AND (s.updates OR (p1.version = 1 AND p2.version = 1)))
@@ -133,7 +135,8 @@ CREATE OR REPLACE TEMP VIEW matches AS
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
     ORDER BY m.position;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
-    SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
+    SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish,
+        version, until IS NOT NULL AS paused
     FROM state.subscription;
 """
 

@@ -120,7 +120,8 @@ class Relational:
     """The relational queries of an engine, and the streams that they read as events.
 
     `source` gives the operator of a stream of documents, `lateness` its lateness, `schema` what is
-    known of its attributes.  `qids` are those of the registered queries, by name.
+    known of its attributes.  Queries are named by the keys of subscriptions: `qids` are theirs, and
+    the rows of those that are `muted` are dropped.
     """
 
     _core: cep_core.Engine
@@ -129,12 +130,19 @@ class Relational:
     _lateness: Callable[[str], int]
     _schema: Callable[[str], Schema | None]
     qids: dict[str, int] = field(default_factory=dict, init=False)
+    muted: set[str] = field(default_factory=set, init=False)
     _adopted: dict[str, Operator] = field(default_factory=dict, init=False)
     _schemas: dict[str, Schema] = field(default_factory=dict, init=False)
 
     def operators(self, name: str) -> Iterable[Operator]:
         """Return the operators of a query, inputs before the operators that read them."""
         return dict.fromkeys(self._core.query(name).held)
+
+    def root(self, name: str) -> Operator:
+        """Return the operator of a query's rows."""
+        root = self._core.query(name).root
+        assert root is not None
+        return root
 
     # -- Queries ---------------------------------------------------------------------------
 
@@ -151,7 +159,7 @@ class Relational:
         known = json.loads(subscription.events)
         schemas = {name: schema_from(text) for name, text in known.items()}
         one = subscription
-        return self._plan(one.name, one.query, one.language, one.since, schemas)
+        return self._plan(one.key, one.query, one.language, one.since, schemas)
 
     def events(self, query: Query) -> str:
         """Return the schemas of the document streams that a query reads as events, as JSON."""
@@ -180,6 +188,7 @@ class Relational:
         with translated():
             self._core.unregister(name)
         self.qids.pop(name, None)
+        self.muted.discard(name)
         self._release()
 
     def queries(self) -> Iterator[Query]:
@@ -230,7 +239,8 @@ class Relational:
         `qid` identifies the result stream of the query.
         """
         for name, row in self._core.rows():
-            yield self.qids[name], composite_of_row(row)
+            if name not in self.muted:
+                yield self.qids[name], composite_of_row(row)
 
 
 def composite_of_row(row: Row) -> Composite:

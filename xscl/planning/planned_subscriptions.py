@@ -27,7 +27,7 @@ _STREAMS = "streams"
 
 def _holder(subscription: Subscription) -> str:
     """Return the holder of a subscription's operators in the state log."""
-    return f"query {subscription.name}"
+    return f"query {subscription.key}"
 
 
 def is_leaf(pair: Pair) -> bool:
@@ -121,15 +121,12 @@ class PlannedSubscriptions:
 
     def attach(self, subscription: Subscription, planned: Planned) -> None:
         """Make a subscription read the results of its planned query."""
-        root = planned.root
-        assert root is not None
-        self._planned[subscription.name] = planned
-        self._collector.add_reader(subscription.qid, root.operator)
+        self._planned[subscription.key] = planned
         if planned.ordered:
             self.ordered += 1
             self.nested += planned.nested
             self._log.hold(_holder(subscription), planned.held)
-        self._published.add(root.operator, subscription, composite_in)
+        self._collect(subscription)
 
     def attach_row(self, subscription: Subscription) -> None:
         """Make a subscription read the results of a row of R_T over blocks.
@@ -143,30 +140,64 @@ class PlannedSubscriptions:
             streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
             self.attach(subscription, self._planner.plan_row(placed, streams))
             return
-        self._collector.readers[subscription.qid] += 1
         self._scans.acquire(subscription.reads)
+        self._collect(subscription)
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Make a subscription read the results of a relational query."""
         self.ordered += 1
-        self._relational.qids[subscription.name] = subscription.qid
+        self._relational.qids[subscription.key] = subscription.qid
         self._log.hold(_holder(subscription), query.held)
         self._log.hold(_STREAMS, self._relational.adopted())
+        self._collect_rows(subscription)
+
+    def unmute(self, subscription: Subscription) -> None:
+        """Collect and publish the results of a subscription, unless it is paused."""
+        if subscription.relational:
+            self._collect_rows(subscription)
+        else:
+            self._collect(subscription)
+
+    def _collect(self, subscription: Subscription) -> None:
+        if subscription.until is not None:  # it is paused
+            return
+        planned = self._planned.get(subscription.key)
+        if planned is None:
+            self._collector.readers[subscription.qid] += 1
+            return
+        assert planned.root is not None
+        self._collector.add_reader(subscription.qid, planned.root.operator)
+        self._published.add(planned.root.operator, subscription, composite_in)
+
+    def _collect_rows(self, subscription: Subscription) -> None:
+        if subscription.is_paused:
+            self._relational.muted.add(subscription.key)
+            return
+        self._relational.muted.discard(subscription.key)
         if subscription.publish is not None:
-            assert query.root is not None
-            self._published.add(query.root, subscription, composite_of_row)
+            root = self._relational.root(subscription.key)
+            self._published.add(root, subscription, composite_of_row)
+
+    def mute(self, subscription: Subscription) -> None:
+        """Neither collect nor publish the results of a subscription; its state continues."""
+        if subscription.is_paused:
+            return
+        self._published.remove(subscription.key)
+        if subscription.relational:
+            self._relational.muted.add(subscription.key)
+        else:
+            self._collector.remove_reader(subscription.qid)
 
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Remove a subscription; return the pairs of variables that nothing uses any more."""
-        self._published.remove(subscription.name)
+        self.mute(subscription)
         if subscription.relational:
-            self._relational.remove(subscription.name)
+            self._relational.remove(subscription.key)
             self.ordered -= 1
             self._log.release(_holder(subscription))
             self._log.hold(_STREAMS, self._relational.adopted())
             return ()
-        self._collector.remove_reader(subscription.qid)
-        planned = self._planned.pop(subscription.name, None)
+        planned = self._planned.pop(subscription.key, None)
         if planned is None:
             self._scans.release(subscription.reads)
             pairs = self._registry.remove(subscription.qid)
@@ -189,25 +220,25 @@ class PlannedSubscriptions:
 
     def qids(self, subscription: Subscription) -> list[int]:
         """Return the rows of R_T that a subscription uses."""
-        planned = self._planned.get(subscription.name)
+        planned = self._planned.get(subscription.key)
         if planned is not None:
             return [one.qid for one in planned.placed]
         return [subscription.qid] if subscription.template else []
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""
-        planned = self._planned.get(subscription.name)
+        planned = self._planned.get(subscription.key)
         if planned is not None:
             return planned.numbers
         return [subscription.qid] if subscription.relational else []
 
     def operators(self, subscription: Subscription) -> Iterable[Operator]:
         """Return the operators of a subscription, inputs before the operators that read them."""
-        planned = self._planned.get(subscription.name)
+        planned = self._planned.get(subscription.key)
         if planned is not None:
             return dict.fromkeys(planned.held)
         if subscription.relational:
-            return self._relational.operators(subscription.name)
+            return self._relational.operators(subscription.key)
         return [self._scans[stream] for stream in subscription.reads]
 
     def stopped(self, subscription: Subscription) -> Stopped | None:

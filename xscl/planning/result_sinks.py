@@ -22,7 +22,7 @@ Published: TypeAlias = "tuple[Subscription, list[Composite]]"
 class PublishQueue:
     """The subscriptions that publish, and their matches; `run` publishes those of a round at once.
 
-    `streams` are those that they publish on, by the names of the subscriptions.
+    `streams` are those that they publish on, by the keys of the subscriptions.
     """
 
     depth = 4
@@ -38,22 +38,22 @@ class PublishQueue:
         self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
     ) -> None:
         """Publish the composites of the rows of an operator if the subscription publishes."""
-        name, stream = subscription.name, subscription.publish
+        key, stream = subscription.key, subscription.publish
         if stream is None:
             return
 
         def put(row: Row, members: Members) -> None:
-            self._queue.setdefault(name, (subscription, []))[1].append(composite(row))
+            self._queue.setdefault(key, (subscription, []))[1].append(composite(row))
             self._batch.touch(self)
 
-        self.streams[name] = stream
-        self._readers[name] = Reader("publish", root, put)
+        self.streams[key] = stream
+        self._readers[key] = Reader("publish", root, put)
 
-    def remove(self, name: str) -> None:
+    def remove(self, key: str) -> None:
         """Stop publishing for a subscription, if it publishes."""
-        if name in self._readers:
-            self._readers.pop(name).close()
-            del self.streams[name]
+        if key in self._readers:
+            self._readers.pop(key).close()
+            del self.streams[key]
 
     def run(self) -> None:
         """Publish the queued matches."""

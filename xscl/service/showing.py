@@ -59,6 +59,8 @@ class MatchShown(JsonBody):
     """True if all documents are items from before their feeds were followed."""
     position: int = Field(examples=[17])
     """Position in the order of all results; of a trial, in the order of its own."""
+    version: int = Field(examples=[1])
+    """The version of the subscription's query that found it: an edit begins the next one."""
     documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
     """The ids of the documents, in the order of the query's blocks."""
     sources: list[SourceShown]

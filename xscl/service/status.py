@@ -39,7 +39,8 @@ WITH part AS (
     UNION ALL SELECT doc, docs, first, version FROM state.composite)
 SELECT count(*) FILTER (NOT s.is_distinct)
      + count(DISTINCT (s.number, p1.docs, p2.docs)) FILTER (s.is_distinct)
-FROM state.result r JOIN state.subscription s USING (qid)
+FROM state.result r JOIN (FROM state.subscription UNION ALL FROM state.retired) s
+ON s.qid = r.qid AND r.position > s.after AND r.position <= coalesce(s.until, r.position)
 JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
 WHERE s.since <= least(p1.first, p2.first)
   AND (s.updates OR (p1.version = 1 AND p2.version = 1))

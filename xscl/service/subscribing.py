@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 
 from xscl.documents.results import XSCL, Subscription
-from xscl.errors import NameTaken, XsclError
+from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import ReservedName, refuse_unaddressable
@@ -55,14 +55,14 @@ def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> Star
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
     known = who.qualify(wanted.name)
-    resolved = _resolved(here, who, wanted)
+    resolved = resolved_query(here, who, wanted)
     found = here.engine.subscription(known)
     if found is not None:
         return StartedRegistration(wanted, resolved, found, None)
     here.usage.refuse_many_matches(who)
     here.usage.add(who, "subscriptions")
     try:
-        _claim(here, who, resolved)
+        claim(here, who, resolved)
         asked = known, resolved.text, wanted.updates, wanted.language, wanted.since
         return StartedRegistration(wanted, resolved, None, here.registrar.ask(*asked))
     except BaseException:
@@ -109,7 +109,7 @@ def ended(
     """Return the subscription of a completed registration and whether it is new."""
     found = begun.found
     if found is None:
-        return _existing(here, who, begun.wanted.name), True
+        return existing(here, who, begun.wanted.name), True
     if not _is_same(here, who, found, begun.wanted, begun.resolved):
         raise NameTaken(
             f"there is a subscription named {begun.wanted.name!r} already, with another query",
@@ -135,7 +135,7 @@ def subscribe_all(
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
             known = who.qualify(one.name)
-            resolved = _resolved(here, who, one)
+            resolved = resolved_query(here, who, one)
             found = here.engine.subscription(known)
             if known in new:
                 raise NameTaken(f"the name {one.name!r} is in this list twice")
@@ -147,7 +147,7 @@ def subscribe_all(
                 )
     with here.usage.adding(who, "subscriptions", len(new)):
         for _, resolved in new.values():
-            _claim(here, who, resolved)
+            claim(here, who, resolved)
         numbered = list(new.values())
         pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
         try:
@@ -192,27 +192,48 @@ def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
         raise
 
 
-def _claim(here: Installation, who: Account, resolved: ResolvedQuery) -> None:
+def claim(here: Installation, who: Account, resolved: ResolvedQuery) -> None:
     """Make a user the owner of the stream to which a query publishes."""
     if resolved.publishes is not None and not who.is_operator:
         here.accounts.claim(who, resolved.publishes)
 
 
-def unsubscribe(here: Installation, who: Account, name: str, *, cascade: bool) -> tuple[str, ...]:
-    """Remove a user's subscription; return the engine names of all that were removed."""
-    removed = here.outbox.unsubscribe(_existing(here, who, name).name, cascade=cascade)
+def unsubscribe(
+    here: Installation, who: Account, name: str, *, cascade: bool, purge: bool = False
+) -> tuple[str, ...]:
+    """Remove a user's subscription; return the engine names of all that were removed.
+
+    Its matches stay, unless they are purged, which is also possible afterwards.
+    """
+    if purge and here.engine.subscription(who.qualify(name)) is None:
+        return here.engine.unsubscribe(versions(here, who, name)[0].name, purge=True)
+    found = existing(here, who, name)
+    removed = here.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
     here.usage.remove_subscriptions(removed)
     return removed
 
 
-def _existing(here: Installation, who: Account, name: str) -> Subscription:
+def versions(here: Installation, who: Account, name: str) -> tuple[Subscription, ...]:
+    """Return the versions of a user's subscription whose matches are kept, the oldest first.
+
+    Raises Problem 404 for a name without subscription and matches.
+    """
+    try:
+        return here.engine.host.state.subscriptions.versions(who.qualify(name))
+    except UnknownSubscription:
+        raise not_found("subscription", name) from None
+
+
+def existing(here: Installation, who: Account, name: str) -> Subscription:
+    """Return a user's subscription; raises Problem 404 if he has none of that name."""
     found = here.engine.subscription(who.qualify(name))
     if found is None:
         raise not_found("subscription", name)
     return found
 
 
-def _resolved(here: Installation, who: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
+def resolved_query(here: Installation, who: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
+    """Return a query with its names resolved; raises Problem for one that only operators may."""
     if wanted.language == XSCL:
         return here.resolver.resolve(who, wanted.query)
     if not who.is_operator:

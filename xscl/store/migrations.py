@@ -36,7 +36,17 @@ def _times_of_arrival(run: Run) -> None:
     run("UPDATE state.document SET arrived = greatest(clock, ts)")
 
 
-STEPS: Mapping[int, Step] = {10: _times_of_arrival}
+def _versions_of_subscriptions(run: Run) -> None:
+    """Give subscriptions a key, a version and bounds, and a table to the earlier versions."""
+    run("ALTER TABLE state.subscription ADD COLUMN key VARCHAR")
+    run("ALTER TABLE state.subscription ADD COLUMN version INTEGER")
+    run("ALTER TABLE state.subscription ADD COLUMN after BIGINT")
+    run("ALTER TABLE state.subscription ADD COLUMN until BIGINT")
+    run("UPDATE state.subscription SET key = name, version = 1, after = 0")
+    run("CREATE TABLE state.retired AS FROM state.subscription LIMIT 0")
+
+
+STEPS: Mapping[int, Step] = {10: _times_of_arrival, 11: _versions_of_subscriptions}
 """The steps by the version that each leads to, in ascending order."""
 
 

@@ -100,6 +100,11 @@ class Match:
         return self._subscription.name
 
     @property
+    def version(self) -> int:
+        """The version of the subscription's query that found it: 1 for the first one."""
+        return self._subscription.version
+
+    @property
     def number(self) -> int:
         """The number of the subscription: the order of registration."""
         return self._subscription.number
@@ -153,7 +158,7 @@ class Match:
     @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
-        parts = [self.subscription, *self.documents]
+        parts = [self._subscription.key, *self.documents]
         if not self._subscription.distinct:
             named = zip(self._subscription.outputs, self._result.nodes, strict=True)
             parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
@@ -327,7 +332,7 @@ class EventMatch(Match):
         row = self._result.composite
         first = super().documents
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
-        return _hash([self.subscription, *first, *map(str, parts)])
+        return _hash([self._subscription.key, *first, *map(str, parts)])
 
     @property
     def values(self) -> dict[str, str | None]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
+from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, MatchSource
@@ -35,6 +36,10 @@ LAST = (1 << 63) - 1
 
 Place: TypeAlias = tuple[int, int]
 """Where a match stands among all: its position, and the number of its subscription."""
+
+
+class UnknownVersion(UnknownSubscription):
+    """A subscription has no matches of a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +72,35 @@ class _PageRequest:
     before: Place
     limit: int
     newest_first: bool
-    one: Subscription | None = None
+    versions: tuple[Subscription, ...] = ()
     prefix: str = ""
+
+    @property
+    def is_of_one(self) -> bool:
+        """True if the matches are those of one subscription, in these versions."""
+        return bool(self.versions)
 
     @property
     def of(self) -> tuple[str, list[object]]:
         """The SQL condition on result streams, and its parameters."""
-        if self.one is not None:
-            return _OF_ONE, [self.one.qid, self.one.since, self.one.since]
-        return (_OF_SOME, [self.prefix]) if self.prefix else ("", [])
+        if self.versions:
+            bounds = [
+                [one.qid, one.since, one.since, one.after, LAST if one.until is None else one.until]
+                for one in self.versions
+            ]
+            listed: list[object] = [value for row in bounds for value in row]
+            return f"AND ({' OR '.join([_OF_ONE] * len(bounds))})", listed
+        return (_OF_SOME, [self.prefix, self.prefix]) if self.prefix else ("", [])
 
     @property
     def low(self) -> int:
         """The lower bound of positions."""
-        return self.after[0] + (self.one is not None)
+        return self.after[0] + self.is_of_one
 
     @property
     def high(self) -> int:
         """The upper bound of positions."""
-        return self.before[0] - (self.one is not None)
+        return self.before[0] - self.is_of_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +153,8 @@ class MatchPages:
                 " GROUP BY qid",
                 [after, up_to],
             )
-        by_qid = self._subscriptions().by_qid
-        return sum(int(count) * sum(map(mine, by_qid.get(qid, ()))) for qid, count in rows)
+        receivers = self._subscriptions().receivers
+        return sum(int(count) * sum(map(mine, receivers(qid))) for qid, count in rows)
 
     def last_positions(self) -> dict[int, int]:
         """Return the position of the last result of each stream of results."""
@@ -155,15 +170,22 @@ class MatchPages:
         before: int | None = None,
         limit: int = LIMIT,
         newest_first: bool = False,
+        version: int | None = None,
     ) -> Page:
         """Return matches of a subscription between two positions, neither of them included.
 
-        Raises UnknownSubscription.
+        They are those of all versions, or of one.  Raises UnknownSubscription.
         """
-        one = self._subscriptions()[name]
+        versions = self._subscriptions().versions(name)
+        asked = tuple(one for one in versions if version in (None, one.version))
+        if not asked:
+            last = versions[-1].version
+            raise UnknownVersion(
+                f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
+            )
         upper = LAST if before is None else before
         return self._page(
-            _PageRequest((after, LAST), (upper, 0), limit, newest_first, one), one.__eq__
+            _PageRequest((after, LAST), (upper, 0), limit, newest_first, asked), asked.__contains__
         )
 
     def of_all(
@@ -195,7 +217,7 @@ class MatchPages:
                 first, last, found = self._between(asked, rows, subscribers)
             if rows.whole or len(found) > asked.limit:
                 return _filled(asked, rows, found)
-            if asked.one is None and chunk >= SCANNED and first <= last:
+            if not asked.is_of_one and chunk >= SCANNED and first <= last:
                 return Page(tuple(found), True, first if asked.newest_first else last, rows.clock)
             chunk *= 4
 
@@ -203,7 +225,6 @@ class MatchPages:
 
     def _rows(self, asked: _PageRequest, chunk: int) -> _ResultRows:
         """Return a number of results from the beginning of the page, with their neighbours."""
-        one = asked.one
         condition, parameters = asked.of
         found = self._query(
             f"{_RESULTS} WHERE position BETWEEN ? AND ? {condition}"
@@ -211,7 +232,8 @@ class MatchPages:
             [asked.low, asked.high, *parameters, chunk],
         )
         table = found.sort_by("position")
-        if table.num_rows and (one is None or one.distinct):
+        is_grouped = not asked.versions or any(one.distinct for one in asked.versions)
+        if table.num_rows and is_grouped:
             table = self._with_neighbours(asked, table)
         ((position, clock),) = self._store.fetch("SELECT position, clock FROM state.progress")
         return _ResultRows(table, found.num_rows < chunk, position, clock)
@@ -234,9 +256,9 @@ class MatchPages:
     def _subscribers(
         self, table: pa.Table, mine: Callable[[Subscription], bool]
     ) -> dict[int, list[Subscription]]:
-        by_qid = self._subscriptions().by_qid
+        receivers = self._subscriptions().receivers
         found = {
-            qid: [one for one in by_qid.get(qid, ()) if mine(one)]
+            qid: [one for one in receivers(qid) if mine(one)]
             for qid in pc.unique(table["qid"]).to_pylist()
         }
         return {qid: subscribers for qid, subscribers in found.items() if subscribers}
@@ -297,5 +319,8 @@ def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[
 
 
 _RESULTS = "SELECT position, qid, doc1, doc2, nodes FROM state.result"
-_OF_ONE = "AND qid = ? AND doc1 >= ? AND doc2 >= ?"
-_OF_SOME = "AND qid IN (SELECT qid FROM state.subscription WHERE starts_with(name, ?))"
+_OF_ONE = "(qid = ? AND doc1 >= ? AND doc2 >= ? AND position > ? AND position <= ?)"
+_OF_SOME = (
+    "AND qid IN (SELECT qid FROM state.subscription WHERE starts_with(name, ?)"
+    " UNION ALL SELECT qid FROM state.retired WHERE starts_with(name, ?))"
+)

@@ -158,12 +158,16 @@ class Matches(MatchSequence):
         ends = np.flatnonzero(np.diff(ages.qids[order])) + 1
         for rows in np.split(order, ends):
             firsts, updated, repeats = ages.firsts[rows], ages.updated[rows], ages.repeats[rows]
+            positions = self._results.positions()[rows]
             for one in self._subscribers.get(int(ages.qids[rows[0]]), ()):
                 seen = firsts >= one.since
                 if not one.updates:
                     seen &= ~updated
                 if one.distinct:
                     seen &= ~repeats
+                if one.is_bounded:
+                    seen &= positions > one.after
+                    seen &= positions <= (INFINITE if one.until is None else one.until)
                 if count := int(seen.sum()):
                     found[one.name] += count
         return found
@@ -187,6 +191,7 @@ class Matches(MatchSequence):
             s
             for s in sharers
             if s.since <= first
+            and s.covers(self._results.position(index))
             and (s.updates or not updated)
             and not (s.distinct and self._continues(index))
         ]
@@ -195,8 +200,8 @@ class Matches(MatchSequence):
         """Return the arrival from which on all of a join's subscriptions receive every result."""
         known = self._since.get(qid)
         if known is None:
-            distinct = any(s.distinct for s in sharers)
-            known = INFINITE if distinct else max((s.since for s in sharers), default=0)
+            tested = any(s.distinct or s.is_bounded for s in sharers)
+            known = INFINITE if tested else max((s.since for s in sharers), default=0)
             self._since[qid] = known
         return known
 

@@ -8,7 +8,7 @@ again if the transaction fails.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -66,6 +66,10 @@ class Registration:
     def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
         """Return a query compiled for registration; `others` are names about to be registered."""
         self._subscriptions.expect_free(name, others)
+        return self.checked(name, text)
+
+    def checked(self, name: str, text: str) -> Registrable:
+        """Return a query compiled for a new or a registered name."""
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         self._streams.refuse_publisher(name, query.publish)
@@ -77,7 +81,7 @@ class Registration:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
     def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
-        """Return a relational query; it sees events that arrive from `since` on."""
+        """Return a relational query of a free name; it sees events that arrive from `since` on."""
         if language not in LANGUAGES:
             raise XsclError(
                 f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
@@ -85,7 +89,8 @@ class Registration:
         if updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
         self._subscriptions.expect_free(name)
-        query = self._dataflow.relational.plan(name, text, language, since)
+        key = self._subscriptions.key_of(name)
+        query = self._dataflow.relational.plan(key, text, language, since)
         try:
             self._subscriptions.refuse_publisher(
                 name, query.compiled.reads, query.publishes, relational=True
@@ -94,7 +99,7 @@ class Registration:
             late = self._streams.latest(query.compiled.reads)
             self._streams.refuse_later(query.publishes, late)
         except XsclError:
-            self._dataflow.relational.remove(name)
+            self._dataflow.relational.remove(key)
             raise
         return query
 
@@ -150,7 +155,7 @@ class Registration:
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
         """Store a planned relational query."""
-        qid = self._numbers.acquire(_definition(name, language))
+        qid = self._numbers.acquire(_definition(self._subscriptions.key_of(name), language))
         added = self._subscriptions.add_query(
             name, text, language, query, qid, since, self._dataflow.relational.events(query)
         )
@@ -160,19 +165,47 @@ class Registration:
         self.set_prompt()
         self.save_plan_state()
 
-    def remove(self, name: str) -> None:
-        """Remove a subscription, and the join state that no other needs."""
+    def remove(self, name: str, position: int) -> None:
+        """Remove a subscription, and the join state that no other needs.
+
+        Its matches up to a position stay.
+        """
         subscription = self._subscriptions[name]
-        pairs = self._planned.pairs(subscription)
-        for number in self._planned.numbers(subscription):
-            self._numbers.release(number)
+        pairs, numbers = self._planned.pairs(subscription), self._planned.numbers(subscription)
         publish = subscription.publish
         before = 0 if publish is None else self._streams.lateness(publish)
-        self._subscriptions.remove(name)
+        self._subscriptions.remove(name, position)
+        if self._subscriptions.receivers(subscription.qid):
+            self._numbers.reserve(subscription.qid)
+        for number in numbers:
+            self._numbers.release(number)
         if publish is not None:
             self._streams.keep_lateness(publish, before)
         self._planned.detach(subscription)
         self._processor.forget_pairs([p for p in pairs if self._registry.retention.keeps[p] < 0])
+
+    def edit(self, name: str, text: str, query: Registrable, updates: bool, position: int) -> bool:
+        """Change only the text of a query with the same results; return whether that is possible.
+
+        Its state is kept, and the results after a position are those of the new version.
+        """
+        one = self._subscriptions[name]
+        if one.relational or one.updates != updates:
+            return False
+        if replace(self._shapes.prepare(one.query), source=text) != query:
+            return False
+        self._planned.mute(one)
+        self._planned.unmute(self._subscriptions.reword(name, text, position))
+        return True
+
+    def pause(self, name: str, position: int) -> None:
+        """Stop the results of a subscription at a position; its state continues."""
+        self._planned.mute(self._subscriptions[name])
+        self._subscriptions.pause(name, position)
+
+    def resume(self, name: str, position: int) -> None:
+        """Continue the results of a paused subscription after a position."""
+        self._planned.unmute(self._subscriptions.resume(name, position))
 
     def save_plan_state(self) -> None:
         """Write the changes of the state of temporal operators."""
@@ -196,7 +229,7 @@ class Registration:
         for subscription in self._subscriptions:
             if subscription.relational:
                 query = self._dataflow.relational.plan_again(subscription)
-                self._numbers.acquire(_definition(subscription.name, subscription.language))
+                self._numbers.acquire(_definition(subscription.key, subscription.language))
                 self._planned.attach_query(subscription, query)
             elif subscription.template:
                 self._planned.attach_row(subscription)
@@ -248,6 +281,6 @@ def _made_otherwise(name: str) -> StoreError:
     )
 
 
-def _definition(name: str, language: str) -> str:
+def _definition(key: str, language: str) -> str:
     """Return the definition of the result stream of a relational query."""
-    return f"{language} {name}"
+    return f"{language} {key}"

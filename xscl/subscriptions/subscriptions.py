@@ -10,7 +10,7 @@ import difflib
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from graphlib import TopologicalSorter
 from itertools import islice
@@ -34,6 +34,7 @@ from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
 from xscl.store.store import Store
+from xscl.subscriptions.retired import RetiredVersions
 
 
 class Subscriptions:
@@ -46,8 +47,12 @@ class Subscriptions:
         self.by_qid: dict[int, list[Subscription]] = {}  # a removal makes a new list
         self._publishers: dict[str, list[Subscription]] = {}
         self._readers: dict[str, dict[str, None]] = {}
+        self._keys: dict[str, str] = {}  # the names by key, where the two differ
+        self.retired = RetiredVersions(store, _from_row, _row)
+        self._successor: tuple[str, int] | None = None
         self._new: list[Subscription] = []
         self._next = 1
+        self._changes = 0
         self._load()
 
     def __len__(self) -> int:
@@ -75,7 +80,135 @@ class Subscriptions:
     @property
     def state(self) -> tuple[int, int]:
         """A value that changes with every registration and removal: numbers grow."""
-        return len(self._by_name), self._next
+        return len(self._by_name), self._next + self._changes
+
+    # -- Versions --------------------------------------------------------------------------
+
+    def versions(self, name: str) -> tuple[Subscription, ...]:
+        """Return what has found the kept matches of a name: earlier versions, then the current one.
+
+        Raises UnknownSubscription if there is none.
+        """
+        current = self._by_name.get(name)
+        earlier = self.retired.of(name)
+        if current is None and not earlier:
+            self[name]
+        return earlier if current is None else (*earlier, current)
+
+    def removed(self) -> list[str]:
+        """Return the names of removed subscriptions whose matches are kept."""
+        return [name for name in self.retired.by_name if name not in self._by_name]
+
+    def receivers(self, qid: int) -> Sequence[Subscription]:
+        """Return the subscriptions that read a stream of results, with their earlier versions."""
+        current, earlier = self.by_qid.get(qid, ()), self.retired.by_qid.get(qid)
+        return current if earlier is None else (*current, *earlier)
+
+    def key_of(self, name: str) -> str:
+        """Return the key of a new subscription: that of the kept matches of its name, or new."""
+        if self._successor is not None:
+            return self._successor[0]
+        if earlier := self.retired.of(name):
+            return earlier[0].key
+        key = name
+        while self.name_of(key) != key or (
+            key != name and (key in self._by_name or self.retired.of(key))
+        ):
+            key = f"{key} ({self._next})"
+        return key
+
+    def name_of(self, key: str) -> str:
+        """Return the name of the subscription of a key."""
+        return self._keys.get(key, key)
+
+    def succeed(self, name: str) -> None:
+        """Make the next subscription of a name, which replaces this one, its next version."""
+        replaced = self[name]
+        self._successor = replaced.key, replaced.version + 1
+
+    def _lineage(self, name: str) -> dict[str, Any]:
+        """Return the key and the version of a new subscription."""
+        if not (self._keys or self.retired.by_name or self._successor):
+            return {"key": name}
+        key, earlier = self.key_of(name), self.retired.of(name)
+        version = earlier[-1].version + 1 if earlier else 1
+        if self._successor is not None:
+            (_, version), self._successor = self._successor, None
+        if key != name:
+            self._keys[key] = name
+        return {"key": key, "version": version}
+
+    def reword(self, name: str, text: str, position: int) -> Subscription:
+        """Make a query with the same results the next version; it has those after a position."""
+        one = self[name]
+        self._retire(one, position)
+        until = position if one.is_paused else None
+        version = one.version + 1
+        return self._exchange(
+            one, replace(one, query=text, version=version, after=position, until=until)
+        )
+
+    def pause(self, name: str, position: int) -> Subscription:
+        """Let a subscription have no results after a position."""
+        return self._exchange(self[name], replace(self[name], until=position))
+
+    def resume(self, name: str, position: int) -> Subscription:
+        """Let a paused subscription have the results after a position."""
+        self._retire(self[name], position)
+        return self._exchange(self[name], replace(self[name], after=position, until=None))
+
+    def rename(self, name: str, new: str) -> Subscription:
+        """Give a subscription, its kept matches and its endpoints another name."""
+        self.expect_free(new)
+        if self.retired.of(new):
+            raise NameTaken(
+                f"there are matches of a removed subscription named {new!r}",
+                hint="purge them first, or choose another name",
+            )
+        one = self[name]
+        renamed = replace(one, name=new)
+        self.retired.rename(name, new)
+        for table in ("endpoint", "secret_address"):
+            self._store.fetch(
+                f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
+            )
+        for stream in one.reads:
+            readers = self._readers[stream]
+            self._readers[stream] = {new if read == name else read: None for read in readers}
+        self._keys.pop(one.key, None)
+        if one.key != new:
+            self._keys[one.key] = new
+        return self._exchange(one, renamed)
+
+    def _exchange(self, old: Subscription, new: Subscription) -> Subscription:
+        """Replace a subscription at its place by one with the same plan."""
+
+        def exchanged(row: Sequence[Subscription]) -> list[Subscription]:
+            return [new if one is old else one for one in row]
+
+        self._by_name = {one.name: one for one in exchanged(list(self._by_name.values()))}
+        self.by_qid[old.qid] = exchanged(self.by_qid[old.qid])
+        if old.publish is not None:
+            self._publishers[old.publish] = exchanged(self._publishers[old.publish])
+        self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [old.number])
+        self._store.insert_rows("state.subscription", [_row(new)])
+        self._changes += 1
+        return new
+
+    def _retire(self, one: Subscription, position: int) -> None:
+        """Keep a version for its matches up to a position, if it has any."""
+        self.retired.add(one if one.is_paused else replace(one, until=position))
+
+    def purge(self, name: str) -> None:
+        """Delete the matches of a removed subscription."""
+        for one in self.retired.drop(self.retired.of(name)):
+            self._keys.pop(one.key, None)
+            self._drop_results(one.qid)
+
+    def _drop_results(self, qid: int) -> None:
+        """Delete the results of a stream that nobody reads any more."""
+        if not self.receivers(qid):
+            self._store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
 
     def streams(self) -> Mapping[str, Iterable[str]]:
         """Return, for each stream that is read, the names of its subscriptions."""
@@ -115,6 +248,7 @@ class Subscriptions:
             query.publish,
             query.streams,
             planned.ordered,
+            **self._lineage(name),
         )
         return self._add(subscription)
 
@@ -133,6 +267,7 @@ class Subscriptions:
             plain.shape.distinct,
             updates,
             reads=plain.streams,
+            **self._lineage(name),
         )
         return self._add(subscription)
 
@@ -166,6 +301,7 @@ class Subscriptions:
             language=language,
             columns=query.schema.names,
             events=events,
+            **self._lineage(name),
         )
         return self._add(subscription)
 
@@ -180,11 +316,13 @@ class Subscriptions:
         self._store.insert_rows("state.subscription", map(_row, self._new))
         self._new.clear()
 
-    def remove(self, name: str) -> None:
-        """Remove a subscription; raises StreamInUse while others read what it publishes."""
+    def remove(self, name: str, position: int) -> Subscription:
+        """Remove a subscription, except its matches up to a position, if there are any."""
         subscription = self[name]
-        self.refuse_orphans(name)
+        self._retire(subscription, position)
         del self._by_name[name]
+        if not self.retired.of(name):
+            self._keys.pop(subscription.key, None)
         for stream in subscription.reads:
             del self._readers[stream][name]
             if not self._readers[stream]:
@@ -195,13 +333,13 @@ class Subscriptions:
             self.by_qid[subscription.qid] = left
         else:
             del self.by_qid[subscription.qid]
-            self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
+            self._drop_results(subscription.qid)
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
-        self._remove_endpoints(name)
+        return subscription
 
-    def _remove_endpoints(self, name: str) -> None:
+    def remove_endpoints(self, name: str) -> None:
         """Remove the endpoints: the next subscription of the name is another one."""
         self._store.fetch(
             "DELETE FROM state.dead_letter WHERE endpoint IN"
@@ -354,8 +492,11 @@ class Subscriptions:
         rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
         for row in rows:
             self._index(_from_row(row))
+        for one in (*self, *self.retired):
+            if one.key != one.name:
+                self._keys[one.key] = one.name
         uses = Counter(one.qid for one in self if one.template)
-        self._registry.load(uses.items())
+        self._registry.load(uses.items(), max((one.qid for one in self.retired), default=0))
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
 
 

@@ -454,6 +454,7 @@ def test_history_is_printed_when_asked_for() -> None:
 
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
+    *(["edit"], ["pause"], ["resume"], ["rename"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),

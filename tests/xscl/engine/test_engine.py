@@ -488,7 +488,7 @@ def test_a_name_that_cannot_be_kept_is_refused(engine: xscl.Engine, name: str) -
 def test_a_match_whose_documents_are_gone_says_so(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
     matches = engine.push([document(1), document(2)])
-    engine.unsubscribe("q")
+    engine.unsubscribe("q", purge=True)
     with pytest.raises(StoreError, match="no longer kept"):
         matches[0].xml()
 

@@ -43,9 +43,15 @@ def images() -> Iterator[None]:
         yield
 
 
+REMOVES = ("unsubscribe", "cascade", "purge", "edit")
+
 ACTIONS = st.lists(
     st.tuples(st.just("subscribe"), st.sampled_from(list(QUERIES)))
-    | st.tuples(st.sampled_from(["unsubscribe", "cascade"]), st.sampled_from(list(QUERIES)))
+    | st.tuples(
+        st.sampled_from(["unsubscribe", "cascade", "purge"]), st.sampled_from(list(QUERIES))
+    )
+    | st.tuples(st.sampled_from(["edit", "pause", "resume"]), st.sampled_from(list(QUERIES)))
+    | st.tuples(st.just("rename"), st.sampled_from(list(QUERIES)))
     | st.tuples(st.sampled_from(["push", "strict", "late"]), st.just("")),
     min_size=3,
     max_size=14,
@@ -70,8 +76,15 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
             engine.push([*documents(number), Document("S", "x", number, b"<")], strict=True)
         case "late":
             engine.stream("L", lateness=number)
+        case "edit":
+            query, language = list(QUERIES.values())[number % len(QUERIES)]
+            engine.edit(name, query, language=language)
+        case "pause" | "resume":
+            engine.edit(name, paused=kind == "pause")
+        case "rename":
+            engine.edit(name, rename=list(QUERIES)[number % len(QUERIES)])
         case _:
-            engine.unsubscribe(name, cascade=kind == "cascade")
+            engine.unsubscribe(name, cascade=kind == "cascade", purge=kind == "purge")
 
 
 def state(engine: Engine) -> dict[str, Any]:
@@ -115,6 +128,13 @@ def prepared(path: Path) -> Engine:
 @example(
     [("subscribe", "one to P"), ("subscribe", "back"), ("cascade", "back"), ("subscribe", "or")]
 )
+@example(
+    [
+        *(("subscribe", "one to P"), ("subscribe", "next"), ("push", ""), ("pause", "one to P")),
+        *(("push", ""), ("edit", "next"), ("resume", "one to P"), ("rename", "one to P")),
+        *(("push", ""), ("purge", "next")),
+    ]
+)
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept, opened = Path(folder) / "kept.duckdb", Path(folder) / "opened.duckdb"
@@ -135,7 +155,7 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
             assert outcomes[0] == outcomes[1]
             if not outcomes[0][0]:
                 done += 1
-                compared = without_numbers if action[0] in ("unsubscribe", "cascade") else compared
+                compared = without_numbers if action[0] in REMOVES else compared
             restarted.close()
             restarted = Engine(opened)
             assert state(restarted)["found"] == state(steady)["found"]

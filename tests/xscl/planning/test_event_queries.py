@@ -292,7 +292,7 @@ def test_nothing_is_left_when_all_are_removed() -> None:
             with pytest.raises(StreamInUse, match="still reads"):
                 engine.unsubscribe(name)
         for name in ("read", "counted", "joined", "filtered"):
-            assert engine.unsubscribe(name) == (name,)
+            assert engine.unsubscribe(name, purge=True) == (name,)
         assert engine.matches() == []
         for table in ("composite", "text", "result", "subscription", "binding", "composite_stream"):
             assert engine.sql(f"SELECT count(*) AS n FROM state.{table}").to_pylist() == [{"n": 0}]

@@ -262,7 +262,7 @@ def emptied() -> xscl.Engine:
     assert engine.host.state.dataflow.core.stats()["instances"]
     assert engine.host.state.dataflow.core.stats()["waiting"]
     for name in reversed(names):
-        engine.unsubscribe(name)
+        engine.unsubscribe(name, purge=True)
     return engine
 
 

@@ -33,7 +33,7 @@ from xscl.service.registrations import (
 from xscl.store.backup import MANIFEST
 from xscl.store.commit_watermark import CommitPoint, write_watermark
 from xscl.store.data_directory import DataDirectory
-from xscl.store.migrations import DEVELOPMENT
+from xscl.store.migrations import DEVELOPMENT, current_version
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.stored_tables import StoredRow, read_tables
@@ -230,7 +230,7 @@ def test_all_that_is_only_in_the_log_is_exported(tmp_path: Path, old: DataDirect
 
 
 def of_a_later_release(home: DataDirectory) -> None:
-    marked(home, LAST + 2)
+    marked(home, current_version() + 1)
 
 
 def gone_backwards(home: DataDirectory) -> None:

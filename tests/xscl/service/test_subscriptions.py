@@ -29,6 +29,8 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "publishes": None,
         "template": made.json()["template"],
         "updates": False,
+        "version": 1,
+        "paused": False,
         "stopped": None,
     }
     again = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
@@ -193,3 +195,45 @@ def test_an_import_of_nothing_is_refused(operator: httpx.Client, what: str, body
     answer = operator.post(f"/v1/{what}:import", content=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "empty_list")
     assert "a row is" in answer.json()["hint"] or "a line" in answer.json()["hint"]
+
+
+def test_a_subscription_is_edited_paused_renamed_and_purged(operator: httpx.Client) -> None:
+    path = "/v1/subscriptions/edited"
+    ok(operator.put(path, json={"query": "E//a->x"}))
+
+    def sent(number: int) -> None:
+        ok(operator.post(f"/v1/documents/E?id=e{number}", content=b"<a/>"))
+
+    def found(at: str = path, **asked: int) -> list[tuple[int, list[str]]]:
+        page = ok(operator.get(f"{at}/matches", params={"after": 0, **asked}))
+        return [(match["version"], match["documents"]) for match in page["matches"]]
+
+    sent(1)
+    eventually(lambda: found() == [(1, ["e1"])])
+    assert ok(operator.patch(path, json={"paused": True}))["paused"] is True
+    sent(2)
+    ok(operator.put("/v1/subscriptions/probe", json={"query": "E//a->x", "since": "1 d"}))
+    eventually(lambda: len(found("/v1/subscriptions/probe")) == 2)
+    changed = ok(operator.patch(path, json={"paused": False, "query": "E//a->y"}))
+    assert (changed["version"], changed["query"], changed["paused"]) == (2, "E//a->y", False)
+    sent(3)
+    eventually(lambda: found() == [(1, ["e1"]), (2, ["e3"])])
+    assert found(version=2) == [(2, ["e3"])]
+    assert operator.patch(path, json={"query": "E//a->"}).status_code == 422
+    assert code(operator.patch(path, json={"name": "probe"})) == (409, "name_taken")
+    ok(operator.patch(path, json={"name": "renamed"}))
+    assert operator.get(path).status_code == 404
+    renamed = "/v1/subscriptions/renamed"
+    assert [one["query"] for one in ok(operator.get(f"{renamed}/versions"))] == [
+        "E//a->x",
+        "E//a->y",
+    ]
+    assert operator.delete(renamed).status_code == 204
+    assert found(renamed) == [(1, ["e1"]), (2, ["e3"])]
+    removed = ok(operator.get("/v1/subscriptions:removed"))
+    assert [one["version"] for one in removed if one["name"] == "renamed"] == [2]
+    assert operator.delete(renamed, params={"purge": True}).status_code == 204
+    assert operator.get(f"{renamed}/matches").status_code == 404
+    removed = ok(operator.get("/v1/subscriptions:removed"))
+    assert "renamed" not in [one["name"] for one in removed]
+    assert operator.delete("/v1/subscriptions/probe", params={"purge": True}).status_code == 204

@@ -154,11 +154,19 @@ def test_no_step_leads_to_a_version_of_development() -> None:
     assert migrations.current_version() == max(migrations.STEPS, default=FIRST)
 
 
+def take_back(store: Store) -> None:
+    """Make a store of this release one of version 1."""
+    store.fetch("ALTER TABLE state.document DROP COLUMN arrived")
+    for column in ("key", "version", "after", "until"):
+        store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
+    store.fetch("DROP TABLE state.retired")
+    store.set_meta(version=FIRST)
+
+
 def test_documents_of_version_1_have_arrived_at_the_clock_after_them(old: Path) -> None:
     with closing(Store(old)) as store, store.transaction():
-        store.fetch("ALTER TABLE state.document DROP COLUMN arrived")
+        take_back(store)
         store.fetch("UPDATE state.document SET clock = 7 WHERE id = 'd2'")
-        store.set_meta(version=FIRST)
     with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
         assert store.fetch("SELECT id, arrived FROM state.document ORDER BY id") == [
             ("d1", 1),
@@ -166,6 +174,20 @@ def test_documents_of_version_1_have_arrived_at_the_clock_after_them(old: Path) 
         ]
         engine.push(document(3), source=("direct", 3))
         assert len(engine.matches()) == 3
+
+
+def test_subscriptions_of_version_1_can_be_edited(old: Path) -> None:
+    with closing(Store(old)) as store, store.transaction():
+        take_back(store)
+    with xscl.Engine(old) as engine:
+        (before,) = engine.matches("q")
+        (one,) = engine.subscriptions
+        assert (one.key, one.version, one.is_paused) == ("q", 1, False)
+        engine.edit("q", "SELECT <r>{x}</r> FROM " + one.query)
+        engine.push(document(3), source=("direct", 3))
+    with xscl.Engine(old) as engine:
+        assert [match.version for match in engine.matches("q")] == [1, 2, 2]
+        assert engine.matches("q")[0] == before
 
 
 # -- Development versions ------------------------------------------------------------------

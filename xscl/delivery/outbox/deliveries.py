@@ -38,6 +38,7 @@ from xscl.delivery.message_reader import MessagePage, following
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.send_slots import SendSlots
+from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.polling.feed_repository import ticks
 from xscl.store.store_errors import StoreUnavailable
@@ -91,14 +92,14 @@ class Deliveries:
         endpoints: Endpoints,
         notifier: Notifier,
         sender: Callable[[Endpoint], Sender],
-        streams: Callable[[str], int | None],
+        subscription: Callable[[str], Subscription | None],
         pace: RetryPolicy | None = None,
     ) -> None:
         self._pages = pages
         self._endpoints = endpoints
         self._notifier = notifier
         self._sender = sender
-        self._stream_of = streams
+        self._subscription = subscription
         self._retries = pace or RetryPolicy()
         self._reading = ThreadPoolExecutor(1, "delivery-reading")
         self._loop = asyncio.new_event_loop()
@@ -134,13 +135,13 @@ class Deliveries:
 
         An endpoint whose subscription was removed meanwhile, or while no service ran, is removed.
         """
-        stream = self._stream_of(endpoint.subscription)
-        if stream is None:
+        found = self._subscription(endpoint.subscription)
+        if found is None:
             self._endpoints.remove([endpoint.id])
             return None
         wake = partial(self.wake, endpoint.id)
-        self._unregister[endpoint.id] = self._notifier.register(wake, stream)
-        return stream
+        self._unregister[endpoint.id] = self._notifier.register(wake, found.qid)
+        return found.qid
 
     def forget(self, ids: Sequence[str]) -> None:
         """Stop delivering to endpoints that are being removed."""
@@ -239,8 +240,7 @@ class Deliveries:
         try:
             await work
         except UnknownSubscription:
-            self._endpoints.remove([id])
-            self.forget([id])
+            await self._loop.run_in_executor(self._reading, self._remove_orphan, id)
         except Exception:
             _log.exception("the endpoint %s cannot be served now", id)
             self._later(id, 60.0)
@@ -248,6 +248,23 @@ class Deliveries:
             self._running.pop(id, None)
             if id in self._rerun:
                 self._schedule(id)
+
+    def _remove_orphan(self, id: str) -> None:
+        """Remove an endpoint whose subscription is gone; one that was renamed is served again."""
+        with self._endpoints.saves_blocked():
+            endpoint = self._endpoints.get(id)
+            if endpoint is not None and self._subscription(endpoint.subscription) is None:
+                self._endpoints.remove([id])
+                self.forget([id])
+                return
+        self.wake(id)
+
+    def _is_paused(self, endpoint: Endpoint) -> bool:
+        """Return whether a subscription is paused; raises UnknownSubscription."""
+        found = self._subscription(endpoint.subscription)
+        if found is None:
+            raise UnknownSubscription(f"there is no subscription named {endpoint.subscription!r}")
+        return found.is_paused
 
     def _later(self, id: str, seconds: float) -> None:
         """Look at an endpoint again after some time."""
@@ -263,7 +280,7 @@ class Deliveries:
         """Deliver what waits for an endpoint, until there is nothing or it has to wait."""
         while not self._stopping:
             endpoint = self._endpoints.get(id)
-            if endpoint is None or endpoint.state != "active":
+            if endpoint is None or endpoint.state != "active" or self._is_paused(endpoint):
                 return
             if endpoint.next_try > (now := self._retries.clock()):
                 self._later(id, (endpoint.next_try - now) / SECOND)
@@ -326,6 +343,8 @@ class Deliveries:
             begin += len(sent)
             current = self._endpoints.get(endpoint.id)
             if self._stopping or current is None or current.state != "active":
+                return False
+            if self._is_paused(current):
                 return False
             endpoint = current
         self._endpoints.update(endpoint.id, lambda e: e.passed(end))

@@ -244,6 +244,17 @@ class Endpoints:
                 channel = replace(channel, url=shown(channel.url))
             return self.update(id, lambda endpoint: replace(endpoint, channel=channel))
 
+    def rename(self, subscription: str, name: str) -> None:
+        """Follow the subscription to its new name, which the store has already."""
+        if subscription == name:
+            return
+        with self._mutex:
+            ids = self._of.pop(subscription, {})
+            for id in ids:
+                self._by_id[id] = replace(self._by_id[id], subscription=name)
+            if ids:
+                self._of[name] = ids
+
     def remove(self, ids: Iterable[str]) -> None:
         """Remove endpoints with their letters and secrets."""
         with self._mutex:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xscl.delivery.channels.file import FileSender
 from xscl.delivery.channels.mail import MailSender, MailServer
@@ -63,7 +64,12 @@ class Outbox:
         self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._ending = threading.Event()
         self._deliveries = Deliveries(
-            self.pages, self.endpoints, self.notifier, self._sender, self.stream_of, settings.pace
+            self.pages,
+            self.endpoints,
+            self.notifier,
+            self._sender,
+            engine.subscription,
+            settings.pace,
         )
 
     def start(self) -> None:
@@ -108,13 +114,32 @@ class Outbox:
         self.listening.advance(self.pages.position())
         self.notifier.notify_all()
 
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+    def edit(self, name: str, query: str | None = None, **change: Any) -> Subscription:
+        """Change a subscription as `Engine.edit` does; its deliveries and listeners follow.
+
+        The engine changes rows of the delivery tables, so saves are blocked meanwhile.
+        """
+        with self.endpoints.saves_blocked():
+            before = self._engine.subscription(name)
+            changed = self._engine.edit(name, query, **change)
+            self.endpoints.rename(name, changed.name)
+            self.addresses.rename(name, changed.name)
+        for endpoint in self.endpoints.of(changed.name):
+            self._deliveries.forget([endpoint.id])
+            self._deliveries.follow(endpoint)
+        if before is not None:
+            self.notifier.notify([before.qid])
+        return changed
+
+    def unsubscribe(
+        self, name: str, *, cascade: bool = False, purge: bool = False
+    ) -> tuple[str, ...]:
         """Remove a subscription from the engine and stop its deliveries.
 
         The engine deletes rows of the delivery tables, so saves are blocked meanwhile.
         """
         with self.endpoints.saves_blocked():
-            removed = self._engine.unsubscribe(name, cascade=cascade)
+            removed = self._engine.unsubscribe(name, cascade=cascade, purge=purge)
             self._deliveries.forget(self.endpoints.remove_of(removed))
             self.addresses.remove_of(removed)
         return removed
@@ -196,7 +221,7 @@ class Outbox:
     def has(self, subscription: Subscription) -> bool:
         """Return whether a subscription still exists and was not replaced under its name."""
         found = self._engine.subscription(subscription.name)
-        return found is not None and found.number == subscription.number
+        return found is not None and found.key == subscription.key
 
     def stream_of(self, subscription: str) -> int | None:
         """Return the result stream (`qid`) of a subscription, or None."""

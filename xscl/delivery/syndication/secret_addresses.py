@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
@@ -89,6 +89,16 @@ class SecretAddresses:
     def subscriptions(self) -> set[str]:
         """Return the names of all subscriptions with addresses of their own."""
         return {one.subscription for one in list(self._by_hash.values()) if not one.is_of_all}
+
+    def rename(self, subscription: str, name: str) -> None:
+        """Follow the subscription to its new name, which the store has already."""
+        if subscription == name:
+            return
+        with self._mutex:
+            self._by_hash = {
+                digest: replace(one, subscription=name) if one.subscription == subscription else one
+                for digest, one in self._by_hash.items()
+            }
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""

@@ -24,7 +24,8 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
-from xscl.service.routes.subscriptions import Name, existing
+from xscl.service.routes.subscriptions import Name
+from xscl.service.subscribing import existing
 from xscl.time_format import written
 
 router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])

@@ -39,7 +39,8 @@ from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import PROBLEM, Problem
-from xscl.service.routes.subscriptions import Name, existing
+from xscl.service.routes.subscriptions import Name
+from xscl.service.subscribing import existing
 from xscl.subscriptions.match_pages import LAST, Place
 
 _log = logging.getLogger(__name__)
@@ -261,6 +262,11 @@ class EventStream(Response):
             for one in self._preamble:
                 await self._send(send, one)
             while not gone.done():
+                if self._query.one is not None:
+                    now = self._outbox.stream_of(self._query.one.name)
+                    if now is not None and now != stream:  # another version reads another stream
+                        unregister()
+                        stream, unregister = now, self._outbox.notifier.register(ring, now)
                 await self._send_new_pages(send, bell)
                 await self._wait(send, bell)
         finally:
@@ -271,6 +277,8 @@ class EventStream(Response):
         """Send new pages of events; a notification meanwhile is handled afterwards."""
         while True:
             bell.clear()
+            if self._query.one is not None and not self._outbox.has(self._query.one):
+                raise _Disconnect("removed", "the subscription was removed") from None
             if not self._standing():
                 raise _Disconnect("unauthorized", "the token was revoked, or is over")
             try:

@@ -25,9 +25,9 @@ from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
-from xscl.service.routes.subscriptions import QUERY, Name, existing, written
+from xscl.service.routes.subscriptions import QUERY, Name, written
 from xscl.service.showing import MatchShown, match_shown, visible_document
-from xscl.service.subscribing import refuse_bare
+from xscl.service.subscribing import existing, refuse_bare
 
 router = APIRouter(tags=["questions"])
 

@@ -11,8 +11,9 @@ from xscl.documents.results import Subscription
 from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.paging import Limit
-from xscl.service.routes.subscriptions import Name, existing
+from xscl.service.routes.subscriptions import Name
 from xscl.service.showing import MatchShown, match_shown
+from xscl.service.subscribing import versions
 
 router = APIRouter(tags=["matches"])
 
@@ -38,19 +39,32 @@ class MatchPage(JsonBody):
 
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
 def of_one(
-    name: Name, here: Here, who: Who, after: After = None, before: Before = None, limit: Limit = 100
+    name: Name,
+    here: Here,
+    who: Who,
+    after: After = None,
+    before: Before = None,
+    limit: Limit = 100,
+    version: Annotated[
+        int | None, Query(ge=1, le=1 << 31, description="Only those of a version of the query.")
+    ] = None,
 ) -> MatchPage:
-    """Lists the matches newest first; with `after`, the later ones oldest first."""
+    """Lists the matches newest first; with `after`, the later ones oldest first.
+
+    Those of earlier versions are among them, and those of a removed subscription stay.
+    """
     newest_first = after is None
-    page = here.engine.matches_of(
-        existing(here, who, name).name,
+    page = here.engine.host.log.pages().of(
+        versions(here, who, name)[-1].name,
         after=after or 0,
         before=before,
         limit=limit,
         newest_first=newest_first,
+        version=version,
     )
     way = "before" if newest_first else "after"
-    following = f"{way}={page.end}&limit={limit}" if page.more else None
+    only = "" if version is None else f"&version={version}"
+    following = f"{way}={page.end}&limit={limit}{only}" if page.more else None
     return MatchPage(matches=[match_shown(who, match) for match in page.matches], next=following)
 
 

@@ -15,16 +15,19 @@ from starlette.concurrency import run_in_threadpool
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody, raw_request
+from xscl.service.changing import SubscriptionChange, change, version_row
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import Problem, empty_list, not_found
+from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
     SubscriptionRequest,
+    existing,
     registered,
     subscribe_all,
     unsubscribe,
+    versions,
 )
 from xscl.subscriptions.import_rows import read_import_rows
 
@@ -50,6 +53,38 @@ class New(RequestBody):
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(None, max_length=100, examples=["7 d"])
     """Duration of kept history to match, counted back from the latest document; default: none."""
+
+
+class Change(RequestBody):
+    """A change of a subscription; what is absent or null stays as it is."""
+
+    query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
+    """Another query: the next version."""
+    updates: bool | None = Field(None, examples=[True])
+    """Also match new versions of documents."""
+    language: Literal["xscl", "cel", "sase", "eql"] | None = Field(None, examples=["xscl"])
+    """The language of the query."""
+    name: str | None = Field(None, min_length=1, max_length=LONGEST_NAME, examples=["echoes"])
+    """Another name."""
+    paused: bool | None = Field(None, examples=[True])
+    """True to pause it, false to resume it."""
+
+
+class VersionShown(JsonBody):
+    """A query that has found kept matches of a name, or its current one."""
+
+    name: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    version: int = Field(examples=[1])
+    """Its number; a pause divides a version in two."""
+    query: str = Field(examples=[QUERY])
+    """The query."""
+    language: str = Field(examples=["xscl"])
+    """The language of the query."""
+    after: int = Field(examples=[0])
+    """Position after which its matches are."""
+    until: int | None = Field(examples=[17])
+    """Position of its last possible match; null if it is current and not paused."""
 
 
 class StoppedAt(JsonBody):
@@ -82,6 +117,10 @@ class Shown(JsonBody):
     """The template of its joins, for the operator."""
     updates: bool = Field(examples=[False])
     """True if new versions of documents are matched, too."""
+    version: int = Field(examples=[1])
+    """The version of the query: each edit of it makes the next one."""
+    paused: bool = Field(examples=[False])
+    """True if it has no matches and no deliveries until it is resumed."""
     stopped: StoppedAt | None = None
     """Truncation by the bound of results; null if there was none."""
 
@@ -192,6 +231,34 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     return shown(here, who, found)
 
 
+@router.get("/subscriptions:removed", summary="List removed subscriptions with matches")
+def removed(here: Here, who: Who) -> list[VersionShown]:
+    """Lists the last versions of subscriptions that were removed, whose matches are kept."""
+    names = (who.own(name) for name in here.engine.host.state.subscriptions.removed())
+    return [
+        _version(here, who, versions(here, who, name)[-1]) for name in sorted(filter(None, names))
+    ]
+
+
+@router.patch("/subscriptions/{name}", summary="Edit, pause, resume or rename a subscription")
+def patch(name: Name, wanted: Change, here: Here, who: Who) -> Shown:
+    """Changes a subscription, all or nothing.
+
+    Another query is its next version and sees the documents that arrive from now on; if only
+    SELECT changes, it joins them with earlier ones. Matches of earlier versions stay, and no
+    delivery is lost or repeated. While it is paused, documents that arrive complete no matches,
+    but take part in those that later documents complete.
+    """
+    asked = SubscriptionChange(**wanted.model_dump())
+    return shown(here, who, change(here, who, name, asked))
+
+
+@router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
+def versions_(name: Name, here: Here, who: Who) -> list[VersionShown]:
+    """Lists the queries whose matches are kept, the oldest first; also after a removal."""
+    return [_version(here, who, one) for one in versions(here, who, name)]
+
+
 @router.get("/subscriptions/{name}", summary="Show a subscription")
 async def get(name: Name, here: Here, who: Who) -> Shown:
     """Shows the query as it was written, what it reads and what it publishes."""
@@ -212,20 +279,20 @@ def delete(
     cascade: Annotated[
         bool, Query(description="Those that read what only it publishes, too.")
     ] = False,
+    purge: Annotated[
+        bool, Query(description="Delete its matches, too, also those of a removed subscription.")
+    ] = False,
 ) -> Response:
-    """Removes a subscription with its matches and deliveries."""
-    removed = unsubscribe(here, who, name, cascade=cascade)
+    """Removes a subscription with its deliveries. Its matches stay, unless they are purged."""
+    gone = unsubscribe(here, who, name, cascade=cascade, purge=purge)
     if not cascade:
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return JSONResponse({"removed": [who.named(one) for one in removed]})
+    return JSONResponse({"removed": [who.named(one) for one in gone]})
 
 
-def existing(here: Installation, who: Account, name: str) -> Subscription:
-    """Return a user's subscription; raises Problem 404 if he has none of that name."""
-    found = here.engine.subscription(who.qualify(name))
-    if found is None:
-        raise not_found("subscription", name)
-    return found
+def _version(here: Installation, who: Account, one: Subscription) -> VersionShown:
+    row = version_row(one, written(here, who, one))
+    return VersionShown.model_validate(row | {"name": who.named(one.name)})
 
 
 def written(here: Installation, who: Account, found: Subscription) -> str:
@@ -247,5 +314,7 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         publishes=None if found.publish is None else who.own(found.publish),
         template=found.template if who.is_operator else None,
         updates=found.updates,
+        version=found.version,
+        paused=found.is_paused,
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
     )

@@ -37,7 +37,8 @@ from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
-from xscl.service.routes.subscriptions import Name, existing
+from xscl.service.routes.subscriptions import Name
+from xscl.service.subscribing import existing
 from xscl.subscriptions.match_pages import Page
 
 router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])

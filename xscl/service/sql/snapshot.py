@@ -101,7 +101,8 @@ def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
     else:
         rows = {qid: rows[qid] for qid in sorted(look.qids(names)) if qid in rows}
         pairs = {pair for row in rows.values() for pair in row.pairs}
-        tables["subscription"] = _renamed(tables["subscription"], viewer)
+        for table in ("subscription", "retired"):
+            tables[table] = _renamed(tables[table], viewer)
     tables |= _joined(look.store, tables["document"], pairs)
     tables |= _variables(look, rows, viewer)
     tables |= _last_push(look, tables["document"], pairs)
@@ -128,15 +129,21 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     if not viewer.everything:
         # Users with equal queries share results; each sees those since he subscribed.
         results += (
-            " WHERE EXISTS (SELECT 1 FROM state.subscription s WHERE"
-            f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since)"
+            " WHERE EXISTS (SELECT 1 FROM"
+            " (FROM state.subscription UNION ALL FROM state.retired) s WHERE"
+            f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since"
+            " AND r.position > s.after AND r.position <= coalesce(s.until, r.position))"
         )
     return {
         "document": store.arrow(documents),
-        "subscription": store.arrow(
-            "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
-            f" language FROM state.subscription WHERE {viewer.own('name')} ORDER BY number"
-        ),
+        **{
+            table: store.arrow(
+                "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
+                f" language, version, after, until FROM state.{table}"
+                f" WHERE {viewer.own('name')} ORDER BY number"
+            )
+            for table in ("subscription", "retired")
+        },
         "result": store.arrow(results),
         "composite": store.arrow(
             "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
@@ -284,9 +291,9 @@ def _as_written(texts: pa.ChunkedArray, viewer: Viewer) -> pa.ChunkedArray:
 
 def _numbered(tables: Tables) -> Tables:
     """Renumber templates and joins from 1 in order of subscription."""
-    subscriptions = tables["subscription"]
+    used = [tables[name]["qid"].to_pylist() for name in ("subscription", "retired", "r_t")]
     templates = _in_order(tables["template"]["id"].to_pylist())
-    qids = _in_order([*subscriptions["qid"].to_pylist(), *tables["r_t"]["qid"].to_pylist()])
+    qids = _in_order(qid for each in used for qid in each)
     found: Tables = {}
     for name, table in tables.items():
         if name.startswith("out_"):

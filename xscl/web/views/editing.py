@@ -19,7 +19,7 @@ from xscl.service.explanations import Diagnosed, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
-from xscl.service.subscribing import SubscriptionRequest, subscribe
+from xscl.service.subscribing import SubscriptionRequest, existing, subscribe
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of
@@ -52,7 +52,7 @@ def blank(
         return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
     if draft:
         own = asked.here, asked.who
-        own_query = subscriptions.shown(*own, subscriptions.existing(*own, draft)).query
+        own_query = subscriptions.shown(*own, existing(*own, draft)).query
         return _editor(asked, query=own_query, name=f"{draft}-2")
     if case is None:
         return _editor(asked)

@@ -15,7 +15,7 @@ from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
 from xscl.service.problems import not_found
-from xscl.service.routes.subscriptions import existing
+from xscl.service.subscribing import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment

@@ -16,12 +16,14 @@ from xscl.delivery.endpoint import Kind
 from xscl.documents.results import XSCL
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_query
+from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
+from xscl.service.changing import SubscriptionChange, change
 from xscl.service.dependencies import Here, Who
 from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
-from xscl.service.subscribing import unsubscribe
+from xscl.service.subscribing import existing, unsubscribe
 from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.page_request import Asked, PageRequest
@@ -37,6 +39,7 @@ LETTERS = 20
 
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
+Flag = Annotated[str, Form(max_length=10)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +156,15 @@ def show(
     status: int = HTTPStatus.OK,
     wrong: PageProblem | None = None,
     given: DeliveryForm = NOTHING,
+    edited: str | None = None,
+    refused: str = "",
 ) -> HTMLResponse:
-    """Show a subscription; `wrong` is the error of the endpoint form `given`."""
+    """Show a subscription; `wrong` is the error of the endpoint form `given`.
+
+    `refused` is the error of an `edited` query.
+    """
     here, who = asked.here, asked.who
-    found = subscriptions.existing(here, who, name)
+    found = existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
     return asked.page(
@@ -173,7 +181,16 @@ def show(
         endpoints=list(_endpoints(asked, name)),
         wrong=wrong,
         given=given,
+        edited=edited,
+        refused=refused,
+        earlier=_earlier(asked, name, found.version),
     )
+
+
+def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.VersionShown]:
+    """Return the earlier versions of a subscription whose matches are kept, each once."""
+    versions = {one.version: one for one in subscriptions.versions_(name, asked.here, asked.who)}
+    return [one for version, one in versions.items() if version != current]
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
@@ -208,10 +225,38 @@ def revoke(here: Here, who: Who, id: Id, name: Name = "") -> RedirectResponse:
     return RedirectResponse(at, HTTPStatus.SEE_OTHER)
 
 
+@router.post("/subscriptions/pause")
+def pause(here: Here, who: Who, name: Name, paused: Flag = "") -> RedirectResponse:
+    """Pause or resume a subscription and return to it."""
+    change(here, who, name, SubscriptionChange(paused=bool(paused)))
+    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/rename")
+def rename(here: Here, who: Who, name: Name, new: Name) -> RedirectResponse:
+    """Rename a subscription and return to it."""
+    change(here, who, name, SubscriptionChange(name=new))
+    return RedirectResponse(f"/subscriptions/{quote(new)}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/edit", response_model=None)
+def edit(
+    asked: Asked, name: Name, query: Annotated[str, Form(max_length=1_000_000)]
+) -> HTMLResponse | RedirectResponse:
+    """Give a subscription another query and return to it; a refused one is shown with its error."""
+    text = query.replace("\r\n", "\n").strip()
+    try:
+        change(asked.here, asked.who, name, SubscriptionChange(text))
+    except XsclError as error:
+        wrong = HTTPStatus.UNPROCESSABLE_ENTITY
+        return show(asked, name, status=wrong, edited=text, refused=str(error))
+    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+
+
 @router.post("/subscriptions/remove")
-def remove(here: Here, who: Who, name: Name) -> RedirectResponse:
+def remove(here: Here, who: Who, name: Name, purge: Flag = "") -> RedirectResponse:
     """Unsubscribe and return to the list."""
-    unsubscribe(here, who, name, cascade=False)
+    unsubscribe(here, who, name, cascade=False, purge=bool(purge))
     return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
 
 

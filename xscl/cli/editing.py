@@ -1,0 +1,106 @@
+"""`xscl edit`, `pause`, `resume`, `rename`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from xscl.cli.argument_files import query_text
+from xscl.cli.completion import subscriptions_like
+from xscl.cli.feed_rows import Row
+from xscl.cli.options import Call, option
+from xscl.cli.output import answer
+from xscl.cli.query_options import refuse_unknown_language, warn_of_unseen_names
+from xscl.cli.service import existing, opened
+from xscl.documents.results import XSCL
+from xscl.language.windows import refuse_bare_windows
+from xscl.planning.event_queries import LANGUAGES
+from xscl.service.changing import SubscriptionChange
+
+_Name = Annotated[
+    str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+]
+
+
+def edit(
+    call: Call,
+    name: _Name,
+    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The new query.")],
+    language: Annotated[
+        str | None, option("--language", "What it is written in.", "|".join((XSCL, *LANGUAGES)))
+    ] = None,
+    updates: Annotated[
+        bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
+    ] = None,
+) -> None:
+    """Give a subscription another query: its next version, under the same name.
+
+    It sees what arrives from now on; if only SELECT changes, it joins that with
+    what was there before. The matches of earlier versions stay, and webhooks,
+    mails and feeds go on with the new one.
+
+    \b
+    Example:
+      xscl edit echo 'feeds//item->a[./title->t] JOIN{t=u, 5 d} feeds//item->b[./title->u]'
+    """
+    text = query_text(query)
+    refuse_unknown_language(language or XSCL, (XSCL, *LANGUAGES))
+    with opened("edit", call) as service:
+        before = existing(service, name)
+        if (language or before["language"]) == XSCL:
+            refuse_bare_windows(text)
+        changed = service.edit(name, SubscriptionChange(text, updates, language))
+        if changed["language"] == XSCL:
+            warn_of_unseen_names(service, text)
+    is_new = changed["version"] != before["version"]
+    line = f"edited {name!r}: version {changed['version']}" if is_new else f"{name!r} is unchanged"
+    _tell(changed, line, call)
+
+
+def pause(call: Call, name: _Name) -> None:
+    """Stop the matches and deliveries of a subscription until it is resumed.
+
+    What arrives meanwhile completes no match, but takes part in the matches
+    that later documents complete.
+
+    \b
+    Example:
+      xscl pause echo
+    """
+    _change("pause", call, name, SubscriptionChange(paused=True), f"paused {name!r}")
+
+
+def resume(call: Call, name: _Name) -> None:
+    """Let a paused subscription have matches and deliveries again, from now on.
+
+    \b
+    Example:
+      xscl resume echo
+    """
+    _change("resume", call, name, SubscriptionChange(paused=False), f"resumed {name!r}")
+
+
+def rename(
+    call: Call, name: _Name, new: Annotated[str, typer.Argument(help="The new name.")]
+) -> None:
+    """Give a subscription another name; its matches keep their ids, and deliveries go on.
+
+    \b
+    Example:
+      xscl rename echo echoes
+    """
+    wanted = SubscriptionChange(name=new)
+    _change("rename", call, name, wanted, f"renamed {name!r} to {new!r}")
+
+
+def _change(command: str, call: Call, name: str, wanted: SubscriptionChange, line: str) -> None:
+    with opened(command, call) as service:
+        existing(service, name)
+        changed = service.edit(name, wanted)
+    _tell(changed, line, call)
+
+
+def _tell(changed: Row, line: str, call: Call) -> None:
+    fields = ("name", "query", "language", "version", "paused")
+    answer({field: changed[field] for field in fields}, [line], as_json=call.as_json)

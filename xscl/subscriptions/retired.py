@@ -1,0 +1,83 @@
+"""Earlier versions of subscriptions, for the matches that they have found.
+
+An edit, a pause and a removal end a version at a position of the log of results.  Its row stays as
+long as a match of it is kept; nothing of it is left in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xscl.documents.results import RESULTS_UP_TO, Subscription
+from xscl.store.store import Store
+
+_FOUND = "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position <= ?"
+
+
+class RetiredVersions:
+    """The earlier versions by name and by stream of results; a change makes new sequences."""
+
+    def __init__(
+        self,
+        store: Store,
+        from_row: Callable[[Sequence[Any]], Subscription],
+        row_of: Callable[[Subscription], tuple[object, ...]],
+    ) -> None:
+        self._store = store
+        self._row_of = row_of
+        self.by_name: dict[str, tuple[Subscription, ...]] = {}
+        self.by_qid: dict[int, tuple[Subscription, ...]] = {}
+        rows = store.fetch("SELECT * FROM state.retired ORDER BY version, until")
+        for one in map(from_row, rows):
+            self._index(one)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        for versions in self.by_name.values():
+            yield from versions
+
+    def of(self, name: str) -> tuple[Subscription, ...]:
+        """Return the earlier versions of a name, the oldest first."""
+        return self.by_name.get(name, ())
+
+    def add(self, one: Subscription) -> None:
+        """Keep a version that has ended, if a result of it is kept; drop those that have none."""
+        assert one.until is not None
+        forgotten = self._store.meta(RESULTS_UP_TO)
+        self.drop([old for old in self.of(one.name) if (old.until or 0) <= forgotten])
+        asked = [one.qid, max(one.after, forgotten), one.until, one.since, one.since]
+        if self._store.fetch(f"{_FOUND} AND doc1 >= ? AND doc2 >= ? LIMIT 1", asked):
+            self._store.insert_rows("state.retired", [self._row_of(one)])
+            self._index(one)
+
+    def drop(self, versions: Iterable[Subscription]) -> list[Subscription]:
+        """Delete versions; return them."""
+        dropped = list(versions)
+        for one in dropped:
+            self._store.fetch(
+                "DELETE FROM state.retired WHERE key = ? AND version = ? AND after = ?",
+                [one.key, one.version, one.after],
+            )
+            for index, at in ((self.by_name, one.name), (self.by_qid, one.qid)):
+                _remove(index, at, one)
+        return dropped
+
+    def rename(self, name: str, new: str) -> None:
+        """Move the versions of a name to another one."""
+        for one in self.by_name.pop(name, ()):
+            _remove(self.by_qid, one.qid, one)
+            self._index(replace(one, name=new))
+        self._store.fetch("UPDATE state.retired SET name = ? WHERE name = ?", [new, name])
+
+    def _index(self, one: Subscription) -> None:
+        self.by_name[one.name] = (*self.by_name.get(one.name, ()), one)
+        self.by_qid[one.qid] = (*self.by_qid.get(one.qid, ()), one)
+
+
+def _remove(index: dict[Any, tuple[Subscription, ...]], at: object, one: Subscription) -> None:
+    left = tuple(other for other in index[at] if other is not one)
+    if left:
+        index[at] = left
+    else:
+        del index[at]
