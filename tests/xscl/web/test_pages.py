@@ -17,6 +17,7 @@ from tests.xscl.web.shown import TRICKS, Shop, parsed
 from xscl.service.dependencies import COOKIE
 from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import POLICY, VIEWS
+from xscl.web.views.state import LATE, REJECTED
 
 PAGES = (
     *(path for path, _ in VIEWS),
@@ -454,3 +455,21 @@ def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
             assert marker not in text
         tried = bob.post("/subscribe", data={"query": query, "do": "try"})
         assert marker not in tried.text
+        hers = [f"{marker}left", f"{marker}right"]
+        for path, parameters in (
+            ("/compare", {"doc": hers}),
+            ("/compare/query", {"doc": hers, "pair": "doc/k = doc/k"}),
+            ("/why", {"subscription": "both", "doc": hers}),
+            ("/items", {"with": hers[0]}),
+            ("/items", {"stream": "left"}),
+        ):
+            refused = bob.get(path, params=parameters)
+            assert refused.status_code in (404, 422), path
+            assert "Write the query" not in refused.text
+        assert marker not in parsed(bob.get("/items", params={"q": "lice"}).text).text_content()
+
+
+def test_alarms_of_the_status_lead_to_answers(closed: Running) -> None:
+    with closed.client() as client:
+        for link in (REJECTED, LATE):
+            assert "answer-title" in client.get(link).text

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Header, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -31,14 +32,23 @@ _TYPES = {
 }
 
 
+def _sql(query: str) -> str:
+    return f"/witnesses?{urlencode({'sql': query})}"
+
+
+REJECTED = _sql("SELECT * FROM rejected LIMIT 50")
+LATE = _sql("SELECT * FROM late LIMIT 50")
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the status page; `bad` highlights it."""
+    """A figure of the status page; `bad` highlights it, and `see` is where its cause is shown."""
 
     name: str
     value: str
     note: str = ""
     bad: bool = False
+    see: str = ""
 
 
 @router.get("/status")
@@ -61,11 +71,11 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents published", f"{of['published']:,}", "made of matches")
     yield Figure("Subscriptions", f"{of['subscriptions']:,}", f"{of['joins']:,} joins")
     failing = of["feeds_failing"]
-    yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
+    yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0, "/feeds")
     yield Figure("Streams", f"{of['streams']:,}")
     rejected, late = of["rejected"], of["late"]
-    yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
-    yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
+    yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0, REJECTED)
+    yield Figure("Documents late", f"{late:,}", "later than allowed", late > 0, LATE)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if stalled := of.get("stalled"):
         note = f"segment {stalled['segment']} waits, and nothing was committed"
