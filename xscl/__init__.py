@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UnknownSubscription,
         XsclError,
     )
+    from xscl.inspection.diagnosis import Diagnosis
     from xscl.inspection.why import Why
     from xscl.store.store_errors import BackupError, StoreInUse
     from xscl.subscriptions.match import Match, Node
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackupError",
+    "Diagnosis",
     "Document",
     "DocumentError",
     "Engine",
@@ -72,6 +74,7 @@ _MODULES = {
     "xscl.engine.ingest": ("PushResult",),
     "xscl.documents.retention": ("Retention",),
     "xscl.store.store_errors": ("BackupError", "StoreInUse"),
+    "xscl.inspection.diagnosis": ("Diagnosis",),
     "xscl.inspection.why": ("Why",),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}

@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
     ),
     "export": (
-        "registrations.export",
+        "export_file.export",
         "Write users, subscriptions, feeds and endpoints to a file, with secrets.",
     ),
     "push": (

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from xscl.cli.argument_files import file_bytes
+from xscl.cli.export_file import import_registrations
 from xscl.cli.options import Call
 from xscl.cli.output import UsageError, answer
 from xscl.cli.progress import Quiet, progress
-from xscl.cli.registrations import import_registrations
 from xscl.cli.service import Service, opened
 from xscl.client import Refused
 from xscl.errors import NameTaken, QueryError, XsclError

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from xscl.cli.output import UsageError, warn
 from xscl.cli.service import Service
+from xscl.inspection.names_seen import names_text
 from xscl.inspection.unseen_names import UnseenName
 from xscl.language.faults import near_miss
 from xscl.language.parser import parse_window
@@ -25,6 +26,13 @@ def refuse_bare_duration(since: str | None) -> None:
     if since.strip().isdecimal():
         raise UsageError(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
     parse_window(since)
+
+
+def warn_of_unmatched_blocks(service: Service, query: str) -> None:
+    """Remark on blocks of a query in XSCL that no kept document matches, with what they lack."""
+    for one in service.diagnose(query, None, named=False).unmatched:
+        near = f"near: {names_text(one.nearest)}" if one.nearest else None
+        warn(f"no kept document matches {one.block}: {one.failing}", near)
 
 
 def warn_of_unseen_names(service: Service, query: str) -> Sequence[UnseenName]:

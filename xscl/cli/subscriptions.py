@@ -26,6 +26,7 @@ from xscl.cli.output import (
 from xscl.cli.query_options import (
     refuse_bare_duration,
     refuse_unknown_language,
+    warn_of_unmatched_blocks,
     warn_of_unseen_names,
 )
 from xscl.cli.service import Service, existing, opened
@@ -93,6 +94,8 @@ def subscribe(
             for line in explanation
             if line.startswith("warning: ") and not line.endswith(tuple(known))
         ]
+        if language == XSCL and not unseen:
+            warn_of_unmatched_blocks(service, text)
         made = None if webhook is None else _add_webhook(service, name, webhook)
     for warning in warnings:
         warn(warning)

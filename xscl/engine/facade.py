@@ -377,7 +377,7 @@ class Engine:
 
         It counts the documents that match each block, names what none of them has, and explains
         the documents that come closest to a match.  The newest kept documents are examined, from
-        `since` on, for about two seconds.  Raises QueryError and UnknownSubscription.
+        `since` on, for about two seconds of CPU.  Raises QueryError and UnknownSubscription.
         """
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)

@@ -20,13 +20,13 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.errors import SqlError
-from xscl.inspection.diagnosis import SECONDS, Diagnosis, Examined, diagnose
+from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import explain
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.unseen_names import UnseenName, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, kept_by_stream
-from xscl.inspection.why import Read, Why, asked, why
+from xscl.inspection.why import Read, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.plan_graph import PlanGraph, plan_graph
@@ -121,7 +121,7 @@ class Queries:
                 return self._trials.run(trial).matches
 
             store = self._transactions.store
-            question = asked(store, compiled, known, documents, lateness, tried, read)
+            question = question_of(store, compiled, known, documents, lateness, tried, read)
         return why(question)
 
     def diagnose(
@@ -131,7 +131,7 @@ class Queries:
 
         With `tried` a subscription counts as a query that is tried: see `OWN_TIME`.
         """
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + TRIAL_SECONDS
         with self._transactions.lock:
             known, compiled = self._compiled(query)
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}

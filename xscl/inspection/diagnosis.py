@@ -33,7 +33,9 @@ BYTES = 2_000_000
 EXAMINED = 30
 """Maximum number of combinations of documents that are examined condition by condition."""
 SECONDS = 2.0
-"""Seconds after which no more documents and combinations are examined."""
+"""Seconds of CPU after which no more documents and combinations are examined."""
+TRIAL_SECONDS = 10.0
+"""Time limit in seconds of the trial that explains operators over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class BlockFound:
 class Diagnosis:
     """The reasons why a query has no match among the kept documents.
 
-    `closest` explains the documents that come nearest to a match; None if a block has no document.
+    `closest` explains the documents that come nearest to a match; None if a block has no document,
+    or the trial of operators over time takes too long.
     """
 
     query: str
@@ -68,9 +71,9 @@ class Diagnosis:
 
     @property
     def heading(self) -> str:
-        """The query, and if its closest documents match."""
+        """The query, and the answer if its closest documents match."""
         matched = self.closest is not None and self.closest.matched
-        return f"{self.query} {'has matches' if matched else 'has no match'}"
+        return f"{self.query} {'has matches' if matched else 'has no match that was found'}"
 
     def lines(self) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents."""
@@ -87,6 +90,11 @@ class Diagnosis:
             documents = ", ".join(self.closest.documents)
             yield f"  {'a match' if self.closest.matched else 'closest to a match'}: {documents}"
             yield from (f"  {line}" for line in edges)
+
+    @property
+    def unmatched(self) -> Iterator[BlockFound]:
+        """The needed blocks that none of the examined documents matches."""
+        return (one for one in self.blocks if one.needed and one.examined and not one.matching)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON values."""
@@ -113,9 +121,9 @@ class Examined:
     attempt: Callable[[Trial], Sequence[Match]]
 
 
-def diagnose(store: Store, subject: Examined, seconds: float = SECONDS) -> Diagnosis:
+def diagnose(store: Store, subject: Examined) -> Diagnosis:
     """Return why a query has no match among the kept documents."""
-    return _Diagnosis(store, subject, time.monotonic() + seconds).made()
+    return _Diagnosis(store, subject, time.thread_time() + SECONDS).made()
 
 
 class _Diagnosis:
@@ -169,7 +177,7 @@ class _Diagnosis:
         size = 0
         for row in stored(self._store, own_time, which, self._parameters(stream)):
             size += len(row[-1])
-            if found and (size > BYTES or time.monotonic() > self._until):
+            if found and (size > BYTES or time.thread_time() > self._until):
                 break
             found.append(known_document(row, bytes(row[-1])))
         return found
@@ -184,7 +192,7 @@ class _Diagnosis:
         best: tuple[tuple[int, int], Question] | None = None
         closeness = Closeness(self._subject.query)
         for number, chosen in enumerate(closeness.combinations(matching)):
-            if number == EXAMINED or (best is not None and time.monotonic() > self._until):
+            if number == EXAMINED or (best is not None and time.thread_time() > self._until):
                 break
             question = self._question(chosen, lambda _: ())
             rank = _failing(why(question).edges), number

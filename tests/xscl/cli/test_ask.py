@@ -84,13 +84,22 @@ def test_try_says_that_there_is_no_match() -> None:
 def test_why_without_documents_shows_what_comes_closest() -> None:
     query = PAIR.replace("S//blog", "S//blog[./zzz]")
     assert answered("why", query).splitlines()[:3] == [
-        "the query has no match",
+        "the query has no match that was found",
         "  2 of 3 documents of S match S//book->b[./title->t]",
         "  0 of 3 documents of S match S//blog->c[./zzz][./title->u]",
     ]
     (found,) = json.loads(answered("why", PAIR, "--json"))["closest"]["edges"][-1:]
     assert found == {"kind": "value", "text": "t = u", "holds": True, "nearest": ANY}
     assert answered("why", "pair").startswith("pair has matches\n")
+
+
+def test_subscribe_remarks_on_blocks_that_no_kept_document_matches() -> None:
+    done = called("subscribe", "hushed", "S//book[./title = 'feeds']")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        'xscl: no kept document matches S//book[./title = "feeds"]: S//book matches, but not with'
+        " [./title = \"feeds\"]: 'Feeds' and 'feeds', equal but for case\n"
+    )
 
 
 def test_subscribe_warns_of_names_that_were_never_seen() -> None:

@@ -144,7 +144,7 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
             ("n1",),
             [("registration", "n1 arrived before the subscription")],
         )
-        assert found.heading == "late has no match"
+        assert found.heading == "late has no match that was found"
         engine.push(item("n2", 3, "sea"))
         assert engine.diagnose("late").heading == "late has matches"
 

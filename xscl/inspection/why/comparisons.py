@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xscl.inspection.why.choices import Choices, Conjunct
-from xscl.inspection.why.nearest import told
+from xscl.inspection.why.nearest import closest_values
 from xscl.inspection.why.question import Edge
 from xscl.language.normalform import Joined, names_of
 from xscl.language.scope import Scope, here, leaves, rewritten
@@ -64,7 +64,7 @@ class Comparisons:
     def edges(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
         """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
         for one in conjuncts:
-            near = told(one.predicate, self._texts)
+            near = closest_values(one.predicate, self._texts)
             yield Edge("value", unparse(one.predicate), self.hold([one]), near)
 
     def at_once(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:

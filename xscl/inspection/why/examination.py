@@ -24,7 +24,7 @@ from xscl.inspection.why.intervals import (
 )
 from xscl.inspection.why.mismatch import mismatch, with_names
 from xscl.inspection.why.question import Edge, Question, covered
-from xscl.inspection.why.taken import is_over_time, taken
+from xscl.inspection.why.temporal_choice import is_over_time, temporal_choice
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan, components
 from xscl.language.parser import parse
 from xscl.language.scope import distinct_names
@@ -57,7 +57,7 @@ class _Examination:
         if self._hold():
             self._edges.extend(self._comparisons.at_once(side.conjuncts))
         if self._hold() and is_over_time(self._normal.form):
-            self._edges.append(taken(self._question, expression))
+            self._edges.append(temporal_choice(self._question, expression))
         return tuple(self._edges)
 
     def _hold(self) -> bool:
@@ -155,7 +155,7 @@ class _Examination:
             reasons, self._edges = self._edges, before
             text = f"{right.name} does not answer {left.name}"
             holds = not all(one.holds for one in reasons)
-            self._edges.append(Edge("order", text, holds, _told(reasons)))
+            self._edges.append(Edge("order", text, holds, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
     def _answering(self, form: Absent, expression: FollowedBy, left: Side) -> Side:
@@ -189,7 +189,7 @@ class _Examination:
         )
 
 
-def _told(reasons: Iterable[Edge]) -> str:
+def _reasons(reasons: Iterable[Edge]) -> str:
     """Return the reason why a document is no answer, or the values by which it is one."""
     failing = [one for one in reasons if not one.holds]
     if failing:

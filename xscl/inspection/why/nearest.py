@@ -23,16 +23,16 @@ WIDTH = 60
 """How many characters of a value are shown, and compared by what they have in common."""
 
 
-def told(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
+def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
     """Return the values of a predicate's comparisons that are closest to deciding it.
 
     `values` returns those of an operand.
     """
     match predicate:
         case And(parts) | Or(parts):
-            return "; ".join(f"{unparse(part)}: {told(part, values)}" for part in parts)
+            return "; ".join(f"{unparse(part)}: {closest_values(part, values)}" for part in parts)
         case Not(part):
-            return told(part, values)
+            return closest_values(part, values)
         case Comparison(operator, left, right) | Call(operator, (left, right)):
             sides = values(left), values(right)
             for operand, side in zip((left, right), sides, strict=True):

@@ -90,7 +90,7 @@ class Question:
         return None
 
 
-def asked(
+def question_of(
     store: Store,
     query: CompiledQuery,
     subscription: Subscription | None,

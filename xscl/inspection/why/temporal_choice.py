@@ -22,7 +22,7 @@ def is_over_time(form: Form) -> bool:
     return any(isinstance(one, Following | Folded | Absent) for one in forms(form))
 
 
-def taken(question: Question, expression: Expression) -> Edge:
+def temporal_choice(question: Question, expression: Expression) -> Edge:
     """Return the edge that the temporal operators yield the match, or their other result.
 
     `expression` is that of the query.
@@ -71,9 +71,9 @@ def _instead(
         assert isinstance(expression, FollowedBy)
         answered = unparse(replace(expression, negated=False, otherwise=False))
         others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
-        return _said(wanted, "is answered by", others)
+        return _others(wanted, "is answered by", others)
     left = wanted[:-1]
-    return _said(left, "was taken by", {one for one in found if one[:-1] == left})
+    return _others(left, "was taken by", {one for one in found if one[:-1] == left})
 
 
 def _is_answer(question: Question, form: Absent) -> bool:
@@ -81,6 +81,6 @@ def _is_answer(question: Question, form: Absent) -> bool:
     return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
 
 
-def _said(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
+def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
     names: Iterator[str] = (one[-1] for one in sorted(others))
     return f"{', '.join(left)} {verb} {', '.join(names)}" if others else None
