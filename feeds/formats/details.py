@@ -37,7 +37,7 @@ def details(found: Fields, core: str, base: str) -> EntryDetails:
         title=_title(found, media, core),
         description=_description(found, media, core, base),
         content=_content(found, core, base),
-        authors=_authors(found),
+        authors=_authors(found, core),
         categories=tuple(_categories(found, media, core)),
         enclosures=tuple(_enclosures(found, media, core, base)),
         comments=_comments(found, core, base),
@@ -128,33 +128,56 @@ def _decoded(element: etree._Element) -> str | None:
 # --- people, categories, the feed that an entry is from ---
 
 
-def _authors(found: Fields) -> tuple[str, ...]:
-    """The authors that only extensions name."""
-    people = [entries.fields(each) for each in _elements(found, (ATOM, "author"))]
-    names = (entries.first(one, (ATOM, "name"), (ATOM, "email"), (ATOM, "uri")) for one in people)
-    atom = tuple(name.strip() for name in names if name)
-    return atom or tuple(entries.texts(found, *_in_itunes("author")))
+def _authors(found: Fields, core: str) -> tuple[str, ...]:
+    """The authors in a better form: each once, by name; else those that only extensions name."""
+    if core in (ATOM, ATOM_03):
+        return ()
+    written = [_person(each) for each in _elements(found, (core, "author"), (DC, "creator"))]
+    atom = (_person(each) for each in _elements(found, (ATOM, "author")))
+    return (
+        tuple(dict.fromkeys(name for name in written if name.strip()))
+        or tuple(name for name in atom if name.strip())
+        or tuple(entries.texts(found, *_in_itunes("author")))
+    )
+
+
+def _person(element: etree._Element) -> str:
+    """The name of a person, or an address in its place; else the text of the element."""
+    inner = entries.fields(element)
+    names = [(name[0], key) for key in ("name", "email", "uri") for name in inner if name[1] == key]
+    return (entries.first(inner, *names) or entries.text(element)).strip()
 
 
 def _categories(found: Fields, media: Fields, core: str) -> Iterator[Category]:
-    """The categories with their attributes, each once."""
+    """The categories with their attributes, each once; then the keywords."""
     seen: set[Category] = set()
-    written = (*_elements(found, (core, "category"), (DC, "subject"), (ATOM, "category")),)
-    extensions = (
+    listed = (entries.fields(each) for each in _elements(found, (core, "categories")))
+    written = (
+        *_elements(found, (core, "category"), (DC, "subject"), (ATOM, "category")),
+        *(each for inner in listed for each in _elements(inner, (core, "category"))),
         *_elements(found, *_in_itunes("category")),
         *_elements(media, *_in_media("category")),
     )
-    for element in (*written, *extensions):
-        label = element.get("label") or ""
-        term = element.get("term") or element.get("text") or entries.text(element)
-        one = Category(
-            term if term.strip() else label,
-            label if term.strip() else "",
-            element.get("domain") or element.get("scheme") or "",
-        )
-        if one.term.strip() and one not in seen:
-            seen.add(one)
-            yield one
+    lists = _elements(found, *_in_itunes("keywords"))
+    keywords = (*lists, *_elements(media, *_in_media("keywords")))
+    every = (*map(_category, written), *(each for one in keywords for each in _keywords(one)))
+    for category in every:
+        if category.term.strip() and category not in seen:
+            seen.add(category)
+            yield category
+
+
+def _category(element: etree._Element) -> Category:
+    label = element.get("label") or ""
+    term = element.get("term") or element.get("text") or entries.text(element)
+    domain = element.get("domain") or element.get("scheme") or ""
+    return Category(term, label, domain) if term.strip() else Category(label, "", domain)
+
+
+def _keywords(element: etree._Element) -> Iterator[Category]:
+    """The keywords between commas; between blanks if there is no comma."""
+    text = entries.text(element)
+    return (Category(word.strip()) for word in (text.split(",") if "," in text else text.split()))
 
 
 def _source(found: Fields, core: str, base: str) -> tuple[str | None, str | None]:

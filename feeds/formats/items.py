@@ -183,7 +183,7 @@ def canonical(
         _leaf("raw_title", raw_title if raw_title != title else None),
         _leaf("description", more.description or entry.description),
         _leaf("content", more.content or entry.content),
-        *(_leaf("author", name) for name in entry.authors or more.authors),
+        *(_leaf("author", name) for name in more.authors or entry.authors),
         *(_category(each) for each in more.categories or map(Category, entry.categories)),
         _leaf("published", None if published is None else rfc3339(published)),
         _leaf("updated", None if updated is None else rfc3339(updated)),

@@ -79,7 +79,9 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
             *((core, "pubDate"), (DC, "date"), (DCTERMS, "issued"), (DCTERMS, "created")),
             (ATOM, "published"),
         ),
-        updated=entries.first(found, (DCTERMS, "modified"), (ATOM, "updated")),
+        updated=entries.first(
+            found, (DCTERMS, "modified"), (ATOM, "updated"), (core, "updated"), (core, "modified")
+        ),
         enclosures=tuple(_enclosures(found, core, base)),
         native=own_xml(item) if native else b"",
         details=details(found, core, base),

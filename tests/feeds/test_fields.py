@@ -69,6 +69,15 @@ RSS_CASES: dict[str, tuple[str, dict[str, str]]] = {
         "<atom:author><atom:name>Cy</atom:name><atom:uri>http://c/</atom:uri></atom:author>",
         {"author": "Cy"},
     ),
+    "author: a person in elements, and again": (
+        "<author><name>Ann</name><title>Dr</title></author><dc:creator>Ann</dc:creator>",
+        {"author": "Ann"},
+    ),
+    "categories: in a list, and keywords": (
+        "<categories><category>k</category></categories><itunes:keywords>a b, c</itunes:keywords>"
+        "<media:group><media:keywords>d e</media:keywords></media:group>",
+        {"category": "k | a b | c | d | e"},
+    ),
     "dates: issued and modified": (
         "<dcterms:issued>2013-03-19</dcterms:issued><dcterms:modified>2013-03-20</dcterms:modified>",
         {"published": "2013-03-19T00:00:00Z", "updated": "2013-03-20T00:00:00Z"},
