@@ -36,6 +36,8 @@ import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
 import xscl.inspection.vocabulary as vocabulary
 import xscl.language.limits as limits
+import xscl.language.regex as regex
+import xscl.language.xpath as xpath
 import xscl.planning.compile_cache as compile_cache
 import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
@@ -56,6 +58,7 @@ import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
+import xscl.shredding.conditions.xpath as residuals
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.disk_guard as disk_guard
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
@@ -158,6 +161,9 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "matches that are kept": ((retention.SERVICE.matches or 0) / DAY,),
     "matches that are not printed": (match_tail.BEHIND,),
     "text of a query": (limits.MAX_LENGTH, CEP_TEXT),
+    "work of an expression": (xpath.MOST_WORK, xpath.LONGEST, xpath.RANGES),
+    "nodes that an expression": (residuals.BUDGET, residuals.SLOWER),
+    "regular expression": (regex.LONGEST, regex.LARGEST),
     "tokens of a query": (limits.MAX_TOKENS, limits.MAX_STEPS),
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),
     "alternatives of a predicate": (MAX_DISJUNCTS,),

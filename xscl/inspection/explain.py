@@ -20,6 +20,7 @@ from templates.registry.registry import Registry, r_t
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
+from xscl.inspection import condition_split
 from xscl.inspection.replay import subscription_named
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
@@ -65,6 +66,8 @@ def explain(
     if sql:
         return "\n".join(_sql(templates, join) for join in compiled.joins)
     lines = [*_heading(compiled, registered)]
+    for block in compiled.normal.blocks:
+        lines.extend(condition_split.lines(block))
     for join in compiled.joins:
         lines.extend(_join(templates, join))
     if registered is not None:

@@ -236,12 +236,12 @@ class BlockReader:
             last = number == len(raw) - 1
             if one.text == "." and not one.descendant and steps and one.variable is None:
                 steps[-1] = self._conditioned(steps[-1], one)
-            elif one.text.replace(" ", "") == "text()" and last and steps and not one.brackets:
+            elif last and steps and self._is_text(one):
                 if one.variable is not None:
                     raise self._paths.fault(
                         one.span, "text() cannot be bound", "bind the element that holds the text"
                     )
-                held = Exists(Path((), "descendant" if one.descendant else "child"))
+                held = Exists(Path((), "child"))
                 steps[-1] = replace(steps[-1], conditions=(*steps[-1].conditions, held))
             elif one.test is not None and self._is_simple(one):
                 bare = Step(self._name_test(one), self._descends(one), one.attribute, span=one.span)
@@ -249,6 +249,10 @@ class BlockReader:
             else:
                 return self._general(raw, relative=relative)
         return tuple(steps)
+
+    def _is_text(self, one: RawStep) -> bool:
+        plain = not one.descendant and not one.brackets
+        return plain and one.text.replace(" ", "") == "text()"
 
     def _is_simple(self, one: RawStep) -> bool:
         if one.axis in ("child", "attribute"):

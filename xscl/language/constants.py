@@ -32,7 +32,8 @@ SHARED = 20_000
 """Conditions of one form that are shared, before sharing begins anew."""
 
 _CONSTANT = r"""
-    (?: (?<=[<>=,]) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
+    (?: (?<=[<>=,]) \s* (?!["'][smixq]{1,5}["']\s*\))           # no flags of an expression
+        (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
                          | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
       | (?<=[<>=+*]) \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
     (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )"""
@@ -45,7 +46,12 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _EXPRESSIONS = re.compile(r"\b(?:matches|replace|tokenize)\s*\(")
-"""The functions whose constants are regular expressions, which are checked in each text."""
+"""The functions whose constants are regular expressions."""
+_MATCHES = re.compile(
+    r"""\bmatches\s*\( (?: [^()"'] | \([^()"']*\) )* ,\s*
+    (?: "(?P<double>[^"]*)" | '(?P<single>[^']*)' ) \s* (?: ,\s* "(?P<flags>[^"]*)" \s* )? \)""",
+    re.VERBOSE,
+)
 _SIMPLE = re.compile(rf"""[<>=,+*"] (?: {_CONSTANT} | (?<=") [^"]*" )""", re.VERBOSE)
 """Does what `_TOKEN` does, much faster, where only strings in double quotes hide anything."""
 
@@ -72,7 +78,7 @@ class Shape(NamedTuple):
 
 def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     """Return the shape of a text and its different constants; None if it can have none."""
-    if _MARK in text or _EXPRESSIONS.search(text):
+    if _MARK in text or ("(" in text and not _has_fine_expressions(text)):
         return None
     hidden = "'" in text or "--" in text or "Q{" in text
     pieces, numbers, same = [], [], []
@@ -92,6 +98,27 @@ def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
         return None
     pieces.append(text[end:])
     return Shape(tuple(pieces), tuple(numbers), tuple(same)), tuple(places)
+
+
+def _has_fine_expressions(text: str) -> bool:
+    """Return True if the regular expressions of a text are found, and right: no parser sees them.
+
+    Those of `replace` and `tokenize` are left to the parser.
+    """
+    calls = len(_EXPRESSIONS.findall(text))
+    if not calls:
+        return True
+    found = [*_MATCHES.finditer(text)]
+    if len(found) != calls:
+        return False
+    from xscl.language.regex import WrongExpression, expression  # loads RE2
+
+    try:
+        for one in found:
+            expression(one["double"] or one["single"] or "", one["flags"] or "")
+    except WrongExpression:
+        return False
+    return True
 
 
 def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:

@@ -22,8 +22,11 @@ from elementpath.xpath31 import XPath31Parser
 
 from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.regex import WrongExpression, expression, replacer
+from xscl.language.syntax import NameTest
 
 Token: TypeAlias = "XPathToken"
+MOST_WORK = 2
+"""The power of the number of nodes with which the work of an expression may grow."""
 LONGEST = 2_000
 """Characters of an expression."""
 RANGES = 1_000
@@ -222,6 +225,9 @@ def parsed(text: str) -> Token:
             name = str(one[0].value)
             hint = "bind with -> and use the bare name"
             raise WrongXPath(f"the variable ${name} is not bound", one.span[0], hint)
+    if work(token) > MOST_WORK:
+        message = f"its work grows with the power {work(token)} of a document's nodes"
+        raise WrongXPath(message, 0, "use fewer // and axes inside each other")
     return token
 
 
@@ -318,6 +324,31 @@ def is_path(token: Any) -> bool:
     return token.symbol in _PATHS or token.symbol in _TESTS | _WIDE | _NARROW
 
 
+def required(token: Any) -> list[NameTest]:
+    """Return tests of names that some child passes wherever an expression holds."""
+    match token.symbol, list(token):
+        case "(", [inner]:
+            return required(inner)
+        case "and", parts:
+            return [one for part in parts for one in required(part)]
+        case (("=" | "!=" | "<" | "<=" | ">" | ">="), parts):
+            return [one for part in parts if is_path(part) for one in required(part)]
+        case ("some", [_, path, _]) if is_path(path):
+            return required(path)
+        case (("contains" | "starts-with" | "ends-with"), [path, word, *_]) if (
+            is_path(path) and word.symbol == "(string)" and word.value
+        ):
+            return required(path)
+        case (("/" | "["), [first, *_]):
+            return required(first)
+        case "(name)", []:
+            return [NameTest(str(token.value))]
+        case "Q{", [uri, name] if name.symbol == "(name)":
+            return [NameTest(str(name.value), str(uri.value))]
+        case _:
+            return []
+
+
 def uses_position(token: Any) -> bool:
     """Return True if an expression reads the position of its own context."""
     if token.symbol in ("position", "last"):
@@ -371,6 +402,8 @@ def work(token: Any) -> int:
             *clauses, body = token
             sizes = [_size(one) for one in clauses if one.symbol != "$"]
             return sum(sizes) + max(map(work, (*clauses, body)))
+        case "=" | "!=" | "<" | "<=" | ">" | ">=" if all(map(_is_narrow, token)):
+            return max(map(work, token))
         case "=" | "!=" | "<" | "<=" | ">" | ">=" | "intersect" | "except" | "is":
             return max((sum(map(_size, token)), *map(work, token)))
         case "(name)" | "*" | "Q{" | ":" | "@" if not is_numeric(token):
@@ -379,6 +412,11 @@ def work(token: Any) -> int:
             return 1
         case _:
             return max(map(work, token), default=0)
+
+
+def _is_narrow(token: Any) -> bool:
+    """Return True for a path along children, which are few for each node."""
+    return not any(one.symbol in _WIDE or one.symbol == "//" for one in token.iter())
 
 
 def _size(token: Any) -> int:

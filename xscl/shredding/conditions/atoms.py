@@ -257,10 +257,22 @@ def demanded(condition: Condition) -> Demand:
             return _exists(path)
         case And(parts):
             return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
-        case Or() | Not() | Residual():
+        case Residual():
+            return Demand(_required(condition), proof=False)
+        case Or() | Not():
             return Demand((), proof=False)
         case _:
             assert_never(condition)
+
+
+def _required(condition: Residual) -> tuple[Atom, ...]:
+    """Return the demands of a residual condition: names of children."""
+    if condition.selects:
+        return ()
+    from xscl.language.xpath import parsed, required  # loads elementpath
+
+    tests = dict.fromkeys(required(parsed(condition.text)))
+    return tuple(Atom(_question("child"), key_of(False, test)) for test in tests)
 
 
 def _exists(path: Path) -> Demand:

@@ -50,6 +50,7 @@ class Evaluation:
     def __init__(self, root: etree._Element) -> None:
         self.root = root
         self.selected: dict[str, Found] = {}
+        self.held: dict[tuple[str, Item], bool] = {}
         self._tree: Any = None
         self._count = 0
         self._spent: dict[str, int] = {}
@@ -91,10 +92,18 @@ def holds_residual(condition: Residual, item: Item) -> bool:
         if found is None:
             found = document.selected[condition.text] = selection(condition.text)(document)
         return (element, item.name) in found if isinstance(item, AttributeNode) else item in found
+    known = document.held.get((condition.text, item))
+    if known is None:
+        known = document.held[condition.text, item] = _tried(condition.text, item, document)
+    return known
+
+
+def _tried(text: str, item: etree._Element | AttributeNode, document: Evaluation) -> bool:
+    """Evaluate an expression at a node."""
     if isinstance(item, AttributeNode):
         name = item.name if item.name.startswith("{") else f"{{}}{item.name}"
-        return test(f"@Q{name}[boolean({condition.text})]")(document, element)
-    return test(condition.text)(document, element)
+        return test(f"@Q{name}[boolean({text})]")(document, item.owner)
+    return test(text)(document, item)
 
 
 def is_local(condition: Residual) -> bool:

@@ -1,0 +1,293 @@
+"""XPath in blocks: the nodes are those of elementpath, libxml2 and Saxon on the whole document."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given
+from lxml import etree
+
+import xscl
+from tests.examples import examples
+from tests.xscl.shredding.xpaths import documents, engine, expressions, libxml2, other
+from xscl.errors import QueryError
+from xscl.language.parser import parse, parse_block
+from xscl.language.syntax import Block, Residual
+from xscl.language.unparse import unparse
+from xscl.language.xpath import DENIED
+from xscl.shredding.conditions import xpath
+from xscl.shredding.conditions.navigate import holds
+from xscl.shredding.nodes.tree import number_nodes
+
+DAY = 86_400_000_000
+
+
+REFUSED = ("its work grows", "elements and attributes", "cannot stand", "a position of")
+
+
+def found(path: str, root: etree._Element) -> set[int]:
+    """Return the nodes of a block; a path that a block refuses is no case."""
+    try:
+        return engine(path, root)
+    except QueryError as error:
+        if not any(reason in error.message for reason in REFUSED):
+            raise
+        event(error.message)
+    assume(False)
+    return set()
+
+
+# -- Other evaluators ------------------------------------------------------------------------
+
+
+@examples(60)
+@given(path=expressions(full=False), root=documents())
+def test_xpath_1_selects_what_libxml2_selects(path: str, root: etree._Element) -> None:
+    assert found(path, root) == libxml2(path, root), (path, etree.tostring(root))
+
+
+@examples(60)
+@given(path=expressions(full=True), root=documents(comments=False))
+def test_xpath_3_selects_what_elementpath_selects(path: str, root: etree._Element) -> None:
+    wanted = other(path, root)
+    assume(wanted is not None)
+    assert found(path, root) == wanted, (path, etree.tostring(root))
+
+
+@pytest.mark.slow
+def test_xpath_3_selects_what_saxon_selects() -> None:
+    saxon = pytest.importorskip("saxonche", reason="saxonche is not installed")
+    with saxon.PySaxonProcessor() as processor:
+
+        @examples(300)
+        @given(path=expressions(full=True), root=documents())
+        def compare(path: str, root: etree._Element) -> None:
+            evaluator = processor.new_xpath_processor()
+            document = processor.parse_xml(xml_text=etree.tostring(root, encoding="unicode"))
+            evaluator.set_context(xdm_item=document)
+            holder = f"({path}) ! (if (self::text() | self::comment()) then .. else .)"
+            try:
+                paths = evaluator.evaluate(f"distinct-values(({holder}) ! path(.))")
+            except saxon.PySaxonApiError:
+                assume(False)
+                return
+            tree = xscl_paths(root)
+            selected = {str(paths.item_at(at)) for at in range(paths.size if paths else 0)}
+            wanted = {tree[0] if one == "/" else one for one in selected}
+            assert {tree[number] for number in found(path, root)} == wanted, (
+                path,
+                etree.tostring(root),
+            )
+
+        compare()
+
+
+def xscl_paths(root: etree._Element) -> list[str]:
+    """Return the paths of a document's nodes as fn:path spells them."""
+    tree = number_nodes(root)
+    paths = [tree.path(number) for number in range(len(tree.items))]
+    return [
+        "".join(f"/{'' if s[0] == '@' else 'Q{}'}{s}" for s in path.split("/") if s)
+        for path in paths
+    ]
+
+
+# -- Conditions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "matches"),
+    [
+        ("[published > updated]", True),
+        ("[updated > published]", False),
+        ("[title = category]", False),
+        ("[contains(title, category[1])]", True),
+        ("[enclosure/@length + 1 > 150]", True),
+        ("[enclosure/@length + 1 != 3]", True),
+        ("[missing + 1 != 3]", False),
+        ("[some $c in category satisfies lower-case($c) = 'rust']", True),
+        ("[every $c in category satisfies starts-with($c, 'R')]", False),
+        ("[if (category) then title else missing]", True),
+        ("[xs:dateTime(published) > xs:dateTime('2026-01-01T00:00:00Z')]", True),
+        ("[category = ('a', 'Rust')]", True),
+        ("[(title | category) = 'news']", True),
+        ("[tokenize(title, '\\s+')[2] = 'and']", True),
+        ("[replace(title, '[aeiou]', '') = 'Rst nd Strms']", True),
+        ("[category ! lower-case(.) = 'rust']", True),
+        ("[title[plain-text(.) = 'Rust and Streams']]", True),
+        ("[concat(title, '!') = 'Rust and Streams!']", True),
+        ("[@id[. = '7' and position() = 1]]", True),
+        ("[enclosure/@*[contains(., 'audio') and ../@length > 100]]", True),
+        ("[contains(title, 'it''s')]", False),
+        ("[normalize-space(title)]", True),
+        ("[name() = 'item']", True),
+        ("[string-length(title) > string-length(category[1])]", True),
+        ("[category[last()] = 'news'][category[1] = 'Rust']", True),
+        ("[category = 1]", False),
+    ],
+)
+def test_conditions(condition: str, matches: bool) -> None:
+    item = etree.fromstring(
+        "<item id='7'><title>Rust and Streams</title><category>Rust</category>"
+        "<category>news</category><published>2026-01-02T00:00:00Z</published>"
+        "<updated>2026-01-01T00:00:00Z</updated>"
+        "<enclosure type='audio/mpeg' length='150'/></item>"
+    )
+    assert engine(f"//item{condition}", item) == ({0} if matches else set())
+
+
+def test_blocks_in_xpath_bind_and_join() -> None:
+    with xscl.Engine() as kept:
+        kept.subscribe(
+            "changed",
+            "S//item[updated > published]->x[./title->t][./category[last()]->c]"
+            " FOLLOWED BY{t = u AND c = d, 1 d}"
+            " S//item[some $c in category satisfies $c = 'b']->y[./title->u][./category[2]->d]",
+        )
+        text = "<item><title>T</title><category>a</category><category>b</category>{}</item>"
+        older = text.format("<published>2026-01-01</published><updated>2026-01-02</updated>")
+        matches = kept.push(
+            [
+                xscl.Document("S", "1", DAY, older.encode()),
+                xscl.Document("S", "2", DAY + 1, text.format("").encode()),
+            ]
+        )
+        (match,) = matches
+        assert match.documents == ("1", "2")
+        assert match.bindings["d"][0].path == "/item[1]/category[2]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S//a[./b[2]->x]",
+        "S//a/..",
+        "S//a | S//b",
+        "S//a[some $x in b satisfies $x = 'c'][d]",
+        "S//a[media:b/../c = d]",
+        "S//a[not(b/../c = d) and (e or f << g)]",
+        "S//@p[../b]/..",
+    ],
+)
+def test_what_is_printed_is_read_again(text: str) -> None:
+    query = parse(text)
+    assert isinstance(query.expression, Block)
+    assert parse_block(unparse(query.expression)) == query.expression
+    assert parse(unparse(query)) == query
+
+
+# -- Bounds and isolation --------------------------------------------------------------------
+
+
+class _Canary(BaseHTTPRequestHandler):
+    """A server that no expression may ask."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        self.send_error(404)
+
+
+@pytest.fixture
+def canary() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Canary)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/secret"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+READERS = (
+    *("doc('{}')//a = b", "doc-available('{}')", "collection('{}') = b", "unparsed-text('{}') = b"),
+    *("unparsed-text-lines('{}') = b", "unparsed-text-available('{}')", "json-doc('{}') = b"),
+    *("uri-collection('{}') = b", "environment-variable('PATH') = b", "transform(map{{}}) = b"),
+    *("available-environment-variables() = b", "parse-xml(b)//c = d", "fn:doc('{}') = b"),
+    *("load-xquery-module('{}') = b", "Q{{http://www.w3.org/2005/xpath-functions}}doc('{}') = b"),
+)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_outside_of_the_document_is_read(
+    reader: str, canary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "secret.xml"
+    file.write_text("<a>secret</a>")
+    monkeypatch.setenv("XSCL_CANARY", "secret")
+    for address in (canary, file.as_uri()):
+        with pytest.raises(QueryError):
+            parse_block(f"S//item[{reader.format(address).replace(chr(39), chr(34))}]")
+    assert _Canary.asked == 0
+
+
+@pytest.mark.parametrize("name", sorted(DENIED))
+def test_what_is_denied_is_refused_with_a_hint(name: str) -> None:
+    texts = {
+        "function": "function($x) { $x }(1) = b",
+        "let": "let $x := b return $x = c",
+        "#": "for-each(b, name#1) = c",
+        "?": "b?c = d",
+    }
+    with pytest.raises(QueryError) as caught:
+        parse_block(f"S//a[{texts.get(name, f'{name}(b) = c')}]")
+    assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count(1 to 1000000000) = 1",
+        "count(1 to b) = 1",
+        "(for $x in 1 to 100, $y in 1 to 100 return $x) = 1",
+        "count(//*[count(//*[count(//*) > 0]) > 0]) > 0",
+        "some $x in //a, $y in //b, $z in //c satisfies $x = $y",
+        "matches(b, '(a+)+\\1')",
+        "matches(b, c)",
+        f"b = '{'x' * 3000}' + c",
+    ],
+)
+def test_work_without_a_bound_is_refused(condition: str) -> None:
+    with pytest.raises(QueryError):
+        parse_block(f"S//a[{condition}]")
+
+
+@pytest.mark.parametrize("text", ["//a = //b", "some $x in //a satisfies $x = //b"])
+def test_an_expression_stops_at_its_budget(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    condition = Residual(text)
+    small = etree.fromstring("<r><a>x</a><b>x</b></r>")
+    assert holds(condition, small)
+    large = etree.fromstring(f"<r>{'<a>x</a><b>x</b>' * 500}</r>")
+    with caplog.at_level(logging.WARNING, xpath.__name__):
+        assert not holds(condition, large)
+        assert not holds(condition, large[0])
+    assert [record.args for record in caplog.records] == [(text, f"{xpath.BUDGET:,}")]
+
+
+def test_an_expression_is_evaluated_once_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    original = xpath._tried
+
+    def counted(text: str, *given: Any) -> bool:
+        tried.append(text)
+        return original(text, *given)
+
+    monkeypatch.setattr(xpath, "_tried", counted)
+    with xscl.Engine() as kept:
+        for number in range(20):
+            kept.subscribe(f"q{number}", f"S//item[a > b or c = 'x{number}']")
+        kept.push([xscl.Document("S", "1", DAY, b"<item><a>2</a><b>1</b></item>")])
+    assert tried == ["a > b"]
+
+
+def test_an_expression_that_fails_does_not_hold() -> None:
+    root = etree.fromstring("<r><a>x</a><a>y</a></r>")
+    assert not holds(Residual("xs:integer(a[1]) = 1"), root)
+    assert not holds(Residual("some $x in a satisfies xs:date($x) = xs:date('2026-01-01')"), root)

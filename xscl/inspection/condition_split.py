@@ -1,0 +1,82 @@
+"""Where the conditions of a block are evaluated: shared, by an index, or as a residual.
+
+`shared`: the automaton, with all patterns.  `indexed`: found without a test of each.  `narrowed`:
+tested on the nodes that an index has left.  `tested`: tested on each node that the rest of the
+pattern has left.  `residual`: XPath in libxml2 or elementpath on these nodes, once for each
+expression and document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from xscl.language.scope import walk
+from xscl.language.shortest import simplified
+from xscl.language.syntax import Block, Condition, Residual, Step
+from xscl.language.unparse import unparse
+from xscl.shredding.automaton.pattern import pattern
+from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.conditions.atoms import plan
+
+Where: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
+
+
+class Placed(NamedTuple):
+    """A condition, where it is evaluated, and what would be faster."""
+
+    text: str
+    where: Where
+    how: str = ""
+    hint: str = ""
+
+
+def placed(block: Block) -> Iterator[Placed]:
+    """Yield the conditions of a block in the order of its pattern nodes."""
+    for node in pattern(block).nodes:
+        for condition in node.step.conditions:
+            yield _placed(simplified(condition))
+
+
+def _placed(condition: Condition) -> Placed:
+    text = unparse(condition)
+    if is_structural(condition):
+        return Placed(text, "shared")
+    residuals = [one for one in walk(condition) if isinstance(one, Residual)]
+    lookups = plan((condition,))
+    if residuals:
+        slow = [one for one in residuals if not _is_local(one)]
+        engine = "elementpath" if slow else "libxml2"
+        where = ", where the names that it needs exist" if lookups else ""
+        return Placed(text, "residual", engine + where, _hint(residuals[0], bool(slow)))
+    if not lookups:
+        return Placed(text, "tested")
+    proved = any(lookup.proves for lookup in lookups)
+    kinds = dict.fromkeys(atom.question.kind for lookup in lookups for atom in lookup.atoms)
+    return Placed(text, "indexed" if proved else "narrowed", ", ".join(kinds))
+
+
+def _is_local(residual: Residual) -> bool:
+    from xscl.shredding.conditions.xpath import is_local  # loads elementpath
+
+    return is_local(residual)
+
+
+def _hint(residual: Residual, slow: bool) -> str:
+    if residual.selects:
+        return "a path of names and // alone is shared; write other axes as conditions"
+    if slow:
+        return "without if, for, some and sequences it would run in libxml2"
+    return "a path, perhaps in functions, compared with a constant would be indexed"
+
+
+def lines(block: Block) -> Iterator[str]:
+    """Yield the split of a block, for `explain`; nothing for one without conditions."""
+    steps = [one for one in walk(block) if isinstance(one, Step)]
+    if not any(step.conditions for step in steps):
+        return
+    yield f"conditions of {block.stream}"
+    for one in placed(block):
+        how = f" ({one.how})" if one.how else ""
+        hint = f"; {one.hint}" if one.hint and one.where != "indexed" else ""
+        yield f"  [{one.text}]: {one.where}{how}{hint}"
