@@ -25,7 +25,7 @@ from xscl.inspection.explain import explain
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.unseen_names import UnseenName, unseen_names
-from xscl.inspection.vocabulary import Vocabularies, kept_by_stream
+from xscl.inspection.vocabulary import Vocabularies
 from xscl.inspection.why import Read, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
@@ -157,7 +157,7 @@ class Queries:
         compile_query(query)
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
-            counts = kept_by_stream(store)
+            counts = self._vocabularies.counts(store, arrived)
             known = {EVERYTHING, *self._state.streams.known(), *counts}
             # A user's own stream hides the public one of its name.
             engine_names = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from lxml import etree
 
@@ -17,6 +18,9 @@ from feeds.xml.xmlparse import parse
 from xscl.inspection.names_seen import name_written
 from xscl.shredding.nodes.tree import DocumentTree, Item, number_nodes, string_value
 from xscl.store.store import Store
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 DOCUMENTS = 300
 """Maximum number of documents that are read."""
@@ -59,39 +63,48 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """A vocabulary as it was read after so many arrivals, with the seconds of CPU that it took."""
+class _Read(Generic[T]):
+    """What was read after so many arrivals, with the seconds of CPU that it took."""
 
-    found: Vocabulary
+    found: T
     arrived: int
     read_at: float
     cost: float
 
 
 class Vocabularies:
-    """The vocabularies of streams, reused while nothing arrives: an editor asks at each key.
+    """The vocabularies and counts of streams, reused while nothing arrives.
 
-    One that takes long to read is reused for some seconds even so.  Any thread may ask.
+    An editor asks at each key.  What takes long to read is reused for some seconds even so.  Any
+    thread may ask.
     """
 
     def __init__(self) -> None:
-        self._read: dict[str, _Read] = {}
+        self._streams: dict[str, _Read[Vocabulary]] = {}
+        self._counts: dict[None, _Read[dict[str, int]]] = {}
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
         """Return the vocabulary of a stream; `arrived` changes with each document."""
-        known = self._read.get(stream)
-        if known is not None and (
-            known.arrived == arrived
-            or (known.cost > QUICK and time.monotonic() - known.read_at < REUSED)
-        ):
-            return known.found
-        if len(self._read) >= STREAMS:
-            self._read.clear()
-        began = time.thread_time()
-        found = vocabulary(store, stream)
-        cost = time.thread_time() - began
-        self._read[stream] = _Read(found, arrived, time.monotonic(), cost)
-        return found
+        return _reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
+
+    def counts(self, store: Store, arrived: int) -> dict[str, int]:
+        """Return the number of known documents by stream."""
+        return _reused(self._counts, None, arrived, lambda: kept_by_stream(store))
+
+
+def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
+    """Return what is known of a key, or read it."""
+    one = known.get(key)
+    if one is not None and (
+        one.arrived == arrived or (one.cost > QUICK and time.monotonic() - one.read_at < REUSED)
+    ):
+        return one.found
+    if len(known) >= STREAMS:
+        known.clear()
+    began = time.thread_time()
+    found = read()
+    known[key] = _Read(found, arrived, time.monotonic(), time.thread_time() - began)
+    return found
 
 
 def kept_by_stream(store: Store) -> dict[str, int]:
