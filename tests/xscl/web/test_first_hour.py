@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as publishing
@@ -134,6 +135,24 @@ def test_the_first_hour_on_the_page(hour: Hour) -> None:
     browser.one(".match-why").click()
     assert "every condition holds" in browser.text("#conditions-title")
     hour.step("why")
+
+    hour.open("/subscriptions/same-story")
+    browser.one("a[href^='/subscribe?edit=']").click()
+    browser.one("#query-editor").click()
+    browser.press(Keys.CONTROL + Keys.HOME)
+    browser.write("SELECT <again>{t1}</again> FROM ")
+    browser.until(lambda: "write <again> of it" in browser.text(".sentence"))
+    hour.step("edit")
+    browser.one("button[value='save']").click()
+    browser.until(lambda: "version 2" in browser.text(".head"))
+    hour.open("/?subscription=same-story")
+    assert "STORM AT NOON" in browser.text("article.match")
+    hour.step("edited-matches-stay")
+
+    hour.open("/subscriptions/same-story")
+    browser.one("form[action='/subscriptions/pause'] button").click()
+    browser.until(lambda: "paused" in browser.text(".head"))
+    hour.step("paused")
 
     hour.open("/witnesses?example=1")
     assert "same-story" in browser.text("table")

@@ -27,6 +27,7 @@ PAGES = (
     "/why?subscription=tricky&doc=t00&doc=t11",
     "/subscribe",
     "/subscribe?example=rising",
+    "/subscribe?edit=tricky",
     "/subscriptions/tricky",
     "/document?id=t00",
     "/sign-in",
@@ -181,6 +182,38 @@ def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
     kept = shop.client.get("/v1/subscriptions/same-story/matches").json()["matches"]
     assert counted.text.split()[0] == str(len(kept))
     assert page.xpath("//li//time[@title]")
+
+
+def test_matches_of_all_versions_are_counted_and_a_pause_is_shown(shop: Shop) -> None:
+    def listed() -> str:
+        page = parsed(shop.client.get("/subscriptions", params={"q": "versions"}).text)
+        return " ".join(page.xpath("//ul[@class='list']")[0].text_content().split())
+
+    shop.subscribe("versions", "versions//a->x")
+    now = int(time.time() * 1e6) - 1_000_000
+    shop.push("versions", b"<a/>", "v1", now)
+    eventually(lambda: "1 match" in listed())
+    shop.client.patch("/v1/subscriptions/versions", json={"query": "versions//b->x"})
+    shop.push("versions", b"<b/>", "v2", now + 1)
+    eventually(lambda: "2 matches" in listed())
+    shop.client.patch("/v1/subscriptions/versions", json={"paused": True})
+    assert "paused" in listed()
+    shop.client.post("/subscriptions/remove", data={"name": "versions", "purge": "yes"})
+
+
+def test_a_subscription_is_edited_in_the_editor(shop: Shop) -> None:
+    shop.subscribe("to edit", "S//a->x")
+    page = parsed(shop.client.get("/subscribe", params={"edit": "to edit"}).text)
+    assert page.xpath("string(//textarea)").strip() == "S//a->x"
+    form = {"edit": "to edit", "name": "edited", "query": "S//b->x", "do": "save"}
+    saved = shop.client.post("/subscribe", data=form)
+    assert saved.headers["location"] == "/subscriptions/edited"
+    shown = shop.client.get("/v1/subscriptions/edited").json()
+    assert (shown["query"], shown["version"]) == ("S//b->x", 2)
+    wrong = shop.client.post("/subscribe", data={**form, "edit": "edited", "query": "S//b->"})
+    assert wrong.status_code == 422
+    assert parsed(wrong.text).xpath("//input[@name='edit']/@value") == ["edited"]
+    shop.client.post("/subscriptions/remove", data={"name": "edited", "purge": "yes"})
 
 
 def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:

@@ -15,6 +15,7 @@ from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, XsclError
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
+from xscl.service.changing import SubscriptionChange, change
 from xscl.service.explanations import Diagnosed, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
@@ -45,15 +46,19 @@ def blank(
     example: Annotated[str, Query(max_length=100)] = "",
     draft: Annotated[str, Query(alias="from", max_length=500)] = "",
     query: Annotated[str, Query(max_length=65_536)] = "",
+    edit: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
-    """Show the editor, empty or with a query, that of an example or of a subscription."""
+    """Show the editor, empty or with a query: a given one, or that of an example or subscription.
+
+    `from` begins a new subscription with the query of another one, `edit` changes one.
+    """
     case = case_of(example)
+    if edit:
+        return _editor(asked, query=_query_of(asked, edit), name=edit, edit=edit, since="30d")
     if query:
         return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
     if draft:
-        own = asked.here, asked.who
-        own_query = subscriptions.shown(*own, existing(*own, draft)).query
-        return _editor(asked, query=own_query, name=f"{draft}-2")
+        return _editor(asked, query=_query_of(asked, draft), name=f"{draft}-2")
     if case is None:
         return _editor(asked)
     return _editor(asked, query=case.query, name=case.slug, case=case, since="30d")
@@ -72,14 +77,15 @@ def submit(
     do: Annotated[Literal["try", "save"], Form()],
     name: Annotated[str, Form(max_length=200)] = "",
     since: Annotated[str, Form(max_length=20)] = "",
+    edit: Annotated[str, Form(max_length=500)] = "",
 ) -> Response:
-    """Try or save a query; show errors in the editor."""
+    """Try or save a query, or save that of a subscription to `edit`; show errors in the editor."""
     text, called = query.replace("\r\n", "\n"), name.strip()
-    given: dict[str, Any] = {"query": text, "name": called, "since": since}
+    given: dict[str, Any] = {"query": text, "name": called, "since": since, "edit": edit}
     try:
         refuse_bare_windows(text)
         if do == "save":
-            _save(asked, called, text)
+            _save(asked, called, text, edit)
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
         found, reasons = _tried(asked, text, since)
     except (XsclError, Problem) as error:
@@ -93,9 +99,20 @@ def submit(
     return _editor(asked, **given, **tried, diagnosis=reasons)
 
 
-def _save(asked: PageRequest, name: str, query: str) -> None:
+def _query_of(asked: PageRequest, name: str) -> str:
+    """Return the query of a subscription in XSCL, as its owner has written it."""
+    own = asked.here, asked.who
+    return subscriptions.shown(*own, existing(*own, name)).query
+
+
+def _save(asked: PageRequest, name: str, query: str, edit: str) -> None:
+    """Register a query, or give it to the subscription `edit`, perhaps with another name."""
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
+    if edit:
+        renamed = None if name == edit else name
+        change(asked.here, asked.who, edit, SubscriptionChange(query, name=renamed))
+        return
     subscribe(asked.here, asked.who, SubscriptionRequest(name, query))
 
 
@@ -141,6 +158,7 @@ def _editor(
 ) -> HTMLResponse:
     shown: dict[str, Any] = {
         "name": "",
+        "edit": "",
         "since": "7d",
         "case": None,
         "tried": None,

@@ -34,6 +34,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
 MATCHES = 5
+_VERSION = "number, name, qid, since, after, until"
 LETTERS = 20
 """Maximum number of letters of an endpoint."""
 
@@ -50,6 +51,7 @@ class SubscriptionRow:
     query: str
     language: str
     publish: str | None
+    is_paused: bool
     matches: int = 0
     lately: int = 0
     last: int | None = None
@@ -108,7 +110,8 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
         rows = store.fetch(
-            f"SELECT name, query, language, publish, number FROM state.subscription WHERE {own}"
+            "SELECT name, query, language, publish, until IS NOT NULL, number"
+            f" FROM state.subscription WHERE {own}"
             f" AND name > ? AND contains(lower(name), lower(?)) ORDER BY name LIMIT {LIMIT + 1}",
             [who.qualify(after) if after else "", q],
         )
@@ -119,24 +122,29 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
             here.resolver.written(who, query) if language == XSCL else query,
             language,
             None if publish is None else who.own(publish),
+            paused,
             *counts.get(number, ()),
         )
-        for name, query, language, publish, number in rows
+        for name, query, language, publish, paused, number in rows
     ]
     return total, shown
 
 
 def _counts(store: Store, numbers: list[int], since: int) -> dict[int, tuple[int, int, int | None]]:
-    """Return the results of subscriptions: their number, those of late, the time of the last.
+    """Return the results of all versions: their number, those of late, the time of the last.
 
     The results of a DISTINCT subscription are counted before they are made distinct.
     """
     rows = store.fetch(
-        "WITH found AS (SELECT s.number, coalesce(d.ts, c.ts) AS ts FROM state.subscription s"
-        " JOIN state.result r ON r.qid = s.qid AND r.doc1 >= s.since AND r.doc2 >= s.since"
+        "WITH one AS (SELECT number, name FROM state.subscription WHERE list_contains(?, number)),"
+        " versions AS (SELECT one.number, v.* EXCLUDE (number) FROM one JOIN ("
+        f"SELECT {_VERSION} FROM state.subscription UNION ALL SELECT {_VERSION} FROM state.retired"
+        ") v USING (name)),"
+        " found AS (SELECT v.number, coalesce(d.ts, c.ts) AS ts FROM versions v"
+        " JOIN state.result r ON r.qid = v.qid AND r.doc1 >= v.since AND r.doc2 >= v.since"
+        " AND r.position > v.after AND (v.until IS NULL OR r.position <= v.until)"
         " LEFT JOIN state.document d ON d.doc = greatest(r.doc1, r.doc2)"
-        " LEFT JOIN state.composite c ON c.doc = greatest(r.doc1, r.doc2)"
-        " WHERE list_contains(?, s.number))"
+        " LEFT JOIN state.composite c ON c.doc = greatest(r.doc1, r.doc2))"
         " SELECT number, count(*), count(*) FILTER (ts > ?), max(ts) FROM found GROUP BY number",
         [numbers, since],
     )
