@@ -11,6 +11,7 @@ An error of the service is raised as the error of the packages, a query's with i
     answers     the objects that answers hold
     calls       one function for each call of the HTTP API
     failures    problem documents and broken connections as errors
+    events      live matches, and where to go on after a disconnection
     exchange    what both clients share: headers, timeouts, waiting for a busy service
 """
 
@@ -36,6 +37,7 @@ from xscl.client.answers import (
     Why,
 )
 from xscl.client.async_client import AsyncClient
+from xscl.client.events import LiveEvent
 from xscl.client.failures import Refused, Unreachable
 from xscl.client.sync_client import Client
 
@@ -47,6 +49,7 @@ __all__ = [
     "Edge",
     "Elements",
     "Feed",
+    "LiveEvent",
     "Match",
     "NearName",
     "Node",

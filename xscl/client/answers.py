@@ -51,7 +51,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A match.  `started` and `timestamp` are its earliest and latest time, `xml` its output."""
+    """A match.  `started` and `timestamp` are its earliest and latest time, `xml` its output.
+
+    `version` is that of the query, which an edit increases.
+    """
 
     id: str
     subscription: str
@@ -64,6 +67,7 @@ class Match:
     bindings: dict[str, tuple[Node, ...]]
     xml: str
     constructed: bool
+    version: int = 1
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:

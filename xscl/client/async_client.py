@@ -11,6 +11,7 @@ import httpx
 
 from xscl.client import calls
 from xscl.client.calls import Call, Listing
+from xscl.client.events import AGAIN, EventReader, LiveEvent
 from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
 from xscl.client.failures import failure, unreachable
 
@@ -124,3 +125,22 @@ class AsyncClient:
         if answer.is_success:
             return answer
         raise failure(answer, source)
+
+    async def listen(
+        self, subscription: str | None = None, *, after: str | None = None
+    ) -> AsyncIterator[LiveEvent]:
+        """Yield live matches as `Client.listen` does."""
+        reader = EventReader(after)
+        while True:
+            try:
+                async with self._http.stream(**reader.request(subscription)) as answer:
+                    if not answer.is_success:
+                        await answer.aread()
+                        raise failure(answer)
+                    async for line in answer.aiter_lines():
+                        for event in reader.events(line):
+                            yield event
+            except httpx.HTTPError as error:
+                if not reader.began:
+                    raise unreachable(self.address, error, self._http.timeout) from error
+            await asyncio.sleep(AGAIN)

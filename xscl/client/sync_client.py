@@ -11,6 +11,7 @@ import httpx
 
 from xscl.client import calls
 from xscl.client.calls import Call, Listing
+from xscl.client.events import AGAIN, EventReader, LiveEvent
 from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
 from xscl.client.failures import failure, unreachable
 from xscl.errors import XsclError
@@ -125,6 +126,29 @@ class Client:
         if answer.is_success:
             return answer
         raise self.failure(answer, source)
+
+    def listen(
+        self, subscription: str | None = None, *, after: str | None = None
+    ) -> Iterator[LiveEvent]:
+        """Yield live matches of a subscription, or of all, as they come; it does not end.
+
+        They begin now, or after the event with the id `after`.  A lost connection is made again:
+        after the last event nothing is missed, before the first one it begins anew.  Raises Refused if the subscription or the token is removed, and
+        Unreachable if there is no connection at first.
+        """
+        reader = EventReader(after)
+        while True:
+            try:
+                with self._http.stream(**reader.request(subscription)) as answer:
+                    if not answer.is_success:
+                        answer.read()
+                        raise self.failure(answer, None)
+                    for line in answer.iter_lines():
+                        yield from reader.events(line)
+            except httpx.HTTPError as error:
+                if not reader.began:
+                    raise unreachable(self.address, error, self._http.timeout) from error
+            time.sleep(AGAIN)
 
     def fetch(self, path: str) -> Iterator[bytes]:
         """Yield the body of the answer to a POST, piece by piece."""

@@ -7,6 +7,7 @@ import inspect
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -15,8 +16,9 @@ from examples import typed_program
 from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl import NameTaken, QueryError
-from xscl.client import AsyncClient, Client, Node, Refused, Unreachable
+from xscl.client import AsyncClient, Client, LiveEvent, Node, Refused, Unreachable
 from xscl.client.answers import Subscription, read
+from xscl.client.events import EventReader
 from xscl.store.data_directory import DataDirectory
 
 QUERY = "notes//note[./by->a] FOLLOWED BY{a=b, 7 d} notes//note[./by->b]"
@@ -126,6 +128,61 @@ def test_both_clients_have_the_same_calls(running: Running, client: Client) -> N
                 await other.try_query("notes//")
 
     asyncio.run(asked())
+
+
+def test_live_matches_go_on_where_the_connection_was_lost(
+    running: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.client.sync_client.AGAIN", 0.0)
+    client.subscribe("live", "live//a->x")
+    client.create_stream("live")
+    (first,) = send_until_heard(client, client.listen("live"))
+    name = first.matches[0].documents[0]
+    assert (first.name, first.matches[0].subscription) == ("match", "live")
+    client.push("live", "<a/>", id="between")
+    resumed = client.listen("live", after=first.id)
+    assert next(resumed).matches[0].documents[0] != name
+
+    async def heard() -> LiveEvent:
+        async with AsyncClient(running.address) as other:
+            return await anext(other.listen(after=first.id))
+
+    assert asyncio.run(heard()).matches[0].subscription == "live"
+    client.unsubscribe("live")
+    with pytest.raises(Refused) as away:
+        list(resumed)
+    assert away.value.problem in ("removed", "unknown_subscription")
+
+
+def send_until_heard(client: Client, events: Iterator[LiveEvent]) -> list[LiveEvent]:
+    """Send documents until an event comes: it is not known when the listener is there."""
+    heard: list[LiveEvent] = []
+    thread = threading.Thread(target=lambda: heard.append(next(events)))
+    thread.start()
+    with Client(client.address) as sender:
+
+        def sent() -> bool:
+            sender.push("live", "<a/>")
+            thread.join(0.1)
+            return bool(heard)
+
+        eventually(sent)
+    thread.join()
+    return heard
+
+
+def test_a_stream_of_events_is_read_line_by_line() -> None:
+    reader = EventReader()
+    lines = ["retry: 2000", "", "id: 7", "event: gap", 'data: {"reason": "evicted"}', ""]
+    assert [event for line in lines for event in reader.events(line)] == [
+        LiveEvent("7", "gap", reason="evicted")
+    ]
+    assert reader.request(None)["headers"] == {"Last-Event-ID": "7"}
+    for code, lasts in (("too_slow", False), ("removed", True)):
+        list(reader.events("event: closed"))
+        list(reader.events(f'data: {{"code": "{code}", "reason": "r"}}'))
+        with pytest.raises(Refused) if lasts else nullcontext():
+            assert list(reader.events("")) == []
 
 
 def test_the_methods_are_documented() -> None:
