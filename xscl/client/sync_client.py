@@ -133,8 +133,9 @@ class Client:
         """Yield live matches of a subscription, or of all, as they come; it does not end.
 
         They begin now, or after the event with the id `after`.  A lost connection is made again:
-        after the last event nothing is missed, before the first one it begins anew.  Raises Refused if the subscription or the token is removed, and
-        Unreachable if there is no connection at first.
+        after the last event nothing is missed, before the first one it begins anew.  Raises
+        Refused if the subscription or the token is removed, and Unreachable if there is no
+        connection at first.
         """
         reader = EventReader(after)
         while True:
