@@ -431,8 +431,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "a subscription sees what came before it",
         "xscl/subscriptions/matches.py",
-        "if s.since <= first\n            and (s.updates",
-        "if (s.updates",
+        "if s.since <= first\n            and s.covers(",
+        "if s.covers(",
         (
             "tests/xscl/inspection/test_backfill.py::test_it_joins_later_documents_with_earlier_ones",
         ),
