@@ -119,7 +119,7 @@ class Batch:
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""
 
-    __slots__ = ("arrivals", "closing", "now", "replaying")
+    __slots__ = ("arrivals", "bound_to", "closing", "now", "replaying")
 
     def __init__(self) -> None:
         self.now = BEGINNING
@@ -127,6 +127,7 @@ class Clock:
             None  # while an epoch is processed: when its rows count as arriving
         )
         self.arrivals = 0
+        self.bound_to: int | None = None  # of the queries that are registered now
         self.replaying = False  # open rows are handed to new ports; all others do not listen
 
 

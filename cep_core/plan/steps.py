@@ -67,19 +67,21 @@ def wanted(
     since: int,
     *,
     exact: bool = False,
+    bound_to: int | None = None,
 ) -> Wanted:
     """Return the operator that a step stands for, with a query's literals and its inputs.
 
     It is bound to ``since``, and shared between equal registrations only, if it forgets the parts
     of its rows or lies above a join.  ``exact`` binds every ordered operator of a lane with
-    lateness, where rows may arrive in another order than that of time.
+    lateness, where rows may arrive in another order than that of time.  ``bound_to`` is the number
+    that the other ordered operators are bound to; None: they are shared by all.
     """
     late = exact and lane.lateness > 0
     bound = step.forgets or (step.ordered and (late or any(one.joined for one in inputs)))
     return Wanted(
         *(step.kind, step.define(literals), inputs),
         lane if step.ordered else None,
-        since if bound else None,
+        since if bound else bound_to if step.ordered else None,
         None if step.window is None else step.window(literals),
         step.width,
     )

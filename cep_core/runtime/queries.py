@@ -79,6 +79,7 @@ class Query:
     names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
     level: int = 0  # of published streams above one another
     rates: KnownRates = ()  # that it was rewritten by
+    bound_to: int | None = None  # see `wanted`
 
     @property
     def schema(self) -> Schema:
@@ -337,6 +338,7 @@ class Queries:
             sources=[] if read else None,
             level=level,
             rates=rates,
+            bound_to=self._plan.clock.bound_to,
         )
         self._plan_query(query)
         self.next_number += 1
@@ -399,7 +401,11 @@ class Queries:
 
         for step in compiled.steps:
             inputs = tuple([resolve(reference) for reference in step.inputs])
-            asked = wanted(step, literals, inputs, query.lane, query.since, exact=self._exact)
+            asked = wanted(
+                *(step, literals, inputs, query.lane, query.since),
+                exact=self._exact,
+                bound_to=query.bound_to,
+            )
             operator = self._plan.insert(asked)
             query.held.append(operator)
             if query.sources is not None:

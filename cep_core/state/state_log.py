@@ -15,8 +15,9 @@ their lane has passed an epoch; of these, too, only what is new is written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.dataflow.channels import members_of
@@ -110,12 +111,18 @@ class StateWriter:
 class StateReader:
     """Reads entries into a plan of the same queries; ``held`` are their operators, by holder."""
 
-    def __init__(self, plan: Plan, held: Mapping[str, Sequence[Operator]]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        held: Mapping[str, Sequence[Operator]],
+        operators: Mapping[int, Operator] = MappingProxyType({}),
+    ) -> None:
         self.numbers: dict[Operator, int] = {}
         self.bijective = True  # whether each number means one operator, and each operator has one
         self._plan = plan
         self._held = held
         self._operators: dict[Reference, Operator] = dict(plan.sources.items())
+        self._operators.update(operators.items())
 
     def read(self, entries: Iterable[Data]) -> None:
         """Load entries into the plan; ``held`` entries have to come first.
@@ -356,6 +363,22 @@ class StateLog:
         reader.read(changed)
         self._replanned = True
 
+    def adopt(
+        self,
+        entries: Iterable[bytes],
+        operators: Mapping[int, Operator],
+        fresh: Container[Operator],
+    ) -> None:
+        """Load what another log has written for the `fresh` ones of some operators.
+
+        `operators` are those here by their numbers there.
+        """
+        reader = StateReader(self._plan, {}, operators)
+        known = [self._codec.unpacked(packed) for packed in entries]
+        reader.read(one for one in known if "lanes" in one)
+        reader.read(one for data in known if (one := _only(data, operators, fresh, self._plan)))
+        self._replanned = True
+
     def _renumber(self, reader: StateReader) -> None:
         """Restore the numbers of operators; ambiguous ones are numbered anew."""
         self._last = max([self._last, *reader.numbers.values()])
@@ -364,6 +387,31 @@ class StateLog:
                 operator.number = reader.numbers.get(operator, 0) if reader.bijective else 0
         for held in self._held.values():
             self._number_all(held)
+
+
+def _only(
+    data: Data, operators: Mapping[int, Operator], fresh: Container[Operator], plan: Plan
+) -> Data:
+    """Return the part of an entry that is of fresh operators; None if there is none."""
+
+    def chosen(numbers: Iterable[int]) -> list[int]:
+        return [one for one in numbers if one in operators and operators[one] in fresh]
+
+    match data:
+        case {"kept": [values, numbers, *side]} if left := chosen(numbers):
+            return {"kept": [values, left, *side]}
+        case {"waiting": [lateness, list() as numbers, *rest]} if left := chosen(numbers):
+            return {"waiting": [lateness, left, *rest]}
+        case {"waiting": [lateness, int() | str() as target, values, _]}:
+            right = operators.get(target) if isinstance(target, int) else plan.sources.get(target)
+            if right is None:
+                return None
+            lane = plan.lane(lateness)
+            port, row = plan.active(right, lane).wire.port, tuple(values)
+            known = any(one[0] is port and one[1] == row for one in lane.waiting())
+            return None if known else data
+        case _:
+            return None
 
 
 def _number(operator: Operator) -> int:

@@ -129,6 +129,13 @@ class DocumentLog:
             self._remember(batch, rows, arrivals)
         return AcceptedDocuments(arrivals, len(refused))
 
+    def replay(self, arrivals: Arrivals, rows: pa.Table) -> None:
+        """Accept documents of another log, with their numbers and rows there."""
+        self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
+        self._arrived.append(arrivals)
+        self._arrived_from.append(int(arrivals.docs[0]))
+        self._store.insert("state.document", rows)
+
     def reject_poison(self, documents: Sequence[Document]) -> None:
         """Record documents that crashed the process that read them; they are not read."""
         error = DocumentError("a process ended while it read the document", reason_code="poison")
@@ -302,8 +309,9 @@ class DocumentLog:
         at = bisect(self._arrived_from, doc) - 1
         if at < 0:
             return None
-        batch, place = self._arrived[at], doc - self._arrived_from[at]
-        return Arrival(batch, place) if place < len(batch) else None
+        batch = self._arrived[at]
+        place = int(np.searchsorted(batch.docs, doc))
+        return Arrival(batch, place) if place < len(batch) and batch.docs[place] == doc else None
 
     def tree(self, doc: int) -> DocumentTree:
         """Return a document's numbered nodes."""

@@ -33,7 +33,8 @@ class Subscription:
     among a result's.  It sees documents whose `first` is at least `since`.
     `ordered`: an operator over time is in it.  `columns` are the attributes of
     what a query in another `language` finds, `events` the schemas (as text) of
-    the documents that it reads as events.
+    the documents that it reads as events.  One with a history has the number that its
+    operators over time are `bound_to`, and the position up to which its matches are `backfilled`.
 
     `key` is the name in the ids of its matches and in the plan, which a change of the name does not
     change.  `version` counts the queries of the name.  Its results have positions after `after`,
@@ -59,6 +60,8 @@ class Subscription:
     version: int = 1
     after: int = 0
     until: int | None = None
+    bound_to: int | None = None
+    backfilled: int = -1
 
     @property
     def is_paused(self) -> bool:

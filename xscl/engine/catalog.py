@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
-from xscl.engine.ingest import append_results
+from xscl.engine.histories import DAYS, MATCHES, adopt, bound_to
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
-from xscl.errors import StreamInUse, XsclError
+from xscl.engine.twin import Twin
+from xscl.errors import StreamInUse, TooLong, XsclError
 from xscl.gc_control import paused as paused_collection
-from xscl.inspection.backfill import first_after, found_before, refuse_unprimed, witnesses
-from xscl.inspection.replay import Trial, beginning
-from xscl.planning.compile_cache import Registrable, registrable
+from xscl.inspection.backfill import first_after, has_history
+from xscl.inspection.replay import BATCH, Trial, beginning
+from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
 from xscl.subscriptions.matches import Matches
 
@@ -98,11 +100,14 @@ class Catalog:
         updates: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
+        history: bool = False,
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
         if since is not None:
-            self._subscribe_since(name, query, updates, language, since, seconds)
+            self._subscribe_from(name, query, updates, language, since, None, seconds)
+        elif history:
+            self._subscribe_from(name, query, updates, language, DAYS, MATCHES, seconds)
         elif language == XSCL:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
@@ -236,31 +241,52 @@ class Catalog:
 
     # -- With the past ---------------------------------------------------------------------
 
-    def _subscribe_since(
+    def _subscribe_from(
         self,
         name: str,
         text: str,
         updates: bool,
         language: str,
         since: str | int,
+        most: int | None,
         seconds: float | None,
     ) -> None:
-        if language != XSCL:
-            raise XsclError("since is for queries in XSCL: what events were before is not kept")
+        """Register a query with the matches of what is kept, `most` of them."""
         with self._transactions.lock:
-            documents = self._state.documents
-            self._state.subscriptions.expect_free(name)
-            query = self._transactions.compiled(text)
-            refuse_unprimed(query)
-            begin = beginning(since, documents.clock)
-            first = first_after(self._transactions.store, begin, documents.next)
-            trial = Trial(name, query.source, query.streams, updates, first=first, own_time=False)
             until = None if seconds is None else time.monotonic() + seconds
-            found = self._trials.run(trial, until)
+            state, store = self._state, self._transactions.store
+            clock, end = state.documents.clock, state.documents.next
+            first = first_after(store, beginning(since, clock), end)
+            apart = bound_to(state.subscriptions, first)
+            known = set(state.dataflow.core.plan.operators)
+            own: Matches | None = None
+            if language == XSCL:
+                compiled = [(name, state.registration.compiled_one(name, text))]
+                own = self._in_own_time(name, text, updates, first, until)
+            else:
+                plan = state.registration.planned(name, text, language, updates, first, apart)
             with self._transactions.change() as state:
-                state.registration.register([(name, registrable(query))], updates, first)
-                _backfill(state, state.subscriptions[name], trial, found.matches)
-                _adopt_cuts(state, state.subscriptions[name], found.cut)
+                if language == XSCL:
+                    state.registration.register(compiled, updates, first, apart)
+                else:
+                    state.registration.register_query(name, text, language, plan, first, apart)
+                with closing(Twin(self._transactions, state.subscriptions[name])) as twin:
+                    for _ in twin.replay(store, first, end, BATCH):
+                        if until is not None and time.monotonic() > until:
+                            raise TooLong
+                    twin.advance(clock)
+                    fresh = state.dataflow.core.plan.operators.keys() - known
+                    adopt(state, twin, fresh, own, most)
+
+    def _in_own_time(
+        self, name: str, text: str, updates: bool, first: int, until: float | None
+    ) -> Matches | None:
+        """Return the matches among what feeds held when first polled, as `try` finds them."""
+        query = self._transactions.compiled(text)
+        if not has_history(self._transactions.store, query.streams, first):
+            return None
+        trial = Trial(name, query.source, query.streams, updates, first=first)
+        return self._trials.run(trial, until).matches
 
     # -- Retention -------------------------------------------------------------------------
 
@@ -310,42 +336,3 @@ def _refuse_pause(state: EngineState, one: Subscription) -> None:
             f"{one.name!r} publishes the stream {one.publish!r}, which others read as events",
             hint="pause its readers",
         )
-
-
-def _backfill(state: EngineState, subscription: Subscription, trial: Trial, found: Matches) -> None:
-    """Backfill a new subscription: its results, and the join state of its variables."""
-    pairs = [
-        state.registry.pairs.describe(pair)
-        for pair in state.dataflow.subscribed.pairs(subscription)
-    ]
-    for one in list(witnesses(state.store, trial, pairs)):
-        state.processor.keep(one)
-    if not found:
-        return
-    rows = found_before(
-        state.store,
-        state.documents,
-        state.composites,
-        subscription,
-        *found.of_one(),
-        state.eviction.oldest,
-    )
-    delivered = state.acknowledged == state.position
-    append_results(state, rows)
-    state.composites.save()
-    if delivered:  # who asks for the past has it from `matches`
-        state.acknowledged = state.position
-        state.store.set_progress(told=state.acknowledged)
-    state.store.set_progress(position=state.position, next_doc=state.documents.next)
-
-
-def _adopt_cuts(state: EngineState, subscription: Subscription, cut: set[str]) -> None:
-    """Record the documents, by id, at which the bound of results stopped a trial."""
-    if not cut:
-        return
-    listed = ", ".join("?" * len(cut))
-    rows = state.store.fetch(
-        f"SELECT doc, id FROM state.document WHERE id IN ({listed})", sorted(cut)
-    )
-    state.dataflow.cuts.adopt(state.dataflow.subscribed.qids(subscription)[0], dict(rows))
-    state.dataflow.cuts.save()

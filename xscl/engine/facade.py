@@ -218,12 +218,14 @@ class Engine:
         updates: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
+        history: bool = False,
         seconds: float | None = None,
     ) -> None:
         """Register a query; it sees the documents that arrive from now on.
 
-        `since` lets it begin earlier, so far back from the clock (`"7 d"`, or ticks): it has the
-        matches among the documents that are kept from then on, and joins later ones with them.
+        With a `history` it begins with what is kept: it has the newest 1,000 matches of the last
+        30 days, marked as `backfilled`, and joins later documents with kept ones.  `since` begins
+        so far back from the clock (`"7 d"`, or ticks) instead, with all matches.
         With `updates` it sees new versions of documents too.  `language` is `xscl`, or one of
         events: `cel`, `sase`, `eql`, which read streams whose attributes are known (see `stream`).
 
@@ -234,8 +236,15 @@ class Engine:
         _expect("the name of a subscription", name, str)
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
+        _expect("history", history, bool)
         self.host.catalog.subscribe(
-            name, query, updates=updates, language=language, since=since, seconds=seconds
+            name,
+            query,
+            updates=updates,
+            language=language,
+            since=since,
+            history=history,
+            seconds=seconds,
         )
 
     def subscribe_many(self, pairs: Iterable[tuple[str, str]], *, updates: bool = False) -> None:

@@ -25,7 +25,7 @@ from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
-from xscl.shredding.arrivals import BatchPart, cut_parts
+from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.subscriptions.lateness import count_late
@@ -324,6 +324,17 @@ class Ingest:
             state.dataflow.begin(several=len(given) > 1)
             state.dataflow.shred(self._accept(state, PushSlice(given, (), ()), origins).arrivals)
             state.dataflow.join()
+            self._commit(state)
+
+    def replay_at(self, arrivals: Arrivals, rows: pa.Table) -> None:
+        """Push documents of another engine's past, under the numbers that they have there."""
+        with self._transactions.change() as state, paused():
+            state.dataflow.begin(several=len(arrivals) > 1)
+            state.documents.replay(arrivals, rows)
+            state.arrived.append(arrivals)
+            state.dataflow.shred(arrivals)
+            state.dataflow.join()
+            state.dataflow.advance_time(arrivals)
             self._commit(state)
 
     def reject_poison(self, documents: Sequence[Document]) -> None:

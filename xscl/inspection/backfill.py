@@ -1,9 +1,8 @@
-"""Backfill: a new subscription as if it had been registered some time ago.
+"""Backfill: what a subscription that begins in the past needs of the kept documents.
 
-Its matches among the kept documents come from a trial (`xscl.inspection.replay`).  For joins with
-later documents, the witnesses of the kept documents are computed again for the variables of the new
-query, and become part of the shared join state.  Other subscriptions receive nothing new, because
-the fan-out tests who sees a result.
+For joins with later documents, the witnesses of the kept documents are computed again for the
+variables of the new query, and become part of the shared join state.  Other subscriptions receive
+nothing new, because the fan-out tests who sees a result.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from templates.model.relations import Pair, Witnesses
 from xscl.documents.composite_events import Composite, CompositeEvents, of_document, together
 from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.documents.results import Result, Subscription
-from xscl.errors import XsclError
 from xscl.inspection.replay import Trial
 from xscl.language.parser import parse_block
-from xscl.planning.compile import CompiledQuery, JoinedParts, Witnessed
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.store.store import Store
@@ -31,27 +28,20 @@ from xscl.store.store import Store
 BATCH = 1_000
 
 
-def refuse_unprimed(query: CompiledQuery) -> None:
-    """Raise XsclError for a query whose state cannot be backfilled."""
-    if query.normal.publish is not None:
-        raise XsclError(
-            "since cannot be combined with PUBLISH: a stream begins when its query is registered",
-            hint="subscribe without since",
-        )
-    root = query.root
-    sides = (root.left, root.right) if isinstance(root, JoinedParts) else ()
-    if not (isinstance(root, Witnessed) or (sides and all(isinstance(s, int) for s in sides))):
-        raise XsclError(
-            "since is for blocks and joins of two blocks: the state of chains and of operators over"
-            " time begins when a query is registered",
-            hint="subscribe without since; 'try' shows what it would have matched",
-        )
-
-
 def first_after(store: Store, begin: int, following: int) -> int:
     """Return the number of the first document with at least that timestamp."""
     rows = store.fetch("SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
     return following if rows[0][0] is None else int(rows[0][0])
+
+
+def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
+    """Return True if documents from `first` on are from before their feeds were followed."""
+    found = store.fetch(
+        "SELECT 1 FROM state.document WHERE history AND first >= ? AND list_has_any(streams, ?)"
+        " LIMIT 1",
+        [first, list(streams)],
+    )
+    return bool(found)
 
 
 def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Witnesses]:

@@ -83,7 +83,8 @@ class Dataflow:
     ) -> None:
         self.cuts = cuts
         self._documents = documents
-        leaves = Leaves(documents.tree)
+        leaves = self._leaves = Leaves(documents.tree)
+        self._processor = processor
         self.pairs = InstalledPairs(image, leaves)
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
@@ -208,7 +209,7 @@ class Dataflow:
             for clock, rank, ts in zip(*times, strict=True):
                 self.advance(clock)  # there may have been a beat
                 if self.relational.qids:
-                    self._records.release(rank + LEVELS)
+                    self._records.release(rank - rank % LEVELS + LEVELS)
                     self.join()
                 self.advance(ts)
         self.advance(self._documents.clock)
@@ -220,6 +221,10 @@ class Dataflow:
             self.core.raise_clock(clock)
         else:
             self.core.clock.now = max(self.core.clock.now, clock)
+
+    def keep(self, composites: Sequence[tuple[int, int, Composite]]) -> None:
+        """Add earlier composites, each with its number and its stream, to the state of joins."""
+        self._processor.keep(self._leaves.witnesses(composites))
 
     def drain(self) -> None:
         """Close all epochs and fire all timers."""

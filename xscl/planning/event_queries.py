@@ -146,20 +146,22 @@ class Relational:
 
     # -- Queries ---------------------------------------------------------------------------
 
-    def plan(self, name: str, text: str, language: str, since: int) -> Query:
+    def plan(
+        self, name: str, text: str, language: str, since: int, bound_to: int | None = None
+    ) -> Query:
         """Add a query to the plan; it receives documents that arrive from `since` on.
 
         Raises QueryError, NameTaken or XsclError, with the plan unchanged.
         """
         found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
-        return self._plan(name, text, language, since, found)
+        return self._plan(name, text, language, since, bound_to, found)
 
     def plan_again(self, subscription: Subscription) -> Query:
         """Add a stored subscription to the plan, with the schemas of its registration."""
         known = json.loads(subscription.events)
         schemas = {name: schema_from(text) for name, text in known.items()}
         one = subscription
-        return self._plan(one.key, one.query, one.language, one.since, schemas)
+        return self._plan(one.key, one.query, one.language, one.since, one.bound_to, schemas)
 
     def events(self, query: Query) -> str:
         """Return the schemas of the document streams that a query reads as events, as JSON."""
@@ -172,11 +174,12 @@ class Relational:
         text: str,
         language: str,
         since: int,
+        bound_to: int | None,
         schemas: Mapping[str, Schema | None],
     ) -> Query:
         try:
             self._adopt(schemas)
-            self._core.clock.arrivals = since
+            self._core.clock.arrivals, self._core.clock.bound_to = since, bound_to
             with translated():
                 self._core.register(name, text, language)
         finally:

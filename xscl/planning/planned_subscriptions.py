@@ -115,9 +115,11 @@ class PlannedSubscriptions:
     ordered: int = field(default=0, init=False)
     nested: int = field(default=0, init=False)
 
-    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
+    def plan(
+        self, query: Outline, since: int, updates: bool, bound_to: int | None = None
+    ) -> Planned:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
-        return self._planner.plan(query, since, updates)
+        return self._planner.plan(query, since, updates, bound_to)
 
     def attach(self, subscription: Subscription, planned: Planned) -> None:
         """Make a subscription read the results of its planned query."""

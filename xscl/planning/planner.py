@@ -102,9 +102,14 @@ class Planner:
         self.lateness = lateness
         self.steps = lru_cache(maxsize=10_000)(self._steps)
 
-    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
-        """Put a query into the plan.  It sees documents that arrive from `since` on."""
-        lowering = _Lowering(self, query, since, updates)
+    def plan(
+        self, query: Outline, since: int, updates: bool, bound_to: int | None = None
+    ) -> Planned:
+        """Put a query into the plan.  It sees documents that arrive from `since` on.
+
+        Its operators over time are shared by queries of the same `bound_to`.
+        """
+        lowering = _Lowering(self, query, since, updates, bound_to)
         try:
             lowering.planned.root = lowering.lower(query.root)
         except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
@@ -173,12 +178,15 @@ class Planner:
 class _Lowering:
     """One query on its way into the plan."""
 
-    def __init__(self, planner: Planner, query: Outline, since: int, updates: bool) -> None:
+    def __init__(
+        self, planner: Planner, query: Outline, since: int, updates: bool, bound_to: int | None
+    ) -> None:
         self.planned = Planned()
         self._planner = planner
         self._query = query
         self._since = since
         self._updates = updates
+        self._bound_to = bound_to
 
     def lower(self, part: Outlined) -> Lowered:
         """Return a part of the query in the plan."""
@@ -307,7 +315,11 @@ class _Lowering:
 
         for step in steps:
             sources = tuple(map(resolve, step.inputs))
-            asked = wanted(step, made.literals, sources, lane, self._since, exact=True)
+            asked = wanted(
+                *(step, made.literals, sources, lane, self._since),
+                exact=True,
+                bound_to=self._bound_to,
+            )
             done.append(self._planner.insert(self.planned, asked))
         return self._collected(part, left, right, made, resolve(output))
 

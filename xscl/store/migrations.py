@@ -46,7 +46,19 @@ def _versions_of_subscriptions(run: Run) -> None:
     run("CREATE TABLE state.retired AS FROM state.subscription LIMIT 0")
 
 
-STEPS: Mapping[int, Step] = {10: _times_of_arrival, 11: _versions_of_subscriptions}
+def _histories(run: Run) -> None:
+    """Let subscriptions begin with what is kept."""
+    for table in ("subscription", "retired"):
+        run(f"ALTER TABLE state.{table} ADD COLUMN bound_to BIGINT")
+        run(f"ALTER TABLE state.{table} ADD COLUMN backfilled BIGINT")
+        run(f"UPDATE state.{table} SET backfilled = -1")
+
+
+STEPS: Mapping[int, Step] = {
+    10: _times_of_arrival,
+    11: _versions_of_subscriptions,
+    12: _histories,
+}
 """The steps by the version that each leads to, in ascending order."""
 
 

@@ -65,12 +65,14 @@ CREATE TABLE state.subscription(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
-    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT);
+    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
+    bound_to BIGINT, backfilled BIGINT);
 CREATE TABLE state.retired(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
-    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT);
+    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
+    bound_to BIGINT, backfilled BIGINT);
 CREATE TABLE state.core(number BIGINT, entry BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
 CREATE TABLE state.result(

@@ -146,6 +146,11 @@ class Match:
         return all(document.history for document in self._result.present)
 
     @property
+    def backfilled(self) -> bool:
+        """True if it is one of the matches that its subscription began with."""
+        return self.position <= self._subscription.backfilled
+
+    @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish

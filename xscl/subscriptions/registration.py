@@ -80,7 +80,15 @@ class Registration:
         if isinstance(query, Outline) and query.publish is not None:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
-    def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
+    def planned(
+        self,
+        name: str,
+        text: str,
+        language: str,
+        updates: bool,
+        since: int,
+        bound_to: int | None = None,
+    ) -> Query:
         """Return a relational query of a free name; it sees events that arrive from `since` on."""
         if language not in LANGUAGES:
             raise XsclError(
@@ -90,7 +98,7 @@ class Registration:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
         self._subscriptions.expect_free(name)
         key = self._subscriptions.key_of(name)
-        query = self._dataflow.relational.plan(key, text, language, since)
+        query = self._dataflow.relational.plan(key, text, language, since, bound_to)
         try:
             self._subscriptions.refuse_publisher(
                 name, query.compiled.reads, query.publishes, relational=True
@@ -111,14 +119,21 @@ class Registration:
     # -- Within a transaction --------------------------------------------------------------
 
     def register(
-        self, compiled: Sequence[tuple[str, Registrable]], updates: bool, since: int
+        self,
+        compiled: Sequence[tuple[str, Registrable]],
+        updates: bool,
+        since: int,
+        bound_to: int | None = None,
     ) -> None:
-        """Plan queries; they see documents that arrive from `since` on."""
+        """Plan queries; they see documents that arrive from `since` on.
+
+        Their operators over time are shared by queries of the same `bound_to`.
+        """
         for name, query in compiled:
             if isinstance(query, Plain):
                 self._register_row(name, query, updates, since)
             else:
-                self._register_planned(name, query, updates, since)
+                self._register_planned(name, query, updates, since, bound_to)
         self._subscriptions.save()
         if not self.may_wait(query for _, query in compiled):
             self._numbers.save()
@@ -147,17 +162,31 @@ class Registration:
             qid=qid,
         )
 
-    def _register_planned(self, name: str, query: Outline, updates: bool, since: int) -> None:
+    def _register_planned(
+        self, name: str, query: Outline, updates: bool, since: int, bound_to: int | None
+    ) -> None:
         self._refuse_later(query)  # readers may have come with it
-        planned = self._planned.plan(query, since, updates)
-        added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
+        planned = self._planned.plan(query, since, updates, bound_to)
+        added = self._subscriptions.add(
+            name, query, planned, since=since, updates=updates, bound_to=bound_to
+        )
         self._planned.attach(added, planned)
 
-    def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
+    def register_query(
+        self,
+        name: str,
+        text: str,
+        language: str,
+        query: Query,
+        since: int,
+        bound_to: int | None = None,
+    ) -> None:
         """Store a planned relational query."""
         qid = self._numbers.acquire(_definition(self._subscriptions.key_of(name), language))
         added = self._subscriptions.add_query(
-            name, text, language, query, qid, since, self._dataflow.relational.events(query)
+            *(name, text, language, query, qid, since),
+            self._dataflow.relational.events(query),
+            bound_to,
         )
         self._planned.attach_query(added, query)
         self._subscriptions.save()
@@ -236,7 +265,9 @@ class Registration:
             else:
                 outline = self._shapes.prepare(subscription.query)
                 assert isinstance(outline, Outline), "what is plain is a row of R_T"
-                planned = self._planned.plan(outline, subscription.since, subscription.updates)
+                planned = self._planned.plan(
+                    *(outline, subscription.since, subscription.updates, subscription.bound_to)
+                )
                 self._planned.attach(subscription, planned)
         self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()

@@ -227,7 +227,14 @@ class Subscriptions:
         return list(self._publishers)
 
     def add(
-        self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
+        self,
+        name: str,
+        query: Outline,
+        planned: Planned,
+        *,
+        since: int,
+        updates: bool,
+        bound_to: int | None = None,
     ) -> Subscription:
         """Register a planned query under a name; `save` makes it durable."""
         self.expect_free(name)
@@ -248,6 +255,7 @@ class Subscriptions:
             query.publish,
             query.streams,
             planned.ordered,
+            bound_to=bound_to,
             **self._lineage(name),
         )
         return self._add(subscription)
@@ -285,6 +293,7 @@ class Subscriptions:
         qid: int,
         since: int,
         events: str,
+        bound_to: int | None = None,
     ) -> Subscription:
         """Register a planned relational query under a name.
 
@@ -301,6 +310,7 @@ class Subscriptions:
             language=language,
             columns=query.schema.names,
             events=events,
+            bound_to=bound_to,
             **self._lineage(name),
         )
         return self._add(subscription)
@@ -310,6 +320,10 @@ class Subscriptions:
         self._index(subscription)
         self._new.append(subscription)
         return subscription
+
+    def backfill(self, name: str, position: int) -> Subscription:
+        """Mark the matches of a stored subscription up to a position as backfilled."""
+        return self._exchange(self[name], replace(self[name], backfilled=position))
 
     def save(self) -> None:
         """Write the subscriptions added since the last call."""

@@ -180,8 +180,6 @@ def test_there_is_nothing_before_the_first_document() -> None:
     [
         (SHARING, "7 y", QueryError, "not a unit of time"),
         (SHARING, -1, XsclError, "no time back"),
-        ("S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]", "7 d", XsclError, "joins of two blocks"),
-        (f"SELECT <e/> FROM {SHARING} PUBLISH T", "7 d", XsclError, "combined with PUBLISH"),
     ],
 )
 def test_what_is_refused(
@@ -194,6 +192,3 @@ def test_what_is_refused(
         engine.subscribe("q", KEEPER)
         with pytest.raises(NameTaken):
             engine.subscribe("q", KEEPER, since="1 d")
-        engine.stream("R", attributes={"k": str})
-        with pytest.raises(XsclError, match="what events were"):
-            engine.subscribe("r", "SELECT * FROM R", language="cel", since="1 d")

@@ -157,7 +157,7 @@ def test_no_step_leads_to_a_version_of_development() -> None:
 def take_back(store: Store) -> None:
     """Make a store of this release one of version 1."""
     store.fetch("ALTER TABLE state.document DROP COLUMN arrived")
-    for column in ("key", "version", "after", "until"):
+    for column in ("key", "version", "after", "until", "bound_to", "backfilled"):
         store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
     store.fetch("DROP TABLE state.retired")
     store.set_meta(version=FIRST)

@@ -1,0 +1,201 @@
+"""Histories: a subscription that begins with what is kept (decision 066).
+
+The past is evaluated by a twin of the subscription (`xscl.engine.twin`).  At one position of the
+log the subscription takes over the twin's results, and the shared operators take over its state:
+the state of joins, composites of inner joins, and rows of operators over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from cep_core.plan import Operator
+from templates.model.relations import INFINITE
+from xscl.documents.composite_events import Composite, composite_of
+from xscl.documents.results import Subscription
+from xscl.engine.ingest import append_results
+from xscl.engine.state import EngineState
+from xscl.engine.twin import Twin
+from xscl.inspection.backfill import found_before, witnesses
+from xscl.inspection.replay import Trial
+from xscl.planning.planned_subscriptions import is_leaf
+from xscl.store.store import Store
+from xscl.subscriptions.matches import Matches
+
+DAYS = "30 d"
+"""How far back from the clock a history begins."""
+MATCHES = 1_000
+"""The matches that a history has at most, the newest ones."""
+SHARED = 0
+"""What operators over time with a history are bound to: they are apart from those without."""
+
+
+def bound_to(known: Iterable[Subscription], first: int) -> int:
+    """Return what the operators over time of a subscription that begins with `first` are bound to.
+
+    It shares those of earlier histories, unless one of these began later than it does.
+    """
+    shorter = any(one.bound_to == SHARED and one.since > first for one in known)
+    return first if shorter else SHARED
+
+
+def adopt(
+    state: EngineState,
+    twin: Twin,
+    fresh: Container[Operator],
+    own: Matches | None,
+    most: int | None,
+) -> None:
+    """Take over the state and the results of a twin, within a transaction at its clock.
+
+    The `fresh` operators get its state; all others have it.  Of the results, the newest `most` are
+    taken, and of the matches `own` of what feeds held when first polled.
+    """
+    subscription = state.subscriptions[twin.name]
+    _keep_witnesses(state, subscription)
+    numbers = _numbered(state, twin, subscription)
+    _keep_composites(state, twin, numbers)
+    entries = twin.store.fetch("SELECT entry FROM state.core ORDER BY number")
+    state.dataflow.state_log.adopt(
+        (bytes(entry) for (entry,) in entries), twin.operators(state), fresh
+    )
+    for qid, doc, name in twin.store.fetch("SELECT qid, doc, id FROM state.cut"):
+        state.dataflow.cuts.adopt(qid, {doc: name})
+    state.dataflow.cuts.save()
+    delivered = state.acknowledged == state.position
+    _append(state, _results(twin, subscription, most), numbers, subscription)
+    if own:
+        append_results(state, _newest(_in_own_time(state, subscription, own), most))
+    state.composites.save()
+    if subscription.ordered:
+        state.registration.save_plan_state()
+    if delivered:  # who asks for the past has it from `matches`
+        state.acknowledged = state.position
+        state.store.set_progress(told=state.acknowledged)
+    state.subscriptions.backfill(subscription.name, state.position)
+    state.store.set_progress(position=state.position, next_doc=state.documents.next)
+
+
+def _in_own_time(state: EngineState, subscription: Subscription, own: Matches) -> pa.Table:
+    """Return the results of history, except those that others would receive with it."""
+    tried, results = own.of_one()
+    sharers = state.subscriptions.by_qid[subscription.qid]
+    others = [one.since for one in sharers if one is not subscription]
+    chosen = [
+        one
+        for one in results
+        if all(part.history for part in one.present)
+        and min(part.first for part in one.present) < min(others, default=INFINITE)
+    ]
+    return found_before(
+        *(state.store, state.documents, state.composites, subscription, tried, chosen),
+        state.eviction.oldest,
+    )
+
+
+def _keep_witnesses(state: EngineState, subscription: Subscription) -> None:
+    """Add the witnesses of the kept documents to the state of joins."""
+    pairs = [
+        pair
+        for number in state.dataflow.subscribed.pairs(subscription)
+        if not is_leaf(pair := state.registry.pairs.describe(number))
+    ]
+    if pairs:
+        trial = Trial("", "", subscription.reads, first=subscription.since)
+        for one in list(witnesses(state.store, trial, pairs)):
+            state.processor.keep(one)
+
+
+class _Numbers(dict[int, int]):
+    """Numbers of documents and composites here by those of a twin."""
+
+    def __missing__(self, number: int) -> int:
+        return number
+
+
+def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
+    """Return the numbers of a twin's composites: known ones keep theirs."""
+    leaves = state.dataflow.subscribed.pairs(subscription)
+    listed = ", ".join(map(str, leaves)) or "NULL"
+    known = {
+        composite_of(fields): number
+        for number, *fields in state.store.fetch(
+            "SELECT * FROM state.composite WHERE doc IN (SELECT doc1 FROM state.result"
+            f" WHERE qid = ? UNION ALL SELECT doc FROM state.binding WHERE pair IN ({listed}))",
+            [subscription.qid],
+        )
+    }
+    numbers = _Numbers()
+    for number, composite in _composites(twin.store).items():
+        numbers[number] = known.get(composite) or state.composites.number(composite)
+    return numbers
+
+
+def _composites(store: Store) -> dict[int, Composite]:
+    """Return all composites of a store by their numbers."""
+    rows = store.fetch("SELECT * FROM state.composite ORDER BY doc")
+    return {number: composite_of(fields) for number, *fields in rows}
+
+
+def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:
+    """Add the composites of inner joins to the state of joins."""
+    kept = twin.store.fetch(
+        "SELECT DISTINCT doc, pair FROM state.binding WHERE doc >= ? ORDER BY doc, pair",
+        [twin.composites],
+    )
+    composites = _composites(twin.store)
+    arrived = {
+        (numbers[doc], int(state.registry.pairs.describe(pair).second[1:].partition("/")[0])): (
+            composites[doc]
+        )
+        for doc, pair in kept
+    }
+    if arrived:
+        state.dataflow.keep([(*key, composite) for key, composite in arrived.items()])
+
+
+def _results(twin: Twin, subscription: Subscription, most: int | None) -> pa.Table:
+    """Return the newest results of a twin, in order."""
+    found = twin.store.arrow(
+        "SELECT qid, doc1, doc2, nodes FROM state.result"
+        f" WHERE qid = {int(subscription.qid)} ORDER BY position"
+    )
+    return _newest(found, most)
+
+
+def _newest(found: pa.Table, most: int | None) -> pa.Table:
+    return found if most is None else found.slice(max(0, found.num_rows - most))
+
+
+def _append(
+    state: EngineState, found: pa.Table, numbers: Mapping[int, int], subscription: Subscription
+) -> None:
+    """Store results of a twin, except those that exist; they are delivered to nobody.
+
+    Results whose documents all precede the oldest with kept matches are omitted: subscriptions
+    that share them may have received them.
+    """
+    if not found.num_rows:
+        return
+    for name in ("doc1", "doc2"):
+        column = [numbers[number] for number in found[name].to_pylist()]
+        at = found.schema.get_field_index(name)
+        found = found.set_column(at, found.schema.field(at), pa.array(column, pa.int64()))
+    known = {
+        (one, other, tuple(nodes))
+        for one, other, nodes in state.store.fetch(
+            "SELECT doc1, doc2, nodes FROM state.result WHERE qid = ?", [subscription.qid]
+        )
+    }
+    rows = zip(*(found[name].to_pylist() for name in ("doc1", "doc2", "nodes")), strict=True)
+    oldest = state.eviction.oldest
+    new = np.array(
+        [
+            (one, other, tuple(nodes)) not in known and max(one, other) >= oldest
+            for one, other, nodes in rows
+        ]
+    )
+    append_results(state, found.filter(pa.array(new)))

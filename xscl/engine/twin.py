@@ -1,0 +1,175 @@
+"""A twin: one subscription of an engine in a private engine, under the same numbers.
+
+It replays the kept documents up to the engine's clock, as if the subscription had been there when
+they arrived.  Its tables of registrations are copies of the engine's rows of that subscription, so
+rows of R_T, pairs of variables, streams of composites and documents have the same numbers in both,
+and so do the results.  Only its composites are numbered apart, from `composites` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from cep_core.plan import Operator
+from templates.registry.registry import r_t
+from xscl.documents.results import Subscription
+from xscl.engine.ingest import Ingest
+from xscl.engine.match_log import MatchLog
+from xscl.engine.state import EngineState
+from xscl.engine.transactions import Transactions
+from xscl.planning.operators.joins import Interleaved
+from xscl.shredding.arrivals import Arrivals
+from xscl.store.store import Store
+from xscl.subscriptions.subscriptions import Subscriptions
+
+MOST = 1 << 31
+"""The numbers of documents are below it: stage 2 packs two of them into 64 bits."""
+
+
+class Twin:
+    """The private engine of one subscription."""
+
+    def __init__(self, live: Transactions, subscription: Subscription) -> None:
+        """Copy the registration of a subscription; the caller is in a transaction of the engine."""
+        self._twin = Transactions(None, replace(live.settings, kept_memory=None))
+        self._ingest = Ingest(self._twin, MatchLog(self._twin))
+        self._subscription = subscription
+        self.composites = (live.state.documents.next + MOST) // 2
+        with self._twin.store.transaction():
+            _copy(live.state, subscription, self._twin.store)
+            self._twin.store.set_progress(next_doc=self.composites)
+        self._twin.state = EngineState(self._twin.store, self._twin.settings, live.compiled)
+
+    @property
+    def name(self) -> str:
+        """The name of the subscription."""
+        return self._subscription.name
+
+    @property
+    def state(self) -> EngineState:
+        """The state of the twin."""
+        return self._twin.state
+
+    @property
+    def store(self) -> Store:
+        """The store of the twin."""
+        return self._twin.store
+
+    def replay(self, store: Store, first: int, end: int, size: int) -> Iterator[int]:
+        """Push the kept documents from one number to before another, in batches of a size.
+
+        Yields the number of documents of each batch.
+        """
+        streams = pa.table({"name": list(self._subscription.reads)})
+        while True:
+            store.lend("read_streams", streams)
+            rows = store.arrow(
+                "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
+                " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
+                f" AND d.doc >= {int(first)} AND d.doc < {int(end)}"
+                f" AND d.first >= {self._subscription.since} ORDER BY d.doc LIMIT {int(size)}"
+            )
+            if not len(rows):
+                return
+            first = rows["doc"][-1].as_py() + 1
+            try:
+                self._push(rows)
+            except Interleaved:
+                for place in range(len(rows)):
+                    self._push(rows.slice(place, 1))
+            yield len(rows)
+
+    def _push(self, rows: pa.Table) -> None:
+        names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
+        columns = [rows[name].to_pylist() for name in names]
+        columns[1] = [tuple(streams) for streams in columns[1]]
+        arrivals = Arrivals.of(zip(*columns, strict=True))
+        arrivals = replace(arrivals, versions=rows["version"].to_numpy().astype("int64"))
+        self._ingest.replay_at(arrivals, rows.drop_columns(["xml"]))
+
+    def advance(self, clock: int) -> None:
+        """Advance to the clock of the engine."""
+        self._ingest.advance(clock)
+
+    def operators(self, state: EngineState) -> dict[int, Operator]:
+        """Return the operators over time and their inputs in the engine, by their numbers here."""
+        one = self._subscription
+        found: dict[int, Operator] = {}
+        if not one.ordered:
+            return found
+        _pair(
+            self.state.dataflow.subscribed.operators(self.state.subscriptions[one.name]),
+            state.dataflow.subscribed.operators(one),
+            found,
+        )
+        return found
+
+    def close(self) -> None:
+        """Free the twin."""
+        with self._twin.lock:
+            self._twin.close()
+
+
+def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int, Operator]) -> None:
+    """Add the operators that correspond to one another, and their inputs."""
+    for one, other in zip(ours, theirs, strict=True):
+        if one.number:
+            found[one.number] = other
+        _pair(one.wanted.inputs, other.wanted.inputs, found)
+
+
+def _copy(live: EngineState, subscription: Subscription, store: Store) -> None:
+    """Copy the rows of a subscription from a store to an empty one."""
+    dataflow, registry = live.dataflow.subscribed, live.registry
+    registry.save()
+    publishers = _event_publishers(live.subscriptions, subscription)
+    queries = [*publishers, subscription]
+    published = {one.publish for one in publishers}
+    streams = {name for one in queries for name in one.reads} - published
+    rows: Mapping[str, Sequence[Sequence[object]]] = {
+        "state.stream": [(name, live.streams.lateness(name), False, None) for name in streams],
+    }
+    for table, values in rows.items():
+        store.insert_rows(table, values)
+    qids, pairs = dataflow.qids(subscription), sorted(set(dataflow.pairs(subscription)))
+    chosen = {
+        "subscription": ("number", [one.number for one in queries]),
+        "composite_stream": (
+            "number",
+            [number for one in queries for number in dataflow.numbers(one)],
+        ),
+        "pair": ("id", pairs),
+        "template": ("id", sorted({registry.row(qid).template for qid in qids})),
+    }
+    for name, (key, numbers) in chosen.items():
+        store.insert(f"state.{name}", _rows(live.store, f"state.{name}", key, numbers))
+    store.fetch("UPDATE state.subscription SET publish = NULL, after = 0, until = NULL")
+    variables = [n for row in store.fetch("SELECT var1, var2 FROM state.pair") for n in row]
+    store.insert("state.variable", _rows(live.store, "state.variable", "id", variables))
+    for number in chosen["template"][1]:
+        store.lend("copied", _rows(live.store, r_t(number), "qid", qids))
+        store.fetch(f"CREATE TABLE {r_t(number)} AS SELECT * FROM copied")
+
+
+def _rows(store: Store, table: str, key: str, numbers: Iterable[int]) -> pa.Table:
+    """Return the rows of a table with some numbers."""
+    listed = ", ".join(str(int(number)) for number in set(numbers)) or "NULL"
+    return store.arrow(f"SELECT * FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}")
+
+
+def _event_publishers(known: Subscriptions, subscription: Subscription) -> list[Subscription]:
+    """Return the relational queries whose operators a relational query repeats, in order."""
+    if not subscription.relational:
+        return []
+    found: dict[int, Subscription] = {}
+    pending = [subscription]
+    while pending:
+        for stream in pending.pop().reads:
+            for one in known.publishers(stream):
+                if one.number not in found:
+                    found[one.number] = one
+                    pending.append(one)
+    return [found[number] for number in sorted(found)]
