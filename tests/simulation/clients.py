@@ -25,7 +25,8 @@ USERS_POSTS = 32
 BURSTS = 50
 SIZES = (12, 2, 3, 4, 3)
 """Documents that come at the same time, in one burst after another."""
-REGISTRATIONS = 6
+REGISTRATIONS = 10
+EDITS = 20
 READS = 30
 AGAIN, HANGS_UP = 0.04, 0.04
 """The probabilities that a document is sent twice, and that a client hangs up."""
@@ -64,6 +65,7 @@ class Clients:
             ("user", USERS_POSTS, self._post_as_user),
             ("burst", BURSTS, self._burst),
             ("registrar", REGISTRATIONS, self._register),
+            ("editor", EDITS, self._edit),
             ("reader", READS, self._read),
         ]
 
@@ -159,10 +161,15 @@ class Clients:
         self._model.counts["registrations"] += 1
         before = account.subscriptions.get(name, False)
         account.subscriptions[name] = None
-        if before and self._draw.random() < 0.5:
-            answer = self._host.ask(account, "DELETE", path)
-            if answer.status == 204:
+        drawn = self._draw.random()
+        if before and drawn < 0.3:
+            purge = {"purge": self._draw.choice(["true", "false"])}
+            if self._host.ask(account, "DELETE", path, query=purge).status == 204:
                 account.subscriptions[name] = False
+            return
+        if before and drawn < 0.6:
+            account.subscriptions[name] = True
+            self._pause(account, path) if drawn < 0.45 else self._rename(account, name)
             return
         busiest = account.streams[-1]
         stream = self._draw.choice([*account.streams, busiest, busiest]).name
@@ -176,12 +183,65 @@ class Clients:
                 f"{stream}//a[./k->x] FOLLOWED BY{{x=y, 20 min}} {other}->y",
             ]
         )
-        answer = self._host.ask(account, "PUT", path, {"query": query})
+        is_edit = bool(before) and drawn < 0.8
+        self._model.counts["edits"] += is_edit
+        answer = self._host.ask(account, "PATCH" if is_edit else "PUT", path, {"query": query})
         if answer.status < 300 or (answer.status == 409 and before is not False):
             account.subscriptions[name] = True
         elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
             told = f"{answer.status} {answer.body[:200]!r}"
             self._host.journal.wrong(f"{account.mark}: {query!r} is refused: {told}")
+
+    def _edit(self) -> None:
+        """Change only SELECT of a stream's subscription, whose matches are known.
+
+        No match of it may be lost, listed, heard or delivered twice for that.
+        """
+        account = self._drawn_account()
+        stream = self._draw.choice(account.streams)
+        self._model.counts["edits"] += 1
+        query = QUERY.format(stream=stream.name)
+        rendered = f"SELECT <found by='{self._draw.randrange(9)}'>{{x}}</found> FROM {query}"
+        told = {"query": self._draw.choice([query, rendered, rendered])}
+        path = f"/v1/subscriptions/{stream.subscription}"
+        answer = self._host.ask(account, "PATCH", path, told)
+        if 400 <= answer.status < 500 and answer.status != 429 and not account.is_revoked:
+            text = f"{answer.status} {answer.body[:200]!r}"
+            self._host.journal.wrong(f"{account.mark} may not edit {path}: {text}")
+
+    def _pause(self, account: Account, path: str) -> None:
+        """Pause a subscription for a while, in which it has no matches, and resume it."""
+        if self._host.ask(account, "PATCH", path, {"paused": True}).status != 200:
+            return
+        self._model.counts["pauses"] += 1
+        newest = []
+        for _ in range(2):
+            answer = self._host.ask(account, "GET", f"{path}/matches", query={"limit": "1"})
+            if answer.status == 200:
+                newest.append([one["position"] for one in json.loads(answer.body)["matches"]])
+            time.sleep(self._draw.uniform(0, 120))
+        if len(newest) == 2 and newest[0] < newest[1]:
+            self._host.journal.wrong(f"{account.mark}: {path} is paused, and has a match")
+        self._host.ask(account, "PATCH", path, {"paused": False})
+
+    def _rename(self, account: Account, name: str) -> None:
+        """Rename a subscription to another of the names."""
+        new = f"{account.mark}-s{self._draw.randrange(30 if account.is_operator else 8)}"
+        if new in self._registering:
+            return
+        self._registering.add(new)
+        self._model.counts["renames"] += 1
+        known = account.subscriptions.get(new, False)
+        account.subscriptions[name] = account.subscriptions[new] = None
+        try:
+            path = f"/v1/subscriptions/{name}"
+            answer = self._host.ask(account, "PATCH", path, {"name": new})
+        finally:
+            self._registering.discard(new)
+        if answer.status == 200:
+            account.subscriptions[name], account.subscriptions[new] = False, True
+        elif answer.status == 409:
+            account.subscriptions[name], account.subscriptions[new] = True, known
 
     # Reading
 
