@@ -23,6 +23,7 @@ from xscl.cli.progress import working
 from xscl.cli.trial_outcome import TrialOutcome
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.documents.document_validation import Refusal
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
@@ -53,11 +54,12 @@ from xscl.polling.feed_poller import (
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
 from xscl.polling.new_items import parts
-from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
 from xscl.service.changing import SubscriptionChange, version_row
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
 from xscl.service.tokens import Tokens
+from xscl.service.user_data import UserData
 from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.import_rows import ImportRow
@@ -384,6 +386,28 @@ class LocalService:
         """Revoke a token."""
         with self._tokens() as (_, tokens):
             tokens.revoke(id)
+
+    def user_data(self, name: str) -> Iterator[Row]:
+        """Yield all data of a user, each value with its `kind`."""
+        with (
+            self._data_of(name) as data,
+            self._endpoints() as endpoints,
+            closing(SecretAddresses(self.engine.host.connect())) as addresses,
+        ):
+            yield from data.export(endpoints, addresses)
+
+    def erase_user(self, name: str) -> None:
+        """Erase a user with all data."""
+        with self._data_of(name) as data:
+            data.erase(self.unsubscribe)
+
+    @contextmanager
+    def _data_of(self, name: str) -> Iterator[UserData]:
+        with self._tokens() as (accounts, tokens), self._feeds() as feeds:
+            who = accounts[name]
+            if who.is_operator:
+                raise AccountError(f"there is no user {name!r}", hint="the operator is none")
+            yield UserData(self.engine, accounts, tokens, feeds, who)
 
     @contextmanager
     def _tokens(self) -> Iterator[tuple[Accounts, Tokens]]:

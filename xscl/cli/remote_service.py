@@ -439,6 +439,15 @@ class RemoteService:
         """Revoke a token."""
         self.http.ask("DELETE", resource("tokens", id))
 
+    def user_data(self, name: str) -> Iterator[Row]:
+        """Yield all data of a user, each value with its `kind`."""
+        text = b"".join(self.http.fetch(f"{resource('accounts', name)}/data"))
+        yield from map(json.loads, text.splitlines())
+
+    def erase_user(self, name: str) -> None:
+        """Erase a user with all data."""
+        self.http.ask("DELETE", resource("accounts", name))
+
     def backup(self, file: Path) -> Backup:
         """Write a backup of the service to a file."""
         refuse_other(file)  # before the service spends a long time on it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ import typer
 
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
+from xscl.cli.confirming import confirm
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
@@ -132,17 +132,10 @@ def unsubscribe(
         if not (purge and service.versions(name)):
             existing(service, name)
         if purge and not yes:
-            _ask(f"delete the matches of {name!r} for good?")
+            confirm(f"delete the matches of {name!r} for good?", "this deletes matches")
         removed = service.unsubscribe(name, cascade=cascade, purge=purge)
     value = {"unsubscribed": name, "removed": list(removed)}
     answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=call.as_json)
-
-
-def _ask(question: str) -> None:
-    """Ask whether to continue; abort if the answer is no, or if nobody can answer."""
-    if not sys.stdin.isatty():
-        raise UsageError("this deletes matches", hint="add --yes to confirm it")
-    typer.confirm(question, abort=True, err=True)
 
 
 def subscriptions(

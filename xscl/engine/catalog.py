@@ -239,6 +239,12 @@ class Catalog:
                     state.registration.save_plan_state()
         return names
 
+    def erase(self, prefix: str) -> None:
+        """Delete the streams with a prefix and their documents, which nobody may read any more."""
+        with self._transactions.change() as state:
+            state.streams.erase(prefix)
+            state.eviction.erase(prefix)
+
     # -- With the past ---------------------------------------------------------------------
 
     def _subscribe_from(

@@ -153,6 +153,23 @@ class Forgetting:
             self._bound("state.late")
             self._bound("state.rejected")
 
+    def erase(self, prefix: str) -> None:
+        """Delete all documents of streams with a prefix, and what is known of them.
+
+        No subscription may read them any more.
+        """
+        own = "len(list_filter(streams, lambda s: NOT starts_with(s, ?))) = 0"
+        docs = f"SELECT doc FROM state.document WHERE len(streams) > 0 AND {own}"
+        self._sweep()
+        deleted = self._store.fetch(
+            f"DELETE FROM state.text WHERE doc IN ({docs}) RETURNING octet_length(xml)", [prefix]
+        )
+        self._bytes -= sum(size for (size,) in deleted)
+        self._store.fetch(f"DELETE FROM state.late WHERE doc IN ({docs})", [prefix])
+        self._store.fetch(f"DELETE FROM state.document WHERE len(streams) > 0 AND {own}", [prefix])
+        self._store.fetch("DELETE FROM state.rejected WHERE starts_with(stream, ?)", [prefix])
+        self._store.set_progress(**self.numbers())
+
     def sweep(self) -> None:
         """Delete unreferenced composites and expired texts, outside a push."""
         self._sweep()

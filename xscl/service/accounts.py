@@ -18,6 +18,9 @@ from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
 from xscl.store.store import Store
 
+ERASED = "erased_accounts"
+"""The key in `state.meta` of the largest number of an erased account."""
+
 
 class AccountError(XsclError):
     """An account cannot be created or does not exist."""
@@ -141,7 +144,7 @@ class Accounts:
             if (found := self._by_name.get(name)) is not None:
                 return found
             _refuse_bad(name)
-            number = max(self._by_number) + 1
+            number = max(*self._by_number, self._store.meta(ERASED)) + 1
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
                 self._store.fetch(
@@ -151,6 +154,20 @@ class Accounts:
             self._streams[number] = set()
             self._know(made)
             return made
+
+    def erase(self, account: Account) -> None:
+        """Delete a user with the names of its streams; nobody has its number again."""
+        with self._mutex:
+            with self._store.transaction():
+                last = max(account.number, self._store.meta(ERASED))
+                self._store.set_meta(**{ERASED: last})
+                for table, column in (("account", "number"), ("owned_stream", "account")):
+                    self._store.fetch(
+                        f"DELETE FROM state.{table} WHERE {column} = ?", [account.number]
+                    )
+            self._by_name.pop(account.name, None)
+            self._by_number.pop(account.number, None)
+            self._streams.pop(account.number, None)
 
     def allow(self, name: str, quota: Quota) -> Account:
         """Replace the quota of a user."""

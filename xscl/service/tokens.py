@@ -156,6 +156,15 @@ class Tokens:
             }
         return token
 
+    def revoke_all(self, account: Account) -> None:
+        """Revoke all tokens and sessions of a user."""
+        with self._mutex:
+            with self._store.transaction():
+                self._store.fetch("DELETE FROM state.token WHERE account = ?", [account.number])
+            self._known = {
+                id: known for id, known in self._known.items() if known[0].account != account.number
+            }
+
     def end_session(self, given: str) -> None:
         """Revoke a session token; other tokens are left."""
         found = FORM.fullmatch(given)

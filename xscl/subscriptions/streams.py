@@ -154,6 +154,14 @@ class Streams:
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
             self.declare(replace(self._declaration(stream, live=False), lateness=lateness))
 
+    def erase(self, prefix: str) -> None:
+        """Delete the declarations of streams with a prefix."""
+        self._store.fetch("DELETE FROM state.stream WHERE starts_with(name, ?)", [prefix])
+        self._declared = {
+            name: one for name, one in self._declared.items() if not name.startswith(prefix)
+        }
+        self._changes += 1
+
     def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
         readers = self._subscriptions.readers(name)
         if readers and ticks != self.lateness(name):

@@ -459,6 +459,7 @@ COMMANDS = [
     *(["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
+    *(["user", name] for name in ("export", "erase")),
     ["spool", "skip"],
 ]
 

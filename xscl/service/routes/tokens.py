@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from pydantic import Field
+from starlette.responses import StreamingResponse
 
 from xscl.service.accounts import Account, Quota
 from xscl.service.bodies import JsonBody, Moment, RequestBody
@@ -15,6 +17,7 @@ from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
+from xscl.service.user_data import UserData
 
 router = APIRouter(tags=["accounts"])
 
@@ -154,10 +157,59 @@ def accounts(here: Here, _: TheOperator) -> list[User_]:
 @router.put("/accounts/{name}/quota", summary="Set the quota of a user")
 def allow(name: User, quotas: Quotas, here: Here, _: TheOperator) -> User_:
     """Replaces the quota of a user."""
+    _existing(here, name)
+    return _user(here, here.accounts.allow(name, Quota(**quotas.model_dump())))
+
+
+_DATA: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/x-ndjson": {}}, "description": "One JSON value a line."}
+}
+
+
+@router.get(
+    "/me/data", summary="Export your data", response_class=StreamingResponse, responses=_DATA
+)
+def my_data(here: Here, who: Who) -> StreamingResponse:
+    """Writes all that is kept of you: account, tokens, streams, feeds, subscriptions, endpoints,
+    documents and matches; each value has its `kind`."""
+    return _exported(here, who)
+
+
+@router.get(
+    "/accounts/{name}/data",
+    summary="Export the data of a user",
+    response_class=StreamingResponse,
+    responses=_DATA,
+)
+def data(name: User, here: Here, _: TheOperator) -> StreamingResponse:
+    """Writes all that is kept of a user, as `/v1/me/data` does for the user."""
+    return _exported(here, _existing(here, name))
+
+
+@router.delete("/accounts/{name}", summary="Erase a user", status_code=HTTPStatus.NO_CONTENT)
+def erase(name: User, here: Here, _: TheOperator) -> None:
+    """Erases a user with all data: tokens, subscriptions, matches, endpoints, feeds, streams and
+    documents. Backups and segments of the spool that are kept still have some of it."""
+    who = _existing(here, name)
+    with here.feeds_lock:
+        _data_of(here, who).erase(here.outbox.unsubscribe)
+
+
+def _existing(here: Installation, name: str) -> Account:
     found = here.accounts.get(name)
     if found is None or found.is_operator:
         raise not_found("user", name)
-    return _user(here, here.accounts.allow(name, Quota(**quotas.model_dump())))
+    return found
+
+
+def _data_of(here: Installation, who: Account) -> UserData:
+    return UserData(here.engine, here.accounts, here.tokens, here.feeds, who)
+
+
+def _exported(here: Installation, who: Account) -> StreamingResponse:
+    rows = _data_of(here, who).export(here.outbox.endpoints, here.outbox.addresses)
+    lines = (json.dumps(row) + "\n" for row in rows)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 def _shown(here: Installation, token: Token) -> Shown:

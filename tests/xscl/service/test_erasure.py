@@ -1,0 +1,53 @@
+"""A user's data: exported as a whole, and erased so that nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import httpx
+
+from tests.xscl.service.conftest import eventually, ok, serving
+from xscl.engine.facade import Engine
+from xscl.store.data_directory import DataDirectory
+
+
+def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
+    with serving(place) as running, running.client() as operator:
+        token = ok(operator.post("/v1/tokens", json={"user": "alice", "label": "laptop"}))["token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=operator.base_url, headers=headers) as alice:
+            ok(alice.put("/v1/streams/orders", json={"live": True}))
+            for name in ("kept", "gone"):
+                ok(alice.put(f"/v1/subscriptions/{name}", json={"query": "orders//a->x"}))
+            hook = {"kind": "file", "name": "alice"}
+            alice.post("/v1/subscriptions/kept/endpoints", json=hook)
+            ok(alice.post("/v1/documents/orders?id=secret-order", content=b"<a>private</a>"))
+            eventually(lambda: ok(alice.get("/v1/matches"))["matches"])
+            assert alice.delete("/v1/subscriptions/gone").status_code == 204
+            exported = alice.get("/v1/me/data")
+            rows = [json.loads(line) for line in exported.text.splitlines()]
+            kinds = {row["kind"] for row in rows}
+            assert kinds >= {"user", "token", "stream", "subscription", "document", "match"}
+            assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
+                "kept",
+                "gone",
+            ]
+            assert "_1." not in exported.text
+            assert operator.get("/v1/accounts/alice/data").text == exported.text
+            assert alice.delete("/v1/accounts/alice").status_code == 403
+            assert operator.delete("/v1/accounts/alice").status_code == 204
+            assert alice.get("/v1/me").status_code == 401
+        assert operator.get("/v1/accounts/alice/data").status_code == 404
+        again = ok(operator.post("/v1/tokens", json={"user": "bob"}))
+        assert again["user"] == "bob"
+    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+        tables = store.fetch(
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
+            " AND table_name NOT LIKE 't\\_%' ESCAPE '\\'"
+        )
+        for (table,) in tables:
+            text = json.dumps(store.fetch(f"SELECT * FROM state.{table}"), default=repr)
+            for word in ("alice", "secret-order", "private", "_1."):
+                assert word not in text, (table, word)
+        assert store.fetch("SELECT number FROM state.account") == [(2,)]

@@ -1,0 +1,128 @@
+"""All data of a user: exported as lines of JSON, and erased.
+
+An export has what the user sees, in the forms of the API: account, tokens without secrets, streams,
+subscriptions with their versions and endpoints, feeds, documents that are kept, and matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from xscl.delivery.message import row_of
+from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.syndication.secret_addresses import SecretAddresses
+from xscl.documents.results import Subscription
+from xscl.engine.facade import Engine
+from xscl.polling.feed_repository import FeedRepository
+from xscl.service.accounts import Account, Accounts
+from xscl.service.names import own_condition
+from xscl.service.tokens import Tokens
+from xscl.time_format import written
+
+Row: TypeAlias = dict[str, Any]
+
+
+class UserData:
+    """The data of one user, in the repositories of a service or of a data directory."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        accounts: Accounts,
+        tokens: Tokens,
+        feeds: FeedRepository,
+        who: Account,
+    ) -> None:
+        self._engine = engine
+        self._accounts = accounts
+        self._tokens = tokens
+        self._feeds = feeds
+        self._who = who
+
+    def names(self) -> list[str]:
+        """Return the engine's names of the subscriptions, those removed with matches included."""
+        subscriptions = self._engine.host.state.subscriptions
+        known = [*(one.name for one in subscriptions), *subscriptions.removed()]
+        return [name for name in known if self._who.own(name) is not None]
+
+    # -- Export ----------------------------------------------------------------------------
+
+    def export(self, endpoints: Endpoints, addresses: SecretAddresses) -> Iterator[Row]:
+        """Yield the data as JSON values, each with its `kind`."""
+        who = self._who
+        yield {"kind": "user", "name": who.name, "quota": asdict(who.quota)}
+        for token in self._tokens.of(who):
+            told = {"id": token.id, "label": token.label, "created": written(token.created)}
+            yield {"kind": "token", **told}
+        for stream in sorted(self._accounts.streams(who)):
+            yield {"kind": "stream", "name": stream}
+        for feed in self._feeds.owned(who.qualify("")):
+            tags = [who.visible(tag) or tag for tag in feed.tags]
+            yield {
+                **{"kind": "feed", "url": feed.shown_url, "title": feed.title},
+                **{"stream": who.visible(feed.stream), "tags": tags},
+            }
+        for name in self.names():
+            for version in self._engine.host.state.subscriptions.versions(name):
+                yield {"kind": "subscription", **self._version(version)}
+            for endpoint in endpoints.of(name):
+                yield {
+                    **{"kind": "endpoint", "id": endpoint.id, "subscription": who.named(name)},
+                    **{"channel": endpoint.channel.kind, "to": asdict(endpoint.channel)},
+                }
+            for address in addresses.of(name):
+                told = {"id": address.id, "subscription": who.named(name), "label": address.label}
+                yield {"kind": "secret_address", **told}
+        yield from self._documents()
+        for name in self.names():
+            for match in self._engine.matches(name):
+                yield {"kind": "match", **row_of(match, who.named)}
+
+    def _version(self, one: Subscription) -> Row:
+        return {
+            "name": self._who.named(one.name),
+            "version": one.version,
+            "query": self._who.shown(one.query),
+            "language": one.language,
+            "current": self._engine.subscription(one.name) is one,
+        }
+
+    def _documents(self) -> Iterator[Row]:
+        """Yield the kept documents of the user's streams, in parts."""
+        own = own_condition("s", self._who.number)
+        last = 0
+        with closing(self._engine.host.connect()) as store:
+            while rows := store.fetch(
+                "SELECT doc, id, streams, ts, xml FROM state.document JOIN state.text USING (doc)"
+                f" WHERE doc > ? AND len(list_filter(streams, lambda s: {own})) > 0"
+                " ORDER BY doc LIMIT 500",
+                [last],
+            ):
+                last = rows[-1][0]
+                for _, id, streams, ts, xml in rows:
+                    yield {
+                        "kind": "document",
+                        "id": self._who.named(id),
+                        "streams": [self._who.visible(one) or one for one in streams],
+                        "timestamp": written(ts),
+                        "xml": bytes(xml).decode("utf-8", "replace"),
+                    }
+
+    # -- Erasure ---------------------------------------------------------------------------
+
+    def erase(self, unsubscribe: Callable[..., object]) -> None:
+        """Delete everything; `unsubscribe` is that of the engine or of its deliveries.
+
+        Tokens go first, so that no request of the user comes between.
+        """
+        who = self._who
+        self._tokens.revoke_all(who)
+        while names := self.names():
+            unsubscribe(names[0], cascade=True, purge=True)
+        for feed in self._feeds.owned(who.qualify("")):
+            self._feeds.remove(feed)
+        self._engine.host.catalog.erase(who.qualify(""))
+        self._accounts.erase(who)
