@@ -6,53 +6,81 @@ Candidate names of an entry within one feed, the best first:
     guid+link      both
     link           its link, if it has no guid
     enclosure      the address of its first enclosure
-    hash           the hash of its content
+    guid+place     guid and link, and a number, if entries of one answer share these
+    hash           the hash of its content, if it has no guid
 
 A new item is called by the first of these that no other item has, as far as the answer and what is
 remembered of earlier ones tell.  The name stays, with the rule that gave it, whatever stands beside
 the item later; entries with equal content are one item.
 
-An entry is an item that is remembered, if this is sure: by its name and equal content; else by all
-its names but the hash; else by the item's own name, if nothing else in the answer and no other item
-may be meant by it.  Ambiguous cases:
+An entry is an item that is remembered, if this is sure: by its name and equal content; else by its
+place among the entries that share its guid; else by all its names but the hash; else by the item's
+own name, if nothing else in the answer and no other item may be meant by it.  If most entries of an
+answer have unknown guids, but link and title of an item of the last answer, the publisher writes
+guids otherwise: they are these items.  Ambiguous cases:
 
 - a new item with another's guid (or link, if there are no guids) that comes while the other is not
   in the answer: it is taken for a new version of the other;
-- items that share all their names: each is called by its hash, and an edit makes it a new item.
+- entries that share guid and link are told apart by content and order: if all of more than three
+  are edited at once, they are new items;
+- entries without guid that share all their names: each is called by its hash, and an edit makes it
+  a new item.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, Protocol, TypeAlias
 
 from feeds.formats.entries import FeedEntry
 from feeds.formats.ladder import FORBIDDEN
 
-Rule: TypeAlias = Literal["guid", "guid+link", "link", "enclosure", "hash"]
+Rule: TypeAlias = Literal["guid", "guid+link", "guid+place", "link", "enclosure", "hash"]
 
 LONGEST_IDENTITY = 1_000
 """A longer identity is replaced by its hash."""
+
+MOST_COMPARED = 10_000
+"""Comparisons, in one answer, of entries with items that have the same guid and link."""
+
+UNANCHORED = 3
+"""So many entries with one guid and link at most are told apart if all of them have changed."""
+
+LEAST_ALIKE = 3
+"""So many entries at least have another guid, and link and title as before, if guids change."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateNames:
     """The candidate names of an entry, distinct, the best first and the hash last.
 
-    `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash.
+    `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash;
+    `alike` for link and title, None without both.
     """
 
     called: dict[str, Rule]
     content_hash: str
     first_name: int
     all_names: int
+    alike: int | None
+
+    @property
+    def shared(self) -> str:
+        """The name that the places of entries with this guid and link are counted for, if any."""
+        guids = [name for name, rule in self.called.items() if rule in ("guid", "guid+link")]
+        return guids[-1] if guids else ""
+
+    def rule_of(self, identity: str) -> Rule:
+        """The rule that gives the identity, "guid" if the guid was another then."""
+        return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
 
 class KnownItem(Protocol):
-    """A remembered item; the two numbers are those of its latest entry, if known."""
+    """A remembered item; the three numbers are those of its latest entry, if known."""
 
     @property
     def rule(self) -> str | None: ...
@@ -60,6 +88,10 @@ class KnownItem(Protocol):
     def first_name(self) -> int | None: ...
     @property
     def all_names(self) -> int | None: ...
+    @property
+    def alike(self) -> int | None: ...
+    @property
+    def missing_since(self) -> int | None: ...
 
 
 def names_of(entry: FeedEntry) -> CandidateNames:
@@ -79,7 +111,19 @@ def names_of(entry: FeedEntry) -> CandidateNames:
         if name:
             called.setdefault(_short(name), rule)
     first = next(iter(called))
-    return CandidateNames(called, content, _number(first), _number(f"{guid}\0{link}\0{file}"))
+    return CandidateNames(
+        called,
+        content,
+        _number(first),
+        _number(f"{guid}\0{link}\0{file}"),
+        _alike(link, _clean(entry.title)),
+    )
+
+
+def _alike(link: str, title: str) -> int | None:
+    """64 bits that stand for a link, whatever its scheme, and a title."""
+    place = link.partition("://")[2].removeprefix("www.").rstrip("/")
+    return _number(f"{place}\0{' '.join(title.split())}") if place and title else None
 
 
 def identify(
@@ -96,16 +140,79 @@ def identify(
     for at, names in enumerate(entries):
         places.setdefault(names.content_hash, at)
     answer = _Answer({at: entries[at] for at in places.values()}, known)
-    answer.find(lambda at, names: (n for n in names.called if n in known and same(at, n)))
+    sharing = _sharing(known)
+    answer.find(_by_content(known, sharing, same))
     if known and answer.is_open():
+        answer.find(answer.by_place(sharing))
         answer.find(answer.by_all_names())
         answer.find(answer.by_one_name())
+        answer.find(answer.by_link_and_title())
     if answer.is_open():
         answer.call_the_rest()
     return [answer.found[places[names.content_hash]] for names in entries]
 
 
 _Find: TypeAlias = Callable[[int, CandidateNames], Iterable[str]]
+
+
+def _by_content(
+    known: Mapping[str, KnownItem],
+    sharing: Mapping[int, Sequence[str]],
+    same: Callable[[int, str], bool],
+) -> _Find:
+    """Return a finder of the item with a name of the entry, or its guid, and equal content."""
+    rest = {all_names: list(names) for all_names, names in sharing.items()}
+    left = MOST_COMPARED
+
+    def candidates(at: int, names: CandidateNames) -> Iterator[str]:
+        nonlocal left
+        yield from (name for name in names.called if name in known and same(at, name))
+        others = rest.get(names.all_names, [])
+        for name in others[: max(0, left)]:
+            left -= 1
+            if same(at, name):
+                others.remove(name)
+                yield name
+
+    return candidates
+
+
+def _sharing(known: Mapping[str, KnownItem]) -> dict[int, list[str]]:
+    """The items by all their names, where these are told apart by place, the highest place first.
+
+    Those of the last answer are before all others.
+    """
+    groups = {item.all_names for item in known.values() if item.rule == "guid+place"}
+    found: dict[int, list[str]] = {}
+    for name, item in known.items():
+        if item.all_names in groups and item.all_names is not None and item.rule != "hash":
+            found.setdefault(item.all_names, []).append(name)
+    for names in found.values():
+        names.sort(key=lambda name: (known[name].missing_since is not None, -_place(name)))
+    return found
+
+
+def _between(
+    group: Sequence[int], places: Mapping[int, int], free: Sequence[str], found: Container[int]
+) -> dict[int, str]:
+    """The item of each unknown entry of a group, from the oldest, that fits between its neighbours.
+
+    `places` are those of the known entries; of the `free` items the highest is first.
+    """
+    above: list[float] = [inf]
+    for at in reversed(group):
+        above.append(min(above[-1], places.get(at, inf)))
+    above.reverse()
+    meant: dict[int, str] = {}
+    below, rest = -1, list(free)
+    for number, at in enumerate(group):
+        below = max(below, places.get(at, -1))
+        while rest and _place(rest[-1]) <= below:
+            rest.pop()
+        if at not in found and rest and _place(rest[-1]) < above[number]:
+            meant[at] = rest.pop()
+            below = _place(meant[at])
+    return meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +233,51 @@ class _Answer:
                     taken.add(name)
                     break
 
+    def by_place(self, sharing: Mapping[int, Sequence[str]]) -> _Find:
+        """Return a finder of the item whose place is between those of the entries around.
+
+        Feeds begin with the newest entry, and the newest has the highest place.
+        """
+        meant: dict[int, str] = {}
+        groups: dict[int, list[int]] = {}
+        for at in sorted(self.entries, reverse=True):
+            groups.setdefault(self.entries[at].all_names, []).append(at)
+        taken = set(self.found.values())
+        for all_names in groups.keys() & sharing.keys():
+            group, items = groups[all_names], sharing[all_names]
+            places = {
+                at: _place(self.found[at])
+                for at in group
+                if at in self.found and self.known[self.found[at]].rule != "hash"
+            }
+            if places or len(group) <= UNANCHORED:
+                free = [
+                    name
+                    for name in items
+                    if name not in taken and self.known[name].missing_since is None
+                ]
+                meant |= _between(group, places, free, self.found)
+        return lambda at, names: (meant[at],) if at in meant else ()
+
+    def by_link_and_title(self) -> _Find:
+        """Return a finder of the items of the last answer, if most guids are written otherwise."""
+        items: dict[int, list[str]] = {}
+        taken = set(self.found.values())
+        for name, item in self.known.items():
+            if item.alike is not None and item.missing_since is None and name not in taken:
+                items.setdefault(item.alike, []).append(name)
+        entries = Counter(names.alike for names in self.entries.values())
+        meant = {
+            at: items[names.alike][0]
+            for at, names in self._open()
+            if names.alike is not None
+            and names.shared
+            and entries[names.alike] == 1
+            and len(items.get(names.alike, ())) == 1
+        }
+        wholesale = len(meant) >= LEAST_ALIKE and 2 * len(meant) > len(self.entries)
+        return lambda at, names: (meant[at],) if wholesale and at in meant else ()
+
     def by_all_names(self) -> _Find:
         """Return a finder of the only item that has all names of the only entry that has them."""
         items = Counter(item.all_names for item in self.known.values())
@@ -138,7 +290,7 @@ class _Answer:
 
         def candidates(at: int, names: CandidateNames) -> Iterable[str]:
             name = only.get(names.all_names)
-            return (name,) if name in names.called and entries[names.all_names] == 1 else ()
+            return (name,) if name is not None and entries[names.all_names] == 1 else ()
 
         return candidates
 
@@ -146,6 +298,11 @@ class _Answer:
         """Return a finder by a name that is unique among items and entries."""
         entries = Counter(name for _, names in self._open() for name in names.called)
         shared = self._firsts()
+        renamed = {
+            item.first_name: name
+            for name, item in self.known.items()
+            if item.rule == "guid" and item.first_name not in (None, _number(name))
+        }
 
         def candidates(at: int, names: CandidateNames) -> Iterable[str]:
             first, *_ = names.called
@@ -154,6 +311,8 @@ class _Answer:
                     continue
                 if name in self.known and self.known[name].first_name in (None, names.first_name):
                     yield name
+                if name == first and names.first_name in renamed:
+                    yield renamed[names.first_name]
 
         return candidates
 
@@ -161,11 +320,19 @@ class _Answer:
         """Call each entry that is a new item by its first name that is free."""
         entries = Counter(name for names in self.entries.values() for name in names.called)
         firsts = self._firsts()
-        for at, names in self._open():
+        highest: dict[str, int] = {}
+        for name, item in self.known.items():
+            if item.rule == "guid+place":
+                shared = name.rpartition(_PLACE)[0]
+                highest[shared] = max(_place(name), highest.get(shared, 0))
+        for at, names in reversed(self._open()):
             *others, last = names.called
             free = [name for name in others if entries[name] == 1 and name not in self.known]
             if firsts[names.first_name]:
                 free = [name for name in free if name != others[0]]
+            if not free and names.shared:
+                highest[names.shared] = highest.get(names.shared, 0) + 1
+                last = f"{names.shared}{_PLACE}{highest[names.shared]}"
             self.found[at] = free[0] if free else last
 
     def is_open(self) -> bool:
@@ -182,6 +349,14 @@ class _Answer:
 
 
 # --- names ---
+
+_PLACE = " #"
+
+
+def _place(name: str) -> int:
+    """The number at the end of a name that tells entries with one guid apart, or 0."""
+    digits = name.rpartition(_PLACE)[2] if _PLACE in name else ""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
 
 
 def _clean(text: str | None) -> str:

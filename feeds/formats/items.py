@@ -61,7 +61,7 @@ class FeedItem:
     @property
     def rule(self) -> Rule:
         """The rule that gives its identity."""
-        return self.names.called[self.identity]
+        return self.names.rule_of(self.identity)
 
     @property
     def written(self) -> str | None:

@@ -51,10 +51,9 @@ def test_f8_hash_is_the_last_rule_and_depends_on_the_content_alone() -> None:
     assert re.fullmatch("sha256:[0-9a-f]{64}", first.identity)
 
 
-def test_f8_repeated_guid_without_a_link_falls_to_the_next_rule() -> None:
+def test_f8_repeated_guid_without_a_link_is_told_apart_by_place() -> None:
     found = identities(FeedEntry(guid="g", title="a"), FeedEntry(guid="g", title="b"))
-    assert [rule for _, rule in found] == ["hash", "hash"]
-    assert found[0] != found[1]
+    assert found == [("g #2", "guid+place"), ("g #1", "guid+place")]
 
 
 def test_f8_long_guid_is_hashed() -> None:

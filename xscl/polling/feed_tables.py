@@ -26,7 +26,8 @@ CREATE TABLE IF NOT EXISTS state.feed(
 CREATE TABLE IF NOT EXISTS state.feed_item(
     key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
     skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
-    time_from VARCHAR, clipped BOOLEAN, written VARCHAR, PRIMARY KEY (key, identity));
+    time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT,
+    PRIMARY KEY (key, identity));
 CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 """
 

@@ -49,10 +49,10 @@ class ItemVersion:
 
     The fields are the columns of `state.feed_item` after its key, in their order.  `rule` is that
     of its identity; `skipped` counts the changes that were not passed on; `missing_since` is when
-    the item was missing from the feed's answer first, None while it is there.  `first_name` and
-    `all_names` stand for what its latest entry is called (`feeds.formats.identity`), if known.  The
-    last three tell of its latest time: whence it is, whether it lay ahead and was clipped, and what
-    the publisher wrote of it, if that could not be taken as it is.
+    the item was missing from the feed's answer first, None while it is there.  `first_name`,
+    `all_names` and `alike` stand for what its latest entry is called (`feeds.formats.identity`), if
+    known.  The three before `alike` tell of its latest time: whence it is, whether it lay ahead and
+    was clipped, and what the publisher wrote of it, if that could not be taken as it is.
     """
 
     hash: bytes = b""
@@ -65,6 +65,7 @@ class ItemVersion:
     time_from: str | None = None
     clipped: bool = False
     written: str | None = None
+    alike: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +140,20 @@ def _is_same(item: FeedItem, row: ItemVersion, hash_of: Callable[[bytes], bytes]
 
 def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
     """Return the memory of an item with the names of its latest entry."""
-    names = (item.names.first_name, item.names.all_names)
-    if (row.first_name, row.all_names) == names:
+    names = item.names
+    if (row.first_name, row.all_names, row.alike) == (
+        names.first_name,
+        names.all_names,
+        names.alike,
+    ):
         return row
-    rule = row.rule or item.rule
-    return replace(row, rule=rule, first_name=names[0], all_names=names[1])
+    return replace(
+        row,
+        rule=row.rule or item.rule,
+        first_name=names.first_name,
+        all_names=names.all_names,
+        alike=names.alike,
+    )
 
 
 def _mark(known: dict[str, ItemVersion], shown: set[str], now: int) -> None:

@@ -54,10 +54,21 @@ def _histories(run: Run) -> None:
         run(f"UPDATE state.{table} SET backfilled = -1")
 
 
+def _links_and_titles_of_items(run: Run) -> None:
+    """Give the items of feeds a number for link and title; a store without feeds has no table."""
+    tables = (
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE database_name = current_database() AND schema_name = 'state'"
+    )
+    if ("feed_item",) in run(tables):
+        run("ALTER TABLE state.feed_item ADD COLUMN alike UBIGINT")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
     12: _histories,
+    13: _links_and_titles_of_items,
 }
 """The steps by the version that each leads to, in ascending order."""
 
