@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import copysign
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
+from cep_core.algebra.functions import FUNCTIONS as FUNCTIONS
+from cep_core.algebra.functions import Function as Function
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
 from cep_core.events import is_hashable, shown
@@ -132,6 +134,27 @@ class Item(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
+class Case(Spanned):
+    """CASE WHEN .. THEN .. ELSE: condition and value in turns, then the value without condition."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesce(Spanned):
+    """The first of the items that is not null."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Spanned):
+    """The operand is null, missing or fails."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Compare(Spanned):
     """An atom: left op right."""
 
@@ -175,38 +198,17 @@ class Every(Spanned):
 
 
 Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
-Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Items | Latest
-Expression: TypeAlias = Value | Compare | And | Or | Not | Every
+Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Items | Latest | Case | Coalesce
+Expression: TypeAlias = Value | Compare | And | Or | Not | Every | IsNull
+Condition: TypeAlias = Compare | And | Or | Not | Every | IsNull
 TRUE = Constant(True)
 FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
+_LEVELS = 3  # of what is evaluated as a function inside
 MOST_PARTS = 100_000  # of an expression, counted where they occur
 
-
-class Function(NamedTuple):
-    """A function that queries may call: its types are checked when a query is registered."""
-
-    call: Callable[..., Any]
-    arguments: tuple[type, ...]
-    result: type
-
-
-def _contains(text: str, part: str) -> bool:
-    return part in text
-
-
-FUNCTIONS: Mapping[str, Function] = {
-    "contains": Function(_contains, (str, str), bool),
-    "starts_with": Function(str.startswith, (str, str), bool),
-    "ends_with": Function(str.endswith, (str, str), bool),
-    "lower": Function(str.lower, (str,), str),
-    "upper": Function(str.upper, (str,), str),
-    "length": Function(len, (str,), int),
-    "abs": Function(abs, (float,), float),
-    "floor": Function(lambda x: int(x // 1), (float,), int),
-}
 
 Types: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
 
@@ -242,6 +244,15 @@ def type_of(
             for one in over:
                 _require(one, type_of(one, types, functions), (tuple,))
             require_condition(condition, types, functions)
+            return bool
+        case Case(items):
+            for condition in items[:-1:2]:
+                require_condition(condition, types, functions)
+            return _common(node, (*items[1::2], items[-1]), types, functions)
+        case Coalesce(items):
+            return _common(node, items, types, functions)
+        case IsNull(operand):
+            type_of(operand, types, functions)
             return bool
         case Negative(operand):
             return _require(operand, type_of(operand, types, functions), _NUMBERS)
@@ -284,7 +295,8 @@ def require_compilable(node: Expression) -> None:
             )
         if found > MOST_PARTS:
             raise AlgebraError(f"the expression has more than {MOST_PARTS} parts", span=node.span)
-        left += [(child, depth + 1) for child in operands(part, "Expression")]
+        below = depth + (_LEVELS if isinstance(part, Case | Coalesce | IsNull) else 1)
+        left += [(child, below) for child in operands(part, "Expression")]
 
 
 def walk(node: Expression) -> Iterator[Expression]:
@@ -333,8 +345,14 @@ def _malformed(node: Expression) -> str | None:
             return "EVERY has a name for each of its tuples"
         case Every(_, _, And() | Or() | Not()):
             return "the condition of EVERY is an atom"
-        case And(items) | Or(items) | Call(_, items) | Items(items) if not isinstance(items, tuple):
+        case (
+            And(items) | Or(items) | Call(_, items) | Items(items) | Case(items) | Coalesce(items)
+        ) if not isinstance(items, tuple):
             return f"the parts of {type(node).__name__} are a tuple, not {type(items).__name__}"
+        case Case(items) if len(items) < 3 or len(items) % 2 == 0:
+            return "CASE has conditions with their values, and a value without a condition"
+        case Coalesce(items) if not items:
+            return "COALESCE has at least one item"
         case Items(items) if not all(isinstance(item, Leaf) for item in items):
             return "the items of a tuple are columns, times and constants"
         case Constant(value) if value is not None and not is_hashable(value):
@@ -346,6 +364,7 @@ def _malformed(node: Expression) -> str | None:
 
 
 _NUMBERS = (int, float)
+_NARROWER: Mapping[type, tuple[type, ...]] = {float: (int,)}
 _EXPECTED: Mapping[tuple[type, ...], str] = {
     _NUMBERS: "a number",
     (tuple,): "a tuple",
@@ -382,6 +401,23 @@ def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function
     return None if None in (left, right) else int
 
 
+def _common(
+    node: Expression,
+    values: Sequence[Expression],
+    types: Types,
+    functions: Mapping[str, Function],
+) -> type | None:
+    """Return the type of values one of which is taken; raise AlgebraError if they differ."""
+    kinds = {type_of(value, types, functions): None for value in values}
+    kinds.pop(None, None)
+    if {*kinds} == {*_NUMBERS}:
+        return float
+    if len(kinds) > 1:
+        name = type(node).__name__.upper()
+        raise _mistyped(node, f"the values of {name} are {' and '.join(map(_word, kinds))}")
+    return next(iter(kinds), None)
+
+
 def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
     name, arguments = node.function, node.arguments
     function = functions.get(name)
@@ -392,14 +428,15 @@ def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
             span=node.span,
             kind=UnknownName,
         )
-    if len(arguments) != len(function.arguments):
-        count = len(function.arguments)
+    most = len(function.arguments)
+    if not most - function.optional <= len(arguments) <= most:
+        count = f"{most - function.optional} to {most}" if function.optional else str(most)
         raise _mistyped(
-            node, f"{name} takes {count} argument{'s' * (count != 1)}, not {len(arguments)}"
+            node, f"{name} takes {count} argument{'s' * (most != 1)}, not {len(arguments)}"
         )
-    for argument, wanted in zip(arguments, function.arguments, strict=True):
+    for argument, wanted in zip(arguments, function.arguments, strict=False):
         kind = type_of(argument, types, functions)
-        if kind not in (wanted, None) and not (wanted is float and kind is int):
+        if wanted is not object and kind not in (wanted, None, *_NARROWER.get(wanted, ())):
             raise _mistyped(
                 argument, f"{name} takes a value of type {_word(wanted)} here, not {_word(kind)}"
             )

@@ -95,6 +95,14 @@ class Words:
                 return f"{self._inner(left)} {operator} {self._inner(right)}"
             case ex.Call(function, arguments):
                 return f"{function}({', '.join(map(self, arguments))})"
+            case ex.Case(items):
+                pairs = zip(items[:-1:2], items[1::2], strict=True)
+                made = [f"WHEN {self(test)} THEN {self(value)}" for test, value in pairs]
+                return f"CASE {' '.join(made)} ELSE {self(items[-1])} END"
+            case ex.Coalesce(items):
+                return f"COALESCE({', '.join(map(self, items))})"
+            case ex.IsNull(operand):
+                return f"{self._inner(operand)} IS NULL"
             case ex.And(items):
                 return " AND ".join(map(self._inner, items)) or "TRUE"
             case ex.Or(items):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.operands import operands
 from cep_core.events import VALUES, Row
 
 Condition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
@@ -45,7 +46,7 @@ class Writer:
         self._slots = slots
         self._columns = columns
         self._binary = binary
-        self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal}
+        self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal, "_first": _first}
         self._functions = functions
 
     def write(self, node: ex.Expression) -> str:
@@ -71,6 +72,14 @@ class Writer:
                 return f"{self.write(operand)}[-1]"
             case ex.Every():
                 return self._every(node)
+            case ex.Case(items):
+                return self._case(items)
+            case ex.Coalesce(items):
+                return f"_first({', '.join(f'lambda: {self.value(item)}' for item in items)})"
+            case ex.IsNull(ex.Column() as operand):
+                return f"({self.write(operand)} is None)"
+            case ex.IsNull(operand):
+                return f"(_first(lambda: {self.value(operand)}) is None)"
             case ex.Negative(operand):
                 return f"(-{self.write(operand)})"
             case ex.Arithmetic(operator, left, right):
@@ -95,15 +104,39 @@ class Writer:
         items = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
         return f"all({self.condition(node.condition)} for {', '.join(names)} in {items})"
 
+    def _case(self, items: Sequence[ex.Expression]) -> str:
+        """Return the source of CASE, whose conditions are evaluated atom by atom."""
+        pairs = zip(items[:-1:2], items[1::2], strict=True)
+        made = [f"{self.value(value)} if {self._by_atoms(test)} else" for test, value in pairs]
+        return f"({' '.join(made)} {self.value(items[-1])})"
+
+    def _by_atoms(self, node: ex.Expression) -> str:
+        """Return the source of a condition of which an atom that fails is false."""
+        match node:
+            case ex.And(items):
+                return f"({' and '.join(map(self._by_atoms, items)) or True})"
+            case ex.Or(items):
+                return f"({' or '.join(map(self._by_atoms, items)) or False})"
+            case ex.Not(item):
+                return f"(not {self._by_atoms(item)})"
+            case _:
+                return f"(_first(lambda: {self.condition(node)}) is True)"
+
     def condition(self, node: ex.Expression) -> str:
         """Return the source of a condition: a value that is not a comparison counts if true."""
         if isinstance(node, ex.And | ex.Or | ex.Not):
             return self.write(node)
-        if any(isinstance(part, ex.Missing) for part in ex.walk(node)):
+        if _misses(node):
             return "False"
-        if isinstance(node, ex.Compare | ex.Every):
+        if isinstance(node, ex.Condition):
             return self.write(node)
         return f"({self.write(node)} is True)"
+
+    def value(self, node: ex.Expression) -> str:
+        """Return the source of a value: of a condition, True or False."""
+        if isinstance(node, ex.Condition):
+            return self.condition(node)
+        return "None" if _misses(node) else self.write(node)
 
     def _constant(self, value: Any) -> str:
         """Return the source of a value: a name, unless Python reads what it writes."""
@@ -197,7 +230,7 @@ def row_maker(
     ``times`` is the source of the first three items.  A column that fails is null.
     """
     writer = _writer(functions, binary)
-    values = [_value(writer, column) for column in columns]
+    values = [writer.value(column) for column in columns]
     quick: RowMaker = _returning(", ".join((times, *values)), writer)
     head, *single = [_returning(one, writer) for one in (times, *values)]
 
@@ -247,7 +280,7 @@ def constants(
             return lambda p: tuple(p[start:stop])
         return lambda p: tuple([p[index] for index in indexes])
     writer = _writer(functions, False)
-    single = [_returning(_value(writer, node), writer) for node in nodes]
+    single = [_returning(writer.value(node), writer) for node in nodes]
     return lambda p: tuple([_attempt(value, None, (), p) for value in single])
 
 
@@ -259,14 +292,6 @@ def _writer(functions: Functions, binary: bool) -> Writer:
 def _returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
     """Return a function of some arguments to the value of an expression that was written."""
     return function_of(f"def made({arguments}):\n    return {source}", writer.names)
-
-
-def _value(writer: Writer, node: ex.Expression) -> str:
-    if isinstance(node, ex.Compare | ex.And | ex.Or | ex.Not | ex.Every):
-        return writer.condition(node)
-    if any(isinstance(part, ex.Missing) for part in ex.walk(node)):
-        return "None"
-    return writer.write(node)
 
 
 def _all_careful(
@@ -293,6 +318,18 @@ def _attempt(function: Callable[..., Any], *given: Any) -> Any:
         return function(*given)
     except ATOM_ERRORS:
         return None
+
+
+def _misses(node: ex.Expression) -> bool:
+    """Return True if an expression is null because it reads what the stream lacks."""
+    if isinstance(node, ex.IsNull | ex.Case | ex.Coalesce):
+        return False
+    return isinstance(node, ex.Missing) or any(map(_misses, operands(node, "Expression")))
+
+
+def _first(*values: Callable[[], Any]) -> Any:
+    """Return the first value that is not null; one that fails is null."""
+    return next((made for value in values if (made := _attempt(value)) is not None), None)
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -8,7 +8,7 @@
 Schultz-Møller, Migliavacca and Pietzuch 2009, section 3.5: sources and sinks register under unique
 names with a schema of their events.  The paper gives no syntax; this one is ours.  Types are str,
 int, float and bool; RATE is in events a second; TIME names the field of a record that says when it
-was (for those who read records); ``--`` begins a comment.
+was (for those who read records); comments are those of queries.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Literal, TypeAlias
 from cep_core.errors import QueryError, Span, TypeFault, near_miss
 from cep_core.events import TYPES, Schema
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.tokens import lexis, tokens
+from cep_core.languages.tokens import tokens
 
-_LEXIS = lexis(comment=r"--[^\n]*")
 _TYPES = {kind.__name__: kind for kind in TYPES}
 Kind: TypeAlias = Literal["source", "sink"]
 
@@ -40,7 +39,7 @@ class Definition:
 
 def definitions(text: str, ticks_per_second: int) -> tuple[Definition, ...]:
     """Parse the definitions of a text; raises QueryError with line, column and caret."""
-    reader = TokenReader(text, tokens(text, ticks_per_second, _LEXIS))
+    reader = TokenReader(text, tokens(text, ticks_per_second))
     found: dict[str, Definition] = {}
     while reader.token.kind != "end":
         token = reader.token

@@ -1,6 +1,9 @@
 """Expressions in text: OR, AND, NOT, comparisons, arithmetic, functions, names, literals.
 
-Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is both.
+Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is both.  Tests are
+SQL's: `x IS [NOT] NULL`, `x [NOT] IN (a, b)`, `x [NOT] LIKE 'a%'`, `x [NOT] BETWEEN a AND b`.
+So are the values `CASE WHEN c THEN x ELSE y END` and `COALESCE(x, y)`.  Their words remain names
+where a name may stand.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 from cep_core.algebra.expressions import (
     COMPARISONS,
+    FALSE,
     And,
     Arithmetic,
     Call,
+    Case,
+    Coalesce,
     Compare,
     Comparison,
     Constant,
     Duration,
     Expression,
+    IsNull,
     Negative,
     Not,
     Or,
@@ -90,16 +97,73 @@ class _Formula:
     def _comparison(self) -> Expression:
         reader = self._reader
         left = self._arithmetic(1)
+        if self._is_test():
+            return self._test(left)
         found: list[Expression] = []
         while reader.tokens[reader.at].text in COMPARISONS:
             sign = reader.next()
             right = self._arithmetic(1)
             operator = cast(Comparison, sign.text)
+            self._require_values(sign, left, right)
             found.append(Compare(operator, left, right, span=_between(left, right)))
             left = right
         if not found:
             return left
         return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
+
+    def _require_values(self, sign: Token, *operands: Expression) -> None:
+        """Raise QueryError if NULL is compared: no comparison with it holds."""
+        for one in operands:
+            if one == _NULL:
+                negated = "NOT " if sign.text == "!=" else ""
+                message = "a comparison with NULL never holds"
+                hint = f"write IS {negated}NULL"
+                raise self._reader.fault(message, one.span or sign.span, hint)
+
+    def _is_test(self) -> bool:
+        """Return True if IS, IN, LIKE or BETWEEN is next, with NOT or without."""
+        tokens, at = self._reader.tokens, self._reader.at
+        word = tokens[at].word
+        return word in _TESTS or (word == "NOT" and tokens[at + 1].word in _TESTS[1:])
+
+    def _test(self, left: Expression) -> Expression:
+        """Read IS [NOT] NULL, or [NOT] IN, LIKE, BETWEEN, which are false for a null."""
+        reader = self._reader
+        negated = reader.take_word("NOT")
+        word = reader.next()
+        reader.deeper()
+        match word.word:
+            case "IS":
+                negated = reader.take_word("NOT")
+                end = reader.expect_word("NULL", "NULL or NOT NULL")
+                made: Expression = IsNull(left, span=_until(left, end))
+                return Not(made, span=made.span) if negated else made
+            case "IN":
+                reader.expect_sign("(", " and the values")
+                values = reader.listed(lambda: self._arithmetic(1))
+                span: Span | None = _until(left, reader.expect_sign(")", " or a comma"))
+                self._require_values(word, *values)
+                sign: Comparison = "!=" if negated else "="
+                items = tuple([Compare(sign, left, value, span=span) for value in values])
+                return items[0] if not items[1:] else (And if negated else Or)(items, span=span)
+            case "BETWEEN":
+                least = self._arithmetic(1)
+                reader.expect_word("AND", "AND and the greatest value")
+                most = self._arithmetic(1)
+                self._require_values(word, least, most)
+                span = _between(left, most)
+                below: Comparison = "<" if negated else ">="
+                above: Comparison = ">" if negated else "<="
+                ends = (
+                    Compare(below, left, least, span=span),
+                    Compare(above, left, most, span=span),
+                )
+                return (Or if negated else And)(ends, span=span)
+            case _:
+                pattern = self._arithmetic(1)
+                self._require_values(word, pattern)
+                call = Call("like", (left, pattern), span=_between(left, pattern))
+                return Compare("=", call, FALSE, span=call.span) if negated else call
 
     def _arithmetic(self, least: int) -> Expression:
         """Read what binds at least so tightly: 1 for sums, 2 for products."""
@@ -150,6 +214,8 @@ class _Formula:
         if token.kind != "name" or token.word in _NOT_NAMES:
             raise reader.expected("a value")
         reader.next()
+        if token.word == "CASE" and reader.is_word("WHEN"):
+            return self._case(token)
         if reader.is_sign("("):
             return self._call(token)
         word = token.word
@@ -159,12 +225,28 @@ class _Formula:
             return Duration(span=token.span)
         return self._scope.resolve(None, token.text, token.span)
 
+    def _case(self, start: Token) -> Expression:
+        """Read CASE WHEN condition THEN value .. [ELSE value] END."""
+        reader = self._reader
+        reader.deeper()
+        items: list[Expression] = []
+        while reader.take_word("WHEN"):
+            reader.require_few(len(items) + 2)
+            items.append(self.disjunction())
+            reader.expect_word("THEN", "THEN and a value")
+            items.append(self.disjunction())
+        items.append(self.disjunction() if reader.take_word("ELSE") else _NULL)
+        end = reader.expect_word("END", "WHEN, ELSE or END")
+        return Case(tuple(items), span=Span(start.start, end.end))
+
     def _call(self, name: Token) -> Expression:
         reader = self._reader
         reader.expect_sign("(")
         reader.deeper()
         arguments = self.arguments()
         end = reader.expect_sign(")")
+        if name.word == "COALESCE" and arguments:
+            return Coalesce(tuple(arguments), span=Span(name.start, end.end))
         return Call(name.text, tuple(arguments), span=Span(name.start, end.end))
 
     def arguments(self) -> list[Expression]:
@@ -174,7 +256,13 @@ class _Formula:
         return self._beside(self.disjunction, lambda: self._reader.take_sign(","))
 
 
+_NULL = Constant(None)
+_TESTS = ("IS", "IN", "LIKE", "BETWEEN")
 _NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")
+
+
+def _until(left: Expression, end: Token) -> Span:
+    return Span(left.span.start if left.span else end.start, end.end)
 
 
 def _between(left: Expression, right: Expression) -> Span | None:

@@ -28,6 +28,7 @@ _STRING = (
     r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d)"
 )
 _LITERAL = rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}"
+_COMMENT = r"--[^\n]*|/\*.*?\*/"
 _STRINGS = re.compile(_STRING)
 _WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW)|@)\s*\Z", re.IGNORECASE)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
@@ -47,19 +48,19 @@ class Lexis(NamedTuple):
     token: re.Pattern[str]
 
 
-def lexis(signs: str = "", verbatim: str = "(?!)", comment: str = "(?!)") -> Lexis:
+def lexis(signs: str = "", verbatim: str = "(?!)") -> Lexis:
     """Return the lexis of a language with ``signs`` beside those that all have.
 
     ``verbatim`` is a pattern of pieces that are one token whatever is inside, so that numbers in
-    them belong to the shape; ``comment`` one of pieces that say nothing.
+    them belong to the shape.
     """
     return Lexis(
         re.compile(
-            rf"(?P<verbatim>{verbatim})|(?P<comment>{comment})|{_LITERAL}",
+            rf"(?P<verbatim>{verbatim})|(?P<comment>{_COMMENT})|{_LITERAL}",
             re.IGNORECASE | re.DOTALL,
         ),
         re.compile(
-            rf"\s+|(?:{comment})|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
+            rf"\s+|(?:{_COMMENT})|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
             r"|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
             rf"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){{}},;{re.escape(signs)}])|(?P<other>.)",
             re.IGNORECASE | re.DOTALL,
@@ -100,8 +101,9 @@ def split(
     so with its place in each.
     """
     _require_short(text)
-    published = _PUBLISH.search(text.rstrip())
-    body = text[: published.start()] if published else text
+    bare = _without_comments(text, lexis) if "--" in text or "/*" in text else text
+    published = _PUBLISH.search(bare.rstrip())
+    body = bare[: published.start()] if published else bare
     shape: list[str] = []
     values: list[Any] = []
     end, before = 0, ""  # what was written before, without comments
@@ -111,9 +113,6 @@ def split(
         end = found.end()
         if between.strip():
             before = between
-        if kind == "comment":
-            shape.append(" ")
-            continue
         if kind == "verbatim":
             shape.append(found[0])
         else:
@@ -129,6 +128,13 @@ def split(
         place = _STRINGS.sub(lambda string: " " * len(string[0]), text).index("\0")
         raise _unexpected("\0", text, Span(place, place + 1))
     return " ".join(joined.split()), tuple(values), published[1] if published else None
+
+
+def _without_comments(text: str, lexis: Lexis) -> str:
+    """Return a text with spaces for its comments: every character stays at its place."""
+    return lexis.literal.sub(
+        lambda found: " " * len(found[0]) if found.lastgroup == "comment" else found[0], text
+    )
 
 
 def _require_short(text: str) -> None:

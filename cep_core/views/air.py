@@ -222,6 +222,9 @@ _FORMS = {
     "and": _Form(ex.And, {}, None),
     "or": _Form(ex.Or, {}, None),
     "not": _Form(ex.Not, {}, 1),
+    "case": _Form(ex.Case, {}, None),
+    "coalesce": _Form(ex.Coalesce, {}, None),
+    "isnull": _Form(ex.IsNull, {}, 1),
 }  # by the names of the classes in lower case
 _CONSTANTS: Mapping[str, Callable[[str], Any]] = {
     "null": lambda _: None,

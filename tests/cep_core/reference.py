@@ -654,6 +654,16 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
         case expressions.Latest(operand):
             last = value(operand, first, second, world)
             return last[-1] if last else None
+        case expressions.IsNull(operand):
+            return value(operand, first, second, world) is None
+        case expressions.Coalesce(items):
+            values = [value(one, first, second, world) for one in items]
+            return next((one for one in values if one is not None), None)
+        case expressions.Case((test, then, *others)):
+            if holds(test, first, second, world):
+                return value(then, first, second, world)
+            rest = others[0] if len(others) == 1 else expressions.Case(tuple(others))
+            return value(rest, first, second, world)
         case expressions.Negative(operand):
             return _applied(operator.neg, [value(operand, first, second, world)])
         case expressions.Arithmetic(symbol, left, right):
@@ -671,7 +681,7 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
         ):
             return holds(node, first, second, world)
         case _:
-            assert_never(node)
+            raise AssertionError(node)
 
 
 def _every(

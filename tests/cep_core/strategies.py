@@ -21,6 +21,8 @@ from cep_core.algebra.expressions import (
     And,
     Arithmetic,
     Call,
+    Case,
+    Coalesce,
     Column,
     Compare,
     Comparison,
@@ -28,6 +30,7 @@ from cep_core.algebra.expressions import (
     Duration,
     Every,
     Expression,
+    IsNull,
     Item,
     Items,
     Latest,
@@ -244,6 +247,11 @@ def operand(choose: Choice, types: Types, kind: type, depth: int = 2) -> Express
         if kind is float and choose.seldom(3):
             return Arithmetic("/", left, right)
         return Arithmetic(choose.of("+", "-", "*", "%"), left, right)
+    if depth and choose.seldom(4):
+        left, right = (operand(choose, types, kind, depth - 1) for _ in range(2))
+        if choose.seldom(2):
+            return Coalesce((left, right))
+        return Case((condition(choose, types, 0), left, right))
     if kind is int and choose.seldom(4):
         return measured(choose, types)
     if kind is float and choose.seldom(6):
@@ -295,7 +303,10 @@ def atom(choose: Choice, types: Types) -> Expression:
     if len(types) == 2 and all(by_side) and choose.often(2):
         return Compare(choose.of(*RELATING), choose.of(*by_side[0]), choose.of(*by_side[1]))
     found: list[Expression] = [*columns(types, kind)] or [Constant(1)]
-    match choose.number(0, 15):
+    match choose.number(0, 17):
+        case 16 | 17:
+            null: Expression = IsNull(operand(choose, types, kind))
+            return Not(null) if choose.seldom(2) else null
         case 13:
             return every(choose, types)
         case 0 | 1 | 2 | 10:
@@ -1054,6 +1065,10 @@ def said(part: Expression) -> str:
             return f"{function}({', '.join(map(said, arguments))})"
         case Items(items):
             return f"({', '.join(map(said, items))},)"
+        case Case(items) | Coalesce(items):
+            return f"{type(part).__name__}({', '.join(map(said, items))})"
+        case IsNull(operand):
+            return f"({said(operand)} IS NULL)"
         case Time(side, edge):
             return f"${side}.{edge}"
         case Every(names, over, found):

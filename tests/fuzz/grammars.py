@@ -27,10 +27,13 @@ formula: conjunction ("OR" conjunction)*
 conjunction: negation ("AND" negation)*
 negation: "NOT" negation | comparison | comparison
 comparison: sum | sum COMPARE sum | sum COMPARE sum | sum COMPARE sum | sum COMPARE sum COMPARE sum
+    | sum "IS" "NULL" | sum "IS" "NOT" "NULL" | sum "NOT"? "IN" "(" sum ("," sum)* ")"
+    | sum "NOT"? "LIKE" sum | sum "NOT"? "BETWEEN" sum "AND" sum
 sum: product | product | product (SIGN product)+
 product: signed | signed | signed (FACTOR signed)+
 signed: atom | atom | atom | "-" signed
-call: FUNCTION "(" formula ("," formula)? ")"
+call: FUNCTION "(" formula ("," formula)? ")" | case
+case: "CASE" ("WHEN" formula "THEN" sum)+ ("ELSE" sum)? "END"
 COMPARE: "<compare>"
 SIGN: "<sign>"
 FACTOR: "<factor>"
@@ -45,6 +48,7 @@ _POOLS = {
     "FACTOR": ("*", "/", "%"),
     "FUNCTION": (
         *("abs", "abs", "floor", "length", "lower", "upper", "contains", "starts_with"),
+        *("string", "round", "COALESCE", "coalesce", "like"),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMAX", "nope"),
     ),
     "NAME": _NAMES,

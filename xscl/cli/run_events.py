@@ -36,6 +36,7 @@ from xscl.cli.event_types import (
 )
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.query_options import refuse_unknown_language
+from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.time_format import moment
 
 LANGUAGE_NAMES = tuple(name for name in LANGUAGES if name != "air")
@@ -98,7 +99,7 @@ def _defined(path: Path | None) -> dict[str, Definition]:
 
 def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput) -> Engine:
     """Return an engine with the streams and the queries."""
-    engine = Engine(SECOND)
+    engine = Engine(SECOND, functions=EVENT_FUNCTIONS)
     try:
         for name, schema in found.schemas.items():
             one = defined.get(name)

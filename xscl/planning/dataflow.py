@@ -34,6 +34,7 @@ from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.document_log import LEVELS, DocumentLog
 from xscl.documents.results import Subscription
 from xscl.language.parser import parse_block
+from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
 from xscl.planning.operators.attributes import Attributes
 from xscl.planning.operators.collect import Collect
@@ -89,7 +90,7 @@ class Dataflow:
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
             rules=RULES,
-            functions=FUNCTIONS_OVER_TIME,
+            functions={**FUNCTIONS_OVER_TIME, **EVENT_FUNCTIONS},
             builders=self._builders(registry),
             types=[COMPOSITE],
             exact=True,

@@ -164,7 +164,7 @@ class Parser:
             sign = self._operator()
             if sign.text == "@":
                 zero = "leave @ out for the moment itself"
-                time = parameter(reader.duration("5 min", bare=False, zero=zero))
+                time = parameter(reader.duration("5 min", zero=zero))
                 pattern = After(pattern, time, span=sign.span)
             elif iterated(pattern):
                 raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)
@@ -326,7 +326,7 @@ class Parser:
         if pattern is None or not reader.take_word("OCCURS"):
             raise reader.expected("OCCURS WITHIN and a duration")
         reader.expect_word("WITHIN", "WITHIN and a duration")
-        time = parameter(reader.duration("5 min", bare=False))
+        time = parameter(reader.duration("5 min"))
         span = Span(start.start, reader.tokens[reader.at - 1].end)
         pairs = [(first, second), (second, first)]
         if first == second or _is_before(pattern, first, second):

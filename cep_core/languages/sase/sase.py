@@ -64,7 +64,7 @@ _STRATEGIES: dict[str, Strategy] = {
     "PARTITION_CONTIGUITY": "partition",
 }
 _CLAUSES = "the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order"
-LEXIS = lexis("!.[]∧∨¬", INDEXES, r"/\*.*?\*/")
+LEXIS = lexis("!.[]∧∨¬", INDEXES)
 
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:

@@ -67,10 +67,10 @@ SELECT * FROM t A ; u B WHERE A.acc CONTAINS 3
     line 1, column 46: a string is expected here, not '3'
       SELECT * FROM t A ; u B WHERE A.acc CONTAINS 3
                                                    ^
-SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3
-    line 1, column 52: a duration, such as 5 min, is expected here, not '3'
-      SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3
-                                                         ^
+SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3.5
+    line 1, column 52: a duration, such as 5 min, is expected here, not '3.5'
+      SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3.5
+                                                         ^^^
 SELECT * FROM t A ; u B WHERE (A, C) OCCURS WITHIN 3 s
     line 1, column 35: there is no C in the pattern
       SELECT * FROM t A ; u B WHERE (A, C) OCCURS WITHIN 3 s
@@ -129,9 +129,9 @@ SELECT * FROM ((t A)+ ; u B)+
     line 1, column 29: an iteration cannot be inside an iteration
       SELECT * FROM ((t A)+ ; u B)+
                                   ^
-SELECT * FROM t A @ 5
-    line 1, column 21: a duration, such as 5 min, is expected here, not '5'
-      SELECT * FROM t A @ 5
+SELECT * FROM t A @ x
+    line 1, column 21: a duration, such as 5 min, is expected here, not 'x'
+      SELECT * FROM t A @ x
                           ^
 SELECT *, A.acc FROM t A
     line 1, column 8: an attribute (* stands alone) is expected here, not '*'

@@ -249,7 +249,7 @@ def test_the_place_of_an_error_in_a_later_line() -> None:
         "SELECT * FROM " + "(" * 5000 + "Stock" + ")" * 5000,
         "SELECT * FROM FILTER{" + "NOT " * 5000 + "TRUE}(Stock)",
         "SELECT * FROM FILTER{" + "(" * 5000 + "TRUE" + ")" * 5000 + "}(Stock)",
-        "SELECT * FROM FILTER{Price > " + "-" * 5000 + "1}(Stock)",
+        "SELECT * FROM FILTER{Price > " + "- " * 5000 + "1}(Stock)",
         "SELECT * FROM " + "FILTER{TRUE} " * 5000 + "Stock",
     ],
 )
@@ -284,11 +284,13 @@ def test_a_wide_condition_is_no_problem_and_a_deep_one_is_refused() -> None:
         "x" + " + 1" * 99 + " = 3",
         "1" + " + x" * 99 + " = 3",
         "NOT " * 99 + "x = 1",
-        "-" * 99 + "x = 1",
+        "- " * 99 + "x = 1",
         "abs(" * 40 + "x" + ")" * 40 + " = 1",
         "x = 1 AND (" * 99 + "x = 1" + ")" * 99,
         "x = 1 OR NOT (" * 49 + "x = 1" + ")" * 49,
         "(x = 1 OR x = 2) AND " * 40 + "x = 1",
+        "COALESCE(" * 39 + "x" + ")" * 39 + " = 1",
+        "CASE WHEN " * 29 + "x = 1" + " THEN x = 1 ELSE TRUE END = TRUE" * 29,
     ],
 )
 def test_the_deepest_conditions_run(deep: str) -> None:

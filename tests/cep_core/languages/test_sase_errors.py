@@ -266,9 +266,10 @@ EVENT SEQ(A a, B b) WHERE a.s ? 'x'
       EVENT SEQ(A a, B b) WHERE a.s ? 'x'
                                     ^
 EVENT SEQ(A a, B b) WHERE a.id = NULL.id
-    line 1, column 38: the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order is expected here, not '.'
+    line 1, column 34: a comparison with NULL never holds
       EVENT SEQ(A a, B b) WHERE a.id = NULL.id
-                                           ^
+                                       ^^^^
+      hint: write IS NULL
 EVENT SEQ(A a, B b) WHERE a.id < b
     line 1, column 34: b is a variable, not an attribute
       EVENT SEQ(A a, B b) WHERE a.id < b
@@ -371,7 +372,7 @@ def test_a_window_of_nothing_is_refused_at_its_place() -> None:
     [
         "EVENT SEQ(A a, B b) WHERE " + "(" * 5000 + "TRUE" + ")" * 5000,
         "EVENT SEQ(A a, B b) WHERE " + "NOT " * 5000 + "TRUE",
-        "EVENT SEQ(A a, B b) WHERE [id = " + "-" * 5000 + "1]",
+        "EVENT SEQ(A a, B b) WHERE [id = " + "- " * 5000 + "1]",
     ],
 )
 def test_what_is_nested_too_deeply_is_refused(deep: str) -> None:
