@@ -168,7 +168,7 @@ def test_what_is_new_waits_in_the_bar_and_moves_nothing(browser: Browser, shop: 
     for side in (0, 1):
         xml = b"<item><title>A new pair</title></item>"
         shop.push("tricks", xml, f"new-{now}-{side}", now + side)
-    browser.until(lambda: "1 new: tricky" in browser.text("#live-words"))
+    browser.until(lambda: "1 new: tricky — A new pair" in browser.text("#live-words"))
     assert browser.one("article.match").get_attribute("data-place") == place
     assert browser.one("article.match").location["y"] == top
     assert browser.shifted() < 0.01

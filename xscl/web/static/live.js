@@ -2,6 +2,7 @@
 // reader says so.  Nothing that is on the page moves by itself.
 
 const MOST = 100; // matches on the page while new ones are shown at once
+const LONGEST = 40; // characters of a title in the bar
 const PAUSE = 3000; // between two looks where the service sends no events
 
 const bar = document.getElementById("live");
@@ -15,6 +16,15 @@ let waiting = []; // matches that came and are not shown yet, the newest first
 let asking = false;
 let again = false;
 
+// Return what is seen of a title, without the words of its marks for screen readers; the bar has a
+// fixed height and shows it whole.
+function seen(title) {
+  const copy = title.cloneNode(true);
+  for (const each of copy.querySelectorAll(".hidden, .j-number")) each.remove();
+  const flat = copy.textContent.replace(/\s+/g, " ").trim();
+  return flat.length <= LONGEST ? flat : `${flat.slice(0, LONGEST - 1).trimEnd()}…`;
+}
+
 function say() {
   const count = waiting.length;
   show.hidden = count === 0;
@@ -22,7 +32,9 @@ function say() {
     words.textContent = "Waiting for new matches";
   } else {
     const newest = waiting[0];
-    words.textContent = `${count} new: ${newest.querySelector("h2").innerText.trim()}`;
+    const name = newest.querySelector("h2").innerText.trim();
+    const title = [...newest.querySelectorAll(".item-title")].at(-1);
+    words.textContent = `${count} new: ${name}${title ? ` — ${seen(title)}` : ""}`;
   }
 }
 
