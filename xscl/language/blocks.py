@@ -443,7 +443,9 @@ class BlockReader:
         place = f"(count(preceding-sibling::{siblings}) + 1)"
         size = f"({place} + count(following-sibling::{siblings}))"
         text = self._text[span.start : span.end].strip()
-        if is_numeric(parsed(normalised(text, self._paths.prefixes))):
+        if text in ("1", "last()"):
+            text = f"not({'preceding' if text == '1' else 'following'}-sibling::{siblings})"
+        elif is_numeric(parsed(normalised(text, self._paths.prefixes))):
             text = f"position() = {text}"
         outside = self._outside(Span(0, len(text)), text)
         for pattern, made in ((_POSITION, place), (_LAST, size)):

@@ -460,6 +460,7 @@ class Local:
 
     def __init__(self, token: Token) -> None:
         self.namespaces = {"x": EXTENSIONS}
+        self._node = ""  # the variable that stands for the node
         self.text = self._of(token)
 
     def _of(self, token: Any) -> str:
@@ -481,6 +482,10 @@ class Local:
                 return f"{self._of(left)}[{self._of(inner)}]"
             case "(", [inner]:
                 return f"({self._of(inner)})"
+            case "$", [name] if str(name.value) == self._node:
+                return "."
+            case (("some" | "every"), [variable, path, test]) if is_path(path):
+                return self._quantified(symbol, str(variable[0].value), path, test)
             case "@", [name]:
                 return f"@{self._of(name)}"
             case (("text" | "node" | "comment" | "processing-instruction"), []):
@@ -524,6 +529,23 @@ class Local:
         self.namespaces[prefix] = uri
         return f"{prefix}:{local}"
 
+    def _quantified(self, symbol: str, variable: str, path: Any, test: Any) -> str:
+        """Return `some $x in path satisfies test` as a condition on the nodes of the path.
+
+        The test must read nothing but its variable: in the condition the context is another.
+        """
+        names = {id(one[0]) for one in test.iter("$")}
+        paths = (one for one in test.iter() if is_path(one) and one.symbol != "(")
+        if self._node or uses_position(test) or any(id(one) not in names for one in paths):
+            raise NotLocal(symbol)
+        nodes = self._of(path)
+        self._node = variable
+        inner = self._truth(test)
+        self._node = ""
+        if symbol == "some":
+            return f"boolean(({nodes})[{inner}])"
+        return f"not(({nodes})[not({inner})])"
+
     def _truth(self, token: Any) -> str:
         if token.symbol in ("+", "-", "*") and is_numeric(token):
             raise NotLocal("a number as a condition")
@@ -554,7 +576,12 @@ class Local:
             and inner.symbol
             not in (*("count", "string-length", "position", "last", "(integer)", "(decimal)"),)
         )
-        known = is_path(inner) or is_numeric(inner) or inner.symbol in _CORE | _OURS
+        known = (
+            is_path(inner)
+            or inner.symbol == "$"
+            or is_numeric(inner)
+            or inner.symbol in _CORE | _OURS
+        )
         truth = inner.symbol in ("boolean", "not", "true", "false", "contains", "starts-with")
         tests = truth or inner.symbol in ("ends-with", "matches")
         if absent or tests or not (known or inner.symbol == "(string)"):

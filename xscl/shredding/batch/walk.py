@@ -8,8 +8,11 @@ have further conditions below, and derived nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
+from lxml import etree
+
+from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, TextMatch
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
@@ -19,11 +22,17 @@ from xscl.shredding.conditions.navigate import holds, text_holds
 from xscl.shredding.conditions.residual import texts_of
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
+if TYPE_CHECKING:
+    from xscl.shredding.conditions.xpath import Evaluation
+
 
 class DocumentWalk:
     """One document, by its place among others of its shape, and the places that match it."""
 
-    __slots__ = ("_alike", "_derived", "_held", "_made", "doc", "hits", "place", "shape", "values")
+    __slots__ = (
+        *("_alike", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place", "shape"),
+        "values",
+    )
 
     def __init__(self, alike: ShapeDocuments, place: int) -> None:
         self.shape: DocumentShape = alike.shape
@@ -35,9 +44,13 @@ class DocumentWalk:
         self._held: dict[tuple[int, int], bool] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._made = 0
+        self._residuals: Evaluation | None = None  # made with the first one
 
     def item(self, number: int) -> Item:
         """Return a node by its number."""
+        return self._node(number)
+
+    def _node(self, number: int) -> etree._Element | AttributeNode:
         place, name = self.shape.structure.places[number]
         node = self._alike.nodes[self.place][place]
         return node if name is None else AttributeNode(node, name, str(node.get(name)))
@@ -75,9 +88,19 @@ class DocumentWalk:
         """Evaluate a condition at a node."""
         if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
             return text_holds(condition, self._texts(condition.path, node))
+        if isinstance(condition, Residual):
+            return self._evaluation().holds(condition, self._node(node))
         if is_structural(condition):
             return self.shape.structure.subtrees[node].holds(condition)
         return holds(condition, self.item(node))
+
+    def _evaluation(self) -> Evaluation:
+        """Return the evaluation of residual conditions in the document."""
+        if self._residuals is None:
+            from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
+
+            self._residuals = evaluation(self._alike.nodes[self.place][0])
+        return self._residuals
 
     def _texts(self, path: Path, node: int) -> Iterator[str]:
         """Yield the string values of the nodes that a plain path selects from a node."""

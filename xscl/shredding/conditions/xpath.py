@@ -75,6 +75,19 @@ class Evaluation:
             _log.warning("not evaluated: %s: over %s steps in one document", text, f"{BUDGET:,}")
         return False
 
+    def holds(self, condition: Residual, item: etree._Element | AttributeNode) -> bool:
+        """Evaluate a residual condition at a node of the document, once."""
+        text = condition.text
+        if condition.selects:
+            found = self.selected.get(text)
+            if found is None:
+                found = self.selected[text] = selection(text)(self)
+            return ((item.owner, item.name) if isinstance(item, AttributeNode) else item) in found
+        known = self.held.get((text, item))
+        if known is None:
+            known = self.held[text, item] = _tried(text, item, self)
+        return known
+
 
 @lru_cache(maxsize=DOCUMENTS)
 def evaluation(root: etree._Element) -> Evaluation:
@@ -86,16 +99,7 @@ def holds_residual(condition: Residual, item: Item) -> bool:
     """Evaluate a residual condition at a node."""
     assert not isinstance(item, str), "conditions are tested at elements and attributes"
     element = item.owner if isinstance(item, AttributeNode) else item
-    document = evaluation(element.getroottree().getroot())
-    if condition.selects:
-        found = document.selected.get(condition.text)
-        if found is None:
-            found = document.selected[condition.text] = selection(condition.text)(document)
-        return (element, item.name) in found if isinstance(item, AttributeNode) else item in found
-    known = document.held.get((condition.text, item))
-    if known is None:
-        known = document.held[condition.text, item] = _tried(condition.text, item, document)
-    return known
+    return evaluation(element.getroottree().getroot()).holds(condition, item)
 
 
 def _tried(text: str, item: etree._Element | AttributeNode, document: Evaluation) -> bool:
