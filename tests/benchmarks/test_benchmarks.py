@@ -235,6 +235,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "rumor",
         "sase",
         "next",
+        "noisy-neighbour",
         "register",
         "memory",
         "window-joins",
