@@ -175,12 +175,14 @@ def placed(
     forks: bool = True,
     spark: bool = False,
     checkpoints: bool = False,
+    edits: bool = False,
 ) -> Iterator[Place]:
     """A place whose victims are ended with it."""
     directory.mkdir(parents=True, exist_ok=True)
     server.asked.clear()
     server.says(PATH, *(answer(number) for number in range(_ANSWERS)))
-    place = Place(Setting(directory, server.url(PATH), ticks(), spark, checkpoints), server, forks)
+    setting = Setting(directory, server.url(PATH), ticks(), spark, checkpoints, edits)
+    place = Place(setting, server, forks)
     try:
         yield place
     finally:

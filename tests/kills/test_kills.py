@@ -8,6 +8,7 @@ after a kill some of what was not acknowledged again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.kills.checker import Verdict
 from tests.kills.lives import Place, placed
 from tests.kills.processes import said
 from tests.xscl.polling.scripted import Server, serving
+from xscl.engine.facade import Engine
 
 WELL = Verdict()
 CREATING = (FaultSpec("before_commit", 1), FaultSpec("before_commit", 3))
@@ -97,3 +99,16 @@ def test_c4_a_signal_in_the_midst_of_a_batch_ends_it_in_order(
 def test_c14_in_the_end_everything_is_there_once(place: Place) -> None:
     assert place.finish() == WELL
     assert {match.subscription for match in place.found().matches} >= {"pairs", "hits", "next"}
+
+
+@pytest.mark.slow
+def test_c1_killed_while_queries_are_edited(server: Server, tmp_path: Path) -> None:
+    points = ("stored", "before_commit", "after_commit", "marked", "committed")
+    with placed(tmp_path, server, edits=True) as place:
+        for count, point in enumerate(points, 2):
+            kill_again_and_again(place, [FaultSpec(point, count), FaultSpec(point, 3 * count)])
+        assert place.finish() == WELL
+        with Engine(place.setting.home.database) as engine:
+            versions = {one.name: one.version for one in engine.subscriptions}
+            assert min(versions[name] for name in ("next", "gaps", "news")) > len(points)
+            assert len({match.version for match in engine.matches("next")}) > 1

@@ -1,6 +1,6 @@
 """The process that is killed: the real service, with a writer that fills its spool.
 
-    python -m tests.kills.victim DIRECTORY URL BASE [--spark] [--checkpoints]
+    python -m tests.kills.victim DIRECTORY URL BASE [--spark] [--checkpoints] [--edits]
 
 It serves from DIRECTORY/data, follows the feed at URL (on loopback) and appends batches of
 documents, which it notes in DIRECTORY/log before and after, until it is killed or the file
@@ -8,7 +8,8 @@ DIRECTORY/finish appears; then it ends when everything is consumed.  The writer 
 last batch in the log.  BASE is the time of the first document.
 
 All clocks run five times as fast, so that the feed, which is due every second, is polled often.
-With `--checkpoints` the database writes a checkpoint with every commit.
+With `--checkpoints` the database writes a checkpoint with every commit, with `--edits`
+subscriptions are edited all the time.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Setting:
     base: int
     spark: bool = False
     checkpoints: bool = False
+    edits: bool = False
 
     @property
     def home(self) -> DataDirectory:
@@ -70,6 +72,7 @@ class Setting:
     @property
     def arguments(self) -> list[str]:
         options = [("--spark", self.spark), ("--checkpoints", self.checkpoints)]
+        options.append(("--edits", self.edits))
         chosen = [name for name, wanted in options if wanted]
         return [str(self.directory), self.url, str(self.base), *chosen]
 
@@ -105,6 +108,8 @@ class Victim(Service):
                 store.connection.execute("SET GLOBAL checkpoint_threshold = '1KB'")
         set_up(engine, self._setting.url)
         self._thread("writer", lambda: self._write(spool))
+        if self._setting.edits:
+            self._thread("editor", lambda: self._edit(engine))
         with super()._consuming(engine, spool, hold) as consumer:
             yield consumer
 
@@ -118,6 +123,14 @@ class Victim(Service):
             number += 1
             while not self._stopping.wait(_PAUSE) and not self._at_work.is_set():
                 continue  # what comes next, comes to a service that has recovered
+
+    def _edit(self, engine: Engine) -> None:
+        """Change only SELECT of subscriptions, as often as documents come: no match changes."""
+        while not self._stopping.wait(_PAUSE) and not self._setting.finish.exists():
+            for name, query in SUBSCRIPTIONS[2:]:
+                found = engine.subscription(name)
+                version = 0 if found is None else found.version
+                engine.edit(name, f"SELECT <found by='{version}'>{{x}}</found> FROM {query}")
 
     def _send(self, spool: Spool, number: int) -> None:
         """Append a batch, as often as it takes until that is acknowledged."""
@@ -183,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("base", type=int)
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--checkpoints", action="store_true")
+    parser.add_argument("--edits", action="store_true")
     run(Setting(**vars(parser.parse_args(arguments))))
 
 
