@@ -47,6 +47,9 @@ def test_the_commands_run_one_after_the_other() -> None:
     with zipfile.ZipFile("parcels.zip", "w") as archive:
         archive.writestr("parcel.xml", "<parcel/>")
     Path("subscriptions.csv").write_text("name,query\nparcels,books//parcel\n")
+    Path("other.xscl").write_text(
+        "news//item->a[./title->t] JOIN{t=u, 7 d} feeds//item->b[./title->u]"
+    )
     listed = commands("xscl run -q")
     assert SERVES in listed
     for words in listed:
