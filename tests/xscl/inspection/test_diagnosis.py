@@ -71,6 +71,16 @@ def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
             " equal but for case",
             [],
         ),
+        (
+            "news//item[titel = 'gale']",
+            "news//item matches, but there is no /titel in it",
+            ["title"],
+        ),
+        (
+            "news//item[count(title) > 3]",
+            "news//item matches, but not with [count(./title) > 3]: '1' and '3'",
+            [],
+        ),
         ("other//item", None, []),
     ],
 )

@@ -107,13 +107,16 @@ class _Reading:
             case Exists(path) if path.steps and path.text is None:
                 return self.along(steps, path.steps)
             case Compare(path, _, value) | TextMatch(_, path, value):
+                selected = [list(select(path, item)) for item in self._found(steps)]
+                if path.steps and path.text is None and not any(selected):
+                    return self.along(steps, path.steps)
+                through = condition.through
+                values = list if through is None else values_through(through)
                 texts = [
-                    string_value(found)
-                    for item in self._found(steps)
-                    for found in select(path, item)
+                    text
+                    for items in selected
+                    for text in values([string_value(one) for one in items])
                 ]
-                if condition.through is not None:
-                    texts = values_through(condition.through)(texts)
                 near = nearest_to(texts, value)
                 return Mismatch(f"{self._without(steps, condition)}: {near}")
             case _:
