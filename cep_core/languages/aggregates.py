@@ -41,6 +41,7 @@ class Calls:
 
     inside: OneStream
     groups: int
+    nested: Own | None = None  # what an aggregate inside an aggregate is refused by
     found: list[Aggregate] = field(default_factory=list)
 
     def read(self, reader: TokenReader) -> Expression | None:
@@ -51,7 +52,7 @@ class Calls:
         reader.expect_sign("(")
         reader.deeper()
         of_rows = name.word == "COUNT" and reader.take_sign("*")
-        one = _aggregate(name, [] if of_rows else arguments(reader, self.inside))
+        one = _aggregate(name, [] if of_rows else arguments(reader, self.inside, self.nested))
         reader.expect_sign(")")
         if one not in self.found:
             self.found.append(one)

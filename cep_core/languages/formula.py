@@ -53,9 +53,9 @@ def formula(reader: TokenReader, scope: Scope, own: Own | None = None) -> Expres
     return _Formula(reader, scope, own).disjunction()
 
 
-def arguments(reader: TokenReader, scope: Scope) -> list[Expression]:
+def arguments(reader: TokenReader, scope: Scope, own: Own | None = None) -> list[Expression]:
     """Read expressions between commas, up to a closing parenthesis that is not consumed."""
-    return _Formula(reader, scope, None).arguments()
+    return _Formula(reader, scope, own).arguments()
 
 
 class _Formula:

@@ -88,6 +88,8 @@ class TokenReader:
 
     def expect_name(self, what: str, hint: str | None = None) -> Token:
         """Consume a name that is no keyword; raise QueryError if another token is next."""
+        if self.token.word in self.keywords:
+            hint = hint or f"{self.token.text} is a word of the language: take another name"
         if not self.is_name():
             raise self.expected(what, hint)
         return self.next()
@@ -164,7 +166,12 @@ class TokenReader:
             raise self.expected(f"{what}, such as {example},")
         if zero is not None and not token.value:
             raise self.fault("a window has at least 1 tick, not 0", token.span, zero)
-        return self.next()
+        self.next()
+        if token.text.isdigit() and self.is_name():
+            unit = self.token
+            hint = "units are us, ms, s, min, h, days and weeks"
+            raise self.fault(f"there is no unit {unit.text}", unit.span, hint)
+        return token
 
     def result_name(self, default: str | None) -> str:
         """Return the name behind AS, or the default; raise QueryError if there is neither."""

@@ -60,7 +60,7 @@ def lexis(signs: str = "", verbatim: str = "(?!)") -> Lexis:
             re.IGNORECASE | re.DOTALL,
         ),
         re.compile(
-            rf"\s+|(?:{_COMMENT})|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
+            rf"\s+|(?:{_COMMENT})|(?P<open>/\*)|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
             r"|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
             rf"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){{}},;{re.escape(signs)}])|(?P<other>.)",
             re.IGNORECASE | re.DOTALL,
@@ -160,6 +160,9 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Toke
             made.append(Token(kind, _SAME.get(written, written), start, end))
         elif kind in ("decorator", "verbatim"):
             made.append(Token(kind, written, start, end))
+        elif kind == "open":
+            message = "this comment does not end"
+            raise QueryError(message, text, Span(start, end), hint="it ends with */")
         elif kind == "other":
             raise _unexpected(written, text, Span(start, end))
         else:

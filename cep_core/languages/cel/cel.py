@@ -189,7 +189,7 @@ class _Parser:
     ) -> Node:
         scope = OneStream(source.schema, decorated=False)
         group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
-        calls = Calls(scope, len(group_by))
+        calls = Calls(scope, len(group_by), refused(self.functions, _NOT_HERE))
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]

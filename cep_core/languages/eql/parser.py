@@ -366,7 +366,11 @@ class Parser:
 
 
 def _alias_hint(reader: TokenReader) -> str | None:
-    return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
+    if reader.is_word("AS"):
+        return "an alias stands right after its stream: t A"
+    word = reader.token.text
+    reserved = reader.token.word in KEYWORDS
+    return f"{word} is a word of the language: an alias needs another name" if reserved else None
 
 
 def _is_before(pattern: Pattern, first: str, second: str) -> bool:

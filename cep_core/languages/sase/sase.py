@@ -95,8 +95,17 @@ class _Parser:
         items = self._return()
         publishes = reader.publication(self.reads)
         reader.take_sign(";")
+        self._refuse_strategy()
         reader.expect_end(_CLAUSES)
         return Prepared(lowering.lowered(condition, items), publishes, (), tuple(self.reads))
+
+    def _refuse_strategy(self) -> None:
+        """Raise QueryError at a strategy: it has been read where it may stand."""
+        token = self.reader.token
+        if token.word in _STRATEGIES:
+            known = ", ".join(self.variables.shown())
+            hint = f"write WHERE {token.text}({known}) {{ all conditions }}"
+            raise self.reader.fault("a strategy stands right behind WHERE", token.span, hint)
 
     # -- EVENT -----------------------------------------------------------------------------
 
@@ -114,6 +123,9 @@ class _Parser:
                 message = f"a sequence has at most {patterns.MOST_COMPONENTS} components"
                 raise reader.fault(message, reader.token.span)
             found.append(self._component(len(found)))
+        hint = f"{reader.token.text} is a word of the language: a variable needs another name"
+        if reader.token.word in KEYWORDS:
+            raise reader.expected("')' or a comma", hint)
         reader.expect_sign(")", " or a comma")
         names = [one.name for one in found]
         for place, one in enumerate(found):
@@ -187,6 +199,10 @@ class _Parser:
         reader = self.reader
         if reader.token.kind != "name":
             raise reader.expected("an event type")
+        if self._is_call("SEQ"):
+            hint = "write the components of both one after the other"
+            message = "a sequence cannot be inside a sequence"
+            raise reader.fault(message, reader.token.span, hint)
         token = reader.next()
         text, end = token.text, token.end
         while reader.is_sign("-") and reader.tokens[reader.at + 1].kind == "name":
@@ -255,7 +271,7 @@ class _Parser:
         closed = reader.expect_sign(")", " or a comma")
         known = [one.name for one in self.variables.positive()]
         if given != known:
-            shown = ", ".join(f"{v.name}{'[]' * v.repeated}" for v in self.variables.positive())
+            shown = ", ".join(self.variables.shown())
             raise AlgebraError(
                 "a strategy names the components that have to occur, in order",
                 hint=f"write ({shown})",
@@ -279,6 +295,7 @@ class _Parser:
             return self._equivalences()
         if token.kind != "name" or token.word in ("TRUE", "FALSE", "NULL"):
             return None
+        self._refuse_strategy()
         if token.word in KEYWORDS:
             raise reader.expected("a value")
         after = reader.tokens[reader.at + 1]
@@ -313,6 +330,9 @@ class _Parser:
         token = reader.token
         if token.kind != "name":
             raise reader.expected("a run, such as b[],")
+        if token.word in RUN_AGGREGATES and reader.tokens[reader.at + 1].text == "(":
+            hint = "write the run and its attribute, such as b[].x"
+            raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
         reader.next()
         variable, index = self._indexed(token)
         name = reader.expect_name("an attribute").text if reader.take_sign(".") else None

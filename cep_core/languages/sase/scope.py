@@ -110,6 +110,10 @@ class Variables:
         """Return the components that have to occur."""
         return [one for one in self.all if not one.negated]
 
+    def shown(self) -> list[str]:
+        """Return the components that have to occur as a strategy names them."""
+        return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
+
     def column(self, reference: Reference, span: Span | None = None) -> Column:
         """Return the column of a reference."""
         if reference not in self.references:

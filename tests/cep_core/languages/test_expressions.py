@@ -81,6 +81,69 @@ def test_what_is_wrong_is_refused(condition: str, message: str, hint: str | None
     assert caught.value.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("query", "message", "hint"),
+    [
+        (
+            "EVENT SEQ(s a, s b) WHERE a.n > 1 AND skip_till_next_match(a, b) {[k]}",
+            "a strategy stands right behind WHERE",
+            "write WHERE skip_till_next_match(a, b) { all conditions }",
+        ),
+        (
+            "EVENT SEQ(s+ a[], s b) strict_contiguity(a[], b) {[k]}",
+            "a strategy stands right behind WHERE",
+            "write WHERE strict_contiguity(a[], b) { all conditions }",
+        ),
+        (
+            "EVENT SEQ(s+ a[], s b) WHERE AVG(AVG(a[].v)) > 1",
+            "an aggregate cannot be inside an aggregate",
+            "write the run and its attribute, such as b[].x",
+        ),
+        (
+            "SELECT AVG(1 + MAX(v)) AS x FROM s WINDOW 5 s",
+            "MAX needs to know over which events",
+            "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)",
+        ),
+        (
+            "EVENT SEQ(s a, SEQ(s b, s c))",
+            "a sequence cannot be inside a sequence",
+            "write the components of both one after the other",
+        ),
+        (
+            "EVENT SEQ(s event, s b)",
+            "')' or a comma is expected here, not 'event'",
+            "event is a word of the language: a variable needs another name",
+        ),
+        (
+            "SELECT v AS next FROM s",
+            "a name is expected here, not 'next'",
+            "next is a word of the language: take another name",
+        ),
+        (
+            "SELECT * FROM s from ; s B",
+            "the end of the query, ; | \\ + @ WHERE or PUBLISH is expected here, not 'from'",
+            "from is a word of the language: an alias needs another name",
+        ),
+        (
+            "EVENT SEQ(s a, s b) WITHIN 1 month",
+            "there is no unit month",
+            "units are us, ms, s, min, h, days and weeks",
+        ),
+        (
+            "SELECT * FROM s A ; s B WHERE (A, B) OCCURS WITHIN 5 mon",
+            "there is no unit mon",
+            "units are us, ms, s, min, h, days and weeks",
+        ),
+        ("SELECT n FROM s /* WINDOW", "this comment does not end", "it ends with */"),
+    ],
+)
+def test_what_is_meant_is_said(query: str, message: str, hint: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        found(query)
+    assert str(caught.value).splitlines()[0].partition(": ")[2] == message
+    assert caught.value.hint == hint
+
+
 def test_words_of_operators_are_names_of_attributes() -> None:
     core = Engine(1)
     core.stream("s", {"in": int, "case": int, "is": int, "like": str, "between": int})
