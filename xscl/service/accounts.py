@@ -156,7 +156,10 @@ class Accounts:
             return made
 
     def erase(self, account: Account) -> None:
-        """Delete a user with the names of its streams; nobody has its number again."""
+        """Delete a user with the names of its streams and the addresses of all its matches.
+
+        Nobody has its number again.
+        """
         with self._mutex:
             with self._store.transaction():
                 last = max(account.number, self._store.meta(ERASED))
@@ -165,6 +168,9 @@ class Accounts:
                     self._store.fetch(
                         f"DELETE FROM state.{table} WHERE {column} = ?", [account.number]
                     )
+                self._store.fetch(
+                    "DELETE FROM state.secret_address WHERE subscription = ?", [account.qualify("")]
+                )
             self._by_name.pop(account.name, None)
             self._by_number.pop(account.number, None)
             self._streams.pop(account.number, None)

@@ -73,8 +73,9 @@ class UserData:
                     **{"kind": "endpoint", "id": endpoint.id, "subscription": who.named(name)},
                     **{"channel": endpoint.channel.kind, "to": asdict(endpoint.channel)},
                 }
+        for name in [*self.names(), who.qualify("")]:  # the last has those of all matches
             for address in addresses.of(name):
-                told = {"id": address.id, "subscription": who.named(name), "label": address.label}
+                told = {"id": address.id, "subscription": who.own(name), "label": address.label}
                 yield {"kind": "secret_address", **told}
         yield from self._documents()
         for name in self.names():

@@ -22,13 +22,17 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
                 ok(alice.put(f"/v1/subscriptions/{name}", json={"query": "orders//a->x"}))
             hook = {"kind": "file", "name": "alice"}
             alice.post("/v1/subscriptions/kept/endpoints", json=hook)
+            made = ok(alice.post("/v1/addresses", json={}))
             ok(alice.post("/v1/documents/orders?id=secret-order", content=b"<a>private</a>"))
             eventually(lambda: ok(alice.get("/v1/matches"))["matches"])
             assert alice.delete("/v1/subscriptions/gone").status_code == 204
             exported = alice.get("/v1/me/data")
             rows = [json.loads(line) for line in exported.text.splitlines()]
             kinds = {row["kind"] for row in rows}
-            assert kinds >= {"user", "token", "stream", "subscription", "document", "match"}
+            assert kinds >= {
+                *("user", "token", "stream", "subscription", "document", "match"),
+                "secret_address",
+            }
             assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
                 "kept",
                 "gone",
@@ -38,6 +42,7 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             assert alice.delete("/v1/accounts/alice").status_code == 403
             assert operator.delete("/v1/accounts/alice").status_code == 204
             assert alice.get("/v1/me").status_code == 401
+            assert operator.get(made["atom"]).status_code == 404
         assert operator.get("/v1/accounts/alice/data").status_code == 404
         again = ok(operator.post("/v1/tokens", json={"user": "bob"}))
         assert again["user"] == "bob"
