@@ -75,7 +75,11 @@ class UserData:
                 }
         for name in [*self.names(), who.qualify("")]:  # the last has those of all matches
             for address in addresses.of(name):
-                told = {"id": address.id, "subscription": who.own(name), "label": address.label}
+                told = {
+                    "id": address.id,
+                    "subscription": who.own(name) or "",
+                    "label": address.label,
+                }
                 yield {"kind": "secret_address", **told}
         yield from self._documents()
         for name in self.names():
