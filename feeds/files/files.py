@@ -171,7 +171,7 @@ def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document 
             stream=request.streams,
             id=f"{feed.name}#{item.identity}",
             timestamp=item.timestamp,
-            xml=item.native if request.native else item.canonical,
+            xml=item.native if request.native else item.in_feed(feed.name),
             origin=name,
         )
     if feed.omitted:

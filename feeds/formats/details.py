@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
+from functools import cache
 
 from lxml import etree
 
 from feeds.formats import entries
 from feeds.formats.entries import Category, Enclosure, EntryDetails, Fields
-from feeds.formats.markup import inner_markup, with_absolute_links
+from feeds.formats.markup import has_relative_links, inner_markup, with_absolute_links
 from feeds.formats.namespaces import (
     ATOM,
     ATOM_03,
@@ -30,7 +31,9 @@ from feeds.formats.namespaces import (
 
 def details(found: Fields, core: str, base: str) -> EntryDetails:
     """Return the details of the entry with the fields `found`; `core` is its own namespace."""
-    media = _media(found)
+    spaces = {name for name, _ in found}
+    media = {} if spaces.isdisjoint(MEDIA_NAMES) else _media(found)
+    has_itunes = not spaces.isdisjoint(ITUNES_NAMES)
     source, source_url = _source(found, core, base)
     return EntryDetails(
         article=entries.link(entries.first(found, (FEEDBURNER, "origLink")), base),
@@ -49,22 +52,24 @@ def details(found: Fields, core: str, base: str) -> EntryDetails:
             (ATOM, "rights"),
         )
         or entries.first(media, *_in_media("copyright")),
-        image=_image(found, media, base),
-        duration=_duration(found, media),
+        image=_image(found, media, base) if media or has_itunes else None,
+        duration=_duration(found, media) if media or has_itunes else None,
     )
 
 
+@cache
 def _in_media(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((namespace, name) for namespace in MEDIA_NAMES)
 
 
+@cache
 def _in_itunes(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((namespace, name) for namespace in ITUNES_NAMES)
 
 
-def _elements(found: Fields, *names: tuple[str, str]) -> Iterator[etree._Element]:
+def _elements(found: Fields, *names: tuple[str, str]) -> list[etree._Element]:
     """The elements of all the names, name by name."""
-    return (element for name in names for element in found.get(name, ()))
+    return [element for name in names if name in found for element in found[name]]
 
 
 # --- texts ---
@@ -102,21 +107,21 @@ def _content(found: Fields, core: str, base: str) -> str | None:
 
 def _better(element: etree._Element, base: str) -> str | None:
     """The text that the element stands for; None if that is its characters."""
-    own = entries.base_of(element, base)
-    decoded = _decoded(element)
-    if decoded is None and len(element):
-        decoded = inner_markup(element)
-    written = entries.text(element) if decoded is None else decoded
-    absolute = with_absolute_links(written, own)
-    return None if absolute == written and decoded is None else absolute
+    better = _decoded(element)
+    if better is None and len(element):
+        better = inner_markup(element)
+    written = entries.text(element) if better is None else better
+    if has_relative_links(written):
+        better = with_absolute_links(written, entries.base_of(element, base))
+    return better
 
 
 def _decoded(element: etree._Element) -> str | None:
     """The text in base64 (RFC 4287, 4.1.3.3, and Atom 0.3); None if it is no base64 or no text."""
-    kind = (element.get("type") or "").strip().lower()
-    text_or_xml = kind.startswith("text/") or kind.endswith(("+xml", "/xml"))
-    binary = "/" in kind and not text_or_xml and element.tag == f"{{{ATOM}}}content"
-    if not binary and (element.get("mode") or "").strip().lower() != "base64":
+    kind, mode = element.get("type"), element.get("mode")
+    text_or_xml = kind is None or kind.startswith("text/") or kind.endswith(("+xml", "/xml"))
+    binary = kind is not None and "/" in kind and element.tag == f"{{{ATOM}}}content"
+    if mode != "base64" and (text_or_xml or not binary):
         return None
     try:
         written = "".join(entries.text(element).split())
@@ -237,8 +242,7 @@ def _enclosures(found: Fields, media: Fields, core: str, base: str) -> Iterator[
     )
     seen: set[str] = set()
     for element in written:
-        own = entries.base_of(element, base)
-        address = entries.link(element.get("url") or element.get("href"), own)
+        address = entries.link(element.get("url") or element.get("href"), base)
         if address and address not in seen:
             seen.add(address)
             length = entries.number(element.get("length") or element.get("fileSize"))
@@ -247,7 +251,7 @@ def _enclosures(found: Fields, media: Fields, core: str, base: str) -> Iterator[
 
 def _image(found: Fields, media: Fields, base: str) -> str | None:
     """The address of the picture that stands for the entry."""
-    written = (
+    written = [
         *(each.get("url") for each in _elements(media, *_in_media("thumbnail"))),
         *(each.get("href") for each in _elements(found, *_in_itunes("image"))),
         *(
@@ -255,7 +259,7 @@ def _image(found: Fields, media: Fields, base: str) -> str | None:
             for each in _elements(media, *_in_media("content"))
             if each.get("medium") == "image" or (each.get("type") or "").startswith("image/")
         ),
-    )
+    ]
     return next((found for found in (entries.link(each, base) for each in written) if found), None)
 
 

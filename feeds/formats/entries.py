@@ -149,7 +149,12 @@ def relation(element: etree._Element) -> str:
 
 def first(found: Fields, *names: tuple[str, str]) -> str | None:
     """The first string value under one of the names that is not blank."""
-    return next(texts(found, *names), None)
+    for name in names:
+        for element in found.get(name, ()):
+            value = text(element)
+            if value and not value.isspace():
+                return value
+    return None
 
 
 def texts(found: Fields, *names: tuple[str, str]) -> Iterator[str]:

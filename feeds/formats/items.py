@@ -195,15 +195,15 @@ def canonical(
         _leaf("duration", None if more.duration is None else str(more.duration)),
         *(_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures),
     ]
-    return _head(identity) + f"{_repaired(''.join(leaves))}</item>".encode()
+    return _head(identity) + _repaired("".join(leaves)) + b"</item>"
 
 
-_C1 = re.compile("[\x80-\x9f]")
+_C1 = re.compile(rb"\xc2([\x80-\x9f])")
 
 
-def _repaired(text: str) -> str:
-    """The text with the characters of Windows-1252 in place of C1 control characters."""
-    return _C1.sub(lambda found: WINDOWS_1252[ord(found[0])], text)
+def _repaired(text: str) -> bytes:
+    """The text in UTF-8 with the characters of Windows-1252 in place of C1 control characters."""
+    return _C1.sub(lambda found: WINDOWS_1252[found[1][0]].encode(), text.encode())
 
 
 def _head(identity: str) -> bytes:

@@ -56,9 +56,15 @@ def inner_markup(element: etree._Element) -> str:
     return (escape(holder.text or "", quote=False) + "".join(written)).strip()
 
 
+def has_relative_links(html: str) -> bool:
+    """Return False if all that may be the address of a link or an image begins with `http`."""
+    named = html.count("href") + html.count("src") + html.count("poster")
+    return named > 0 and named != html.count('href="http') + html.count('src="http')
+
+
 def with_absolute_links(html: str, base: str) -> str:
     """The fragment with the addresses of links and images resolved against `base`."""
-    if not base.startswith(("http://", "https://")) or "<" not in html:
+    if not base.startswith(("http://", "https://")) or not has_relative_links(html):
         return html
 
     def resolved(found: re.Match[str]) -> str:
