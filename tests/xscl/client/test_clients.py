@@ -1,4 +1,7 @@
-"""The typed clients against a running service."""
+"""The typed clients against a running service.
+
+The usual run has tests/xscl/service/test_readme_calls.py.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,7 @@ def client(running: Running) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_a_match_has_typed_fields(client: Client) -> None:
     (match,) = client.matches("again")
     assert match.documents == ("n0", "n2")
@@ -53,6 +57,7 @@ def test_a_match_has_typed_fields(client: Client) -> None:
     assert list(client.matches("again", after=match.position)) == []
 
 
+@pytest.mark.slow
 def test_subscriptions_are_listed_page_by_page(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +73,7 @@ def test_subscriptions_are_listed_page_by_page(
     assert (refused.value.status, refused.value.problem) == (404, "unknown_subscription")
 
 
+@pytest.mark.slow
 def test_questions(client: Client) -> None:
     assert client.try_query(QUERY).total == 1
     reasons = client.try_query(QUERY.replace("./by->a", "./bye->a")).diagnosis
@@ -88,6 +94,7 @@ def test_questions(client: Client) -> None:
     assert row == {"number": 3}
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_packages(client: Client) -> None:
     wrong = "notes//note->a\nJOIN{a=z, 1 d} notes//note->b"
     for ask in (client.try_query, lambda query: client.subscribe("wrong", query)):
@@ -105,6 +112,7 @@ def test_errors_are_those_of_the_packages(client: Client) -> None:
         Client("localhost:8425")
 
 
+@pytest.mark.slow
 def test_feeds(client: Client) -> None:
     feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
     assert (feed.stream, feed.tags, feed.every, feed.state) == ("a", ("t",), 86_400, "new")
@@ -114,6 +122,7 @@ def test_feeds(client: Client) -> None:
     assert list(client.feeds()) == []
 
 
+@pytest.mark.slow
 def test_both_clients_have_the_same_calls(running: Running, client: Client) -> None:
     names = {name for name in vars(Client) if not name.startswith("_")}
     assert names - {"failure", "fetch"} == {
@@ -130,6 +139,7 @@ def test_both_clients_have_the_same_calls(running: Running, client: Client) -> N
     asyncio.run(asked())
 
 
+@pytest.mark.slow
 def test_live_matches_go_on_where_the_connection_was_lost(
     running: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +231,7 @@ def test_fields_that_a_client_does_not_know_are_left_out() -> None:
     assert found == Subscription("a", "q", "xscl", ("S",), None, False)
 
 
+@pytest.mark.slow
 def test_the_typed_program_runs(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_program.in_this_process() == [("o1", "o3")]
     with Client(running.address) as client:

@@ -27,6 +27,12 @@ def post(name: str, day: int, title: str, more: str = "") -> Document:
     return Document("blog", name, day * D, f"<post><title>{title}</title>{more}</post>".encode())
 
 
+@pytest.fixture(scope="module")
+def items() -> Engine:
+    more = "<creator xmlns='http://purl.org/dc/elements/1.1/'/>"
+    return engine_with(item("n1", 1, "sea"), item("n2", 2, "gale", more))
+
+
 def failing(found: Diagnosis) -> tuple[tuple[str, ...], list[tuple[str, str | None]]]:
     """Return the closest documents, and their failing conditions."""
     assert found.closest is not None
@@ -84,10 +90,10 @@ def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
         ("other//item", None, []),
     ],
 )
-def test_the_failing_part_of_a_block(query: str, text: str | None, near: list[str]) -> None:
-    more = "<c xmlns='http://purl.org/dc/elements/1.1/'/>".replace("<c ", "<creator ")
-    with engine_with(item("n1", 1, "sea"), item("n2", 2, "gale", more)) as engine:
-        (block,) = engine.diagnose(query).blocks
+def test_the_failing_part_of_a_block(
+    items: Engine, query: str, text: str | None, near: list[str]
+) -> None:
+    (block,) = items.diagnose(query).blocks
     assert (block.failing, [one.name for one in block.nearest]) == (text, near)
 
 

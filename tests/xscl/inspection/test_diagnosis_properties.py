@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import examples, until, usually
+from tests.examples import examples, until
 from tests.oracle.queries import Case
 from tests.strategies import joins
 from tests.strategies import language as drawn
@@ -29,8 +29,9 @@ KINDS: dict[str, st.SearchStrategy[Case]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "residuals"))
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_closest_documents_match_if_any_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "EXAMINED", COMBINATIONS)
     monkeypatch.setattr(diagnosis, "SECONDS", 1e6)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.xscl.service.conftest import code, eventually, ok
+
+pytestmark = pytest.mark.slow
 
 QUERY = "orders//order[./titel->t] JOIN{t=u, 2 d} orders//bill[./title->u]"
 

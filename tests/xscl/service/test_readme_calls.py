@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 
@@ -10,6 +11,14 @@ import pytest
 
 from tests.test_readme import CLIENT, README
 from tests.xscl.service.conftest import Running, eventually
+from xscl.client import AsyncClient
+
+
+async def read_streams(address: str) -> tuple[str, ...]:
+    """Return the streams that the subscription reads, by the asynchronous client."""
+    async with AsyncClient(address) as client:
+        return (await client.subscription("echo")).reads
+
 
 CALLS = [
     shlex.split(line, comments=True)[1:]
@@ -53,4 +62,5 @@ def test_the_client_prints_the_matches(
     exec(compile(code.replace("http://127.0.0.1:8425", running.address), "README.md", "exec"), {})
     shown = capsys.readouterr().out
     assert "('o1', 'i1') {'a': ('a12',), 'b': ('a12',)}\n" in shown
+    assert asyncio.run(read_streams(running.address)) == ("orders", "invoices")
     assert shown.endswith("'nmae' is not in the newest 1 document of 'orders' None\n")

@@ -76,6 +76,7 @@ def test_a_frame_of_polars() -> None:
         assert found[:0].to_polars().is_empty()
 
 
+@pytest.mark.slow
 def test_matches_are_used_without_both(tmp_path: Path) -> None:
     program = (
         "import xscl\nwith xscl.Engine() as engine:\n"
