@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cep_core.rewrite.cost import Rates, estimate
-from cep_core.rewrite.pattern import Next, Pattern, in_words, sources_of
+from cep_core.rewrite.pattern import Next, Pattern, in_words, iterated, sources_of
 
 _MOST = 6  # operands of which all forms are shown
 _SHOWN = 4  # forms beside the one that was taken
+
+
+def binding(written: Pattern) -> tuple[str, ...]:
+    """Return a line for `explain` if a run stands before the last part of a sequence."""
+    if any(isinstance(one.left, Next) and iterated(one.left) for one in _nexts(written)):
+        return (f"; binds to the left: {in_words(written)}",)
+    return ()
 
 
 def report(written: Pattern, planned: Pattern, rates: Rates) -> tuple[str, ...]:

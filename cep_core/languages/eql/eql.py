@@ -50,7 +50,7 @@ from cep_core.languages.names import repeated
 from cep_core.languages.reader import TokenReader
 from cep_core.rewrite.cost import Rates
 from cep_core.rewrite.pattern import Condition, Ref, detected, iterated
-from cep_core.rewrite.report import report
+from cep_core.rewrite.report import binding, report
 from cep_core.rewrite.rewriting import rewritten
 
 
@@ -74,7 +74,7 @@ def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) 
     )
     same = [(name, Column(2, place)) for place, name in enumerate(part.node.schema.names)]
     made = part.node if columns == same else node
-    notes = report(query.pattern, pattern, rates)
+    notes = (*binding(query.pattern), *report(query.pattern, pattern, rates))
     return Prepared(made, query.publishes, (), query.reads, notes, pattern)
 
 
