@@ -70,6 +70,13 @@ _HINTS = {
 }
 
 
+FAILURES = (
+    *(ElementPathError, ValueError, TypeError, ArithmeticError, LookupError),
+    *(AssertionError, AttributeError, RecursionError),
+)
+"""What elementpath raises for a wrong text, and for a value that does not fit."""
+
+
 class WrongXPath(ValueError):
     """Text that is not XPath, or that a block refuses; `at` is the place in the text."""
 
@@ -208,10 +215,10 @@ def parsed(text: str) -> Token:
         token = parser.parse(text)
     except ElementPathError as error:
         raise WrongXPath(*_reason(text, error)) from None
-    except (RecursionError, ValueError, TypeError, ArithmeticError, KeyError) as error:
-        raise WrongXPath(f"this is not XPath: {error}") from None
     except WrongExpression as error:
         raise WrongXPath(f"the regular expression: {error}", 0, error.hint) from None
+    except FAILURES as error:
+        raise WrongXPath(f"this is not XPath: {error or type(error).__name__}") from None
     bound = {
         str(one[0].value)
         for clauses in token.iter("for", "some", "every")

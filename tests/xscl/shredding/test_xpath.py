@@ -259,6 +259,12 @@ def test_work_without_a_bound_is_refused(condition: str) -> None:
         parse_block(f"S//a[{condition}]")
 
 
+@pytest.mark.parametrize("condition", ["Q{1|following-sibling}", "b[(: c", "b ! !", "b => c"])
+def test_what_elementpath_does_not_parse_is_an_error_of_the_query(condition: str) -> None:
+    with pytest.raises(QueryError):
+        parse_block(f"S//a[{condition}]")
+
+
 @pytest.mark.parametrize("text", ["//a = //b", "some $x in //a satisfies $x = //b"])
 def test_an_expression_stops_at_its_budget(text: str, caplog: pytest.LogCaptureFixture) -> None:
     condition = Residual(text)

@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from elementpath import XPathContext, build_lxml_node_tree
-from elementpath.exceptions import ElementPathError
 from elementpath.xpath_nodes import AttributeNode as PathAttribute
 from elementpath.xpath_nodes import ElementNode
 from lxml import etree
@@ -27,7 +26,7 @@ from lxml import etree
 from xscl.language.functions import FUNCTIONS, Value
 from xscl.language.regex import expression
 from xscl.language.syntax import Residual
-from xscl.language.xpath import COMPARE, EXTENSIONS, Local, NotLocal, parsed, work
+from xscl.language.xpath import COMPARE, EXTENSIONS, FAILURES, Local, NotLocal, parsed, work
 from xscl.shredding.nodes.tree import COMPARISONS, AttributeNode, Item
 
 BUDGET = 200_000
@@ -138,7 +137,7 @@ def test(text: str) -> Test:
             return False
         try:
             return evaluate(element) is True
-        except (etree.XPathError, ValueError, TypeError, ArithmeticError):
+        except (etree.XPathError, *FAILURES):
             return False
 
     return holds
@@ -153,7 +152,7 @@ def _slow_test(text: str, exponent: int) -> Test:
         context = XPathContext(document.tree, item=document.tree.elements[element])
         try:
             return bool(token.boolean_value(list(token.select(context))))
-        except (ElementPathError, ValueError, TypeError, ArithmeticError, RecursionError):
+        except FAILURES:
             return False
 
     return holds
@@ -181,7 +180,7 @@ def selection(text: str) -> Select:
             return frozenset()
         try:
             found: Any = evaluate(document.root.getroottree())
-        except (etree.XPathError, ValueError, TypeError, ArithmeticError):
+        except (etree.XPathError, *FAILURES):
             return frozenset()
         return frozenset(_nodes(found, document.root))
 
@@ -212,7 +211,7 @@ def _slow_selection(text: str, exponent: int) -> Select:
         context = XPathContext(document.tree)
         try:
             found = list(token.select(context))
-        except (ElementPathError, ValueError, TypeError, ArithmeticError, RecursionError):
+        except FAILURES:
             return frozenset()
         return frozenset(_path_nodes(found, document.root))
 
