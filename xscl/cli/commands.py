@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "subscribe": (
         "subscriptions.subscribe",
-        "Register a query under a name; it sees what arrives from now on.",
+        "Register a query under a name; it begins with what is kept, and goes on.",
     ),
     "unsubscribe": (
         "subscriptions.unsubscribe",

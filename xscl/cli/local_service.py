@@ -116,11 +116,20 @@ class LocalService:
         return {row["stream"] for row in rows}
 
     def subscribe(
-        self, name: str, query: str, *, updates: bool, language: str, since: str | None
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool,
+        language: str,
+        since: str | None,
+        history: bool = False,
     ) -> Sequence[str]:
         """Register a query; return the streams that it reads."""
         prepare(self.engine)
-        self.engine.subscribe(name, query, updates=updates, language=language, since=since)
+        self.engine.subscribe(
+            name, query, updates=updates, language=language, since=since, history=history
+        )
         found = self.engine.subscription(name)
         assert found is not None
         return found.reads

@@ -128,10 +128,23 @@ class RemoteService:
         return {one["name"] for one in self.http.all_of("/v1/streams")}
 
     def subscribe(
-        self, name: str, query: str, *, updates: bool, language: str, since: str | None
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool,
+        language: str,
+        since: str | None,
+        history: bool = False,
     ) -> Sequence[str]:
         """Register a query; return the streams that it reads."""
-        body = {"query": query, "updates": updates, "since": since, "language": language}
+        body = {
+            "query": query,
+            "updates": updates,
+            "since": since,
+            "language": language,
+            "history": history,
+        }
         path = resource("subscriptions", name)
         answer = self.http.ask("PUT", path, json=body, source=query)
         if answer.status_code != 201:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -12,6 +12,7 @@ from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.confirming import confirm
 from xscl.cli.feed_rows import Row
+from xscl.cli.match_text import WIDTH
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
@@ -35,6 +36,10 @@ from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
 from xscl.service.names import refuse_unaddressable
+from xscl.time_format import moment
+
+if TYPE_CHECKING:
+    from xscl.delivery.message import MatchFields
 
 _LANGUAGES = (XSCL, *LANGUAGES)
 _FIELDS = (
@@ -61,13 +66,15 @@ def subscribe(
     since: Annotated[
         str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
     ] = None,
+    from_now: Annotated[bool, option("--from-now", "Begin with what arrives from now on.")] = False,
     webhook: Annotated[
         str | None, option("--webhook", "Have its matches posted there.", "URL")
     ] = None,
 ) -> None:
-    """Register a query under a name; it sees what arrives from now on.
+    """Register a query under a name; it begins with what is kept, and goes on.
 
-    With --since it begins with the documents that are kept from that time on.
+    It has the newest 1,000 matches of the last 30 days. With --since it begins
+    with all that is kept from that time on, with --from-now with nothing.
     With --webhook a running service posts its matches, signed by the secret
     that is shown this once (Standard Webhooks).
     Queries in languages of events are the operator's; they read streams whose
@@ -83,10 +90,18 @@ def subscribe(
     if language == XSCL:
         refuse_bare_windows(text)
     refuse_bare_duration(since)
+    if from_now and since is not None:
+        raise UsageError("--since and --from-now exclude each other")
+    history = not from_now and since is None
     _check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
-        service.subscribe(name, text, updates=updates, language=language, since=since)
+        service.subscribe(
+            name, text, updates=updates, language=language, since=since, history=history
+        )
+        found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
+        begun = tuple(found)
+        beginning = _beginning(begun, since or "30 days") if begun else None
         explanation = service.explain(name, named=True).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
         warnings = [
@@ -100,9 +115,11 @@ def subscribe(
     for warning in warnings:
         warn(warning)
     if call.as_json:
-        echo_json({"subscribed": name, "webhook": made})
+        echo_json({"subscribed": name, "webhook": made, "backfilled": len(begun)})
         return
     echo(f"subscribed {name!r}")
+    if beginning is not None:
+        echo(beginning)
     if made is not None:
         echo(made["secret"])
         warn("the secret signs what the webhook is sent: keep it, it is not shown again")
@@ -184,6 +201,17 @@ def _check_webhook(url: str | None) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
         raise UsageError(f"{url!r} is no address of a webhook", hint="it begins with https://")
+
+
+def _beginning(found: Sequence[MatchFields], span: str) -> str:
+    """Say what a subscription begins with."""
+    newest = max(found, key=lambda match: match.t1)
+    titles = (source.title or source.document for source in reversed(newest.sources))
+    shown = one_line(next(titles, newest.id), WIDTH)
+    return (
+        f"{len(found):,} in the last {span}, the newest: {shown}, {moment(newest.t1)};"
+        " you will hear of new ones"
+    )
 
 
 def _add_webhook(service: Service, name: str, url: str) -> Row:

@@ -6,14 +6,14 @@ all queued queries together.  A query that cannot be registered does not affect 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
-from xscl.errors import Stopping
+from xscl.errors import Stopping, TooLong
 from xscl.service.group_commit import GroupCommit
 
 MOST = 500
@@ -21,6 +21,9 @@ MOST = 500
 
 PAST = 5.0
 """Time limit in seconds of a backfill, which blocks the engine."""
+
+BRIEFLY = 2.0
+"""Time limit in seconds of a history that was not asked for as such: without it from now on."""
 
 LINGER = 0.005
 """Seconds to wait for further queries after a batch of several."""
@@ -47,19 +50,26 @@ class Registrar:
         )
 
     def ask(
-        self, name: str, query: str, updates: bool, language: str = XSCL, since: str | None = None
+        self,
+        name: str,
+        query: str,
+        updates: bool,
+        language: str = XSCL,
+        since: str | None = None,
+        history: bool = False,
     ) -> Future[None]:
         """Queue a query; return the future of its registration, which raises its error."""
-        if since is None and language == XSCL:
+        if since is None and not history and language == XSCL:
             asked = QueuedQuery(name, query, updates)
             self._commits.put(asked)
             return asked.done
         # A backfill may take long, so queries without one do not wait behind it.
-        subscribe = partial(
-            self._engine.subscribe, updates=updates, language=language, since=since, seconds=PAST
-        )
+        subscribe = partial(self._engine.subscribe, name, query, updates=updates, language=language)
+        began = partial(subscribe, since=since, seconds=PAST) if since or not history else None
         try:
-            return self._others.submit(subscribe, name, query)
+            if began is None:
+                return self._others.submit(_with_history, subscribe)
+            return self._others.submit(began)
         except RuntimeError:  # the executor was shut down
             raise Stopping() from None
 
@@ -88,3 +98,11 @@ class Registrar:
                 one.done.set_result(None)
             else:
                 one.done.set_exception(wrong)
+
+
+def _with_history(subscribe: Callable[..., None]) -> None:
+    """Register a query with its history; from now on if that takes too long."""
+    try:
+        subscribe(history=True, seconds=BRIEFLY)
+    except TooLong:
+        subscribe()

@@ -67,7 +67,7 @@ class Shortcut:
         body: bytes = b"".join(message.get("body", b"") for message in messages)
         try:
             new = New.model_validate_json(body)
-            if new.language != XSCL or new.since is not None:
+            if new.language != XSCL or new.since is not None or new.history:
                 return None
             if not here.resolver.is_quick(account, new.query):
                 return None

@@ -20,13 +20,17 @@ from xscl.service.resolving import SUSPECT, ResolvedQuery
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """A requested subscription; `since` is the length of its backfill."""
+    """A requested subscription; `since` is the length of its backfill.
+
+    With a `history` it begins with the matches of what is kept.
+    """
 
     name: str
     query: str
     updates: bool = False
     language: str = XSCL
     since: str | None = None
+    history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> Star
     here.usage.add(who, "subscriptions")
     try:
         claim(here, who, resolved)
-        asked = known, resolved.text, wanted.updates, wanted.language, wanted.since
+        asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
         return StartedRegistration(wanted, resolved, None, here.registrar.ask(*asked))
     except BaseException:
         here.usage.subtract(who.number, "subscriptions")

@@ -75,7 +75,7 @@ def test_the_matches_of_a_subscription_are_listed_and_continued(
     for at, line in enumerate(lines):
         rest = answered("matches", "echo", "--after", line["match"], "--json").splitlines()
         assert [json.loads(each) for each in rest] == lines[at + 1 :]
-    answered("subscribe", "other", ECHO)
+    answered("subscribe", "other", ECHO, "--from-now")
     assert answered("matches", "other") == ""
     assert "has no match 'nix'" in failed(1, "matches", "echo", "--after", "nix")
     message = failed(1, "matches", "ecko")

@@ -83,6 +83,24 @@ def test_since_begins_with_what_is_kept(operator: httpx.Client) -> None:
         assert code(refused)[0] in (400, 422), wrong
 
 
+def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        ok(operator.post(f"/v1/documents/kept?id=k{number}", content=b"<o><a>1</a></o>"))
+    asked = {"query": "kept//o->x[./a->a] NEXT{a = b} kept//o->y[./a->b]"}
+    pair = {"query": "kept//o->x[./a->a] JOIN{a = b} kept//o->y[./a->b]", "history": True}
+    one = {"query": "kept//a->x"}
+    eventually(lambda: ok(operator.post("/v1/try", json=one))["total"] == 2)
+    ok(operator.put("/v1/subscriptions/kept pair", json=pair))
+    ok(operator.put("/v1/subscriptions/kept next", json=asked))
+    assert len(ok(operator.get("/v1/subscriptions/kept pair/matches"))["matches"]) == 2
+    assert ok(operator.get("/v1/subscriptions/kept next/matches"))["matches"] == []
+    monkeypatch.setattr(registrar, "BRIEFLY", -1.0)
+    ok(operator.put("/v1/subscriptions/kept late", json={**one, "history": True}))
+    assert ok(operator.get("/v1/subscriptions/kept late/matches"))["matches"] == []
+
+
 def test_the_past_may_not_take_for_ever(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

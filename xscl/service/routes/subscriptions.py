@@ -53,6 +53,8 @@ class New(RequestBody):
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(None, max_length=100, examples=["7 d"])
     """Duration of kept history to match, counted back from the latest document; default: none."""
+    history: bool = False
+    """Begin with the newest 1,000 matches of the last 30 days; they are marked as backfilled."""
 
 
 class Change(RequestBody):
@@ -221,9 +223,10 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
 async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
     """Registers a query under a name; the same query again changes nothing.
 
-    It sees the documents that arrive from now on, or from `since` on.
+    It sees the documents that arrive from now on, or from `since` on.  With a `history` it
+    begins with what is kept, unless that takes more than two seconds.
     """
-    wanted = SubscriptionRequest(name, new.query, new.updates, new.language, new.since)
+    wanted = SubscriptionRequest(name, new.query, new.updates, new.language, new.since, new.history)
     quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
     found, is_new = await registered(here, who, wanted, quick=quick)
     if not is_new:

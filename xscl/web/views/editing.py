@@ -78,14 +78,16 @@ def submit(
     name: Annotated[str, Form(max_length=200)] = "",
     since: Annotated[str, Form(max_length=20)] = "",
     edit: Annotated[str, Form(max_length=500)] = "",
+    history: Annotated[bool, Form()] = False,
 ) -> Response:
     """Try or save a query, or save that of a subscription to `edit`; show errors in the editor."""
     text, called = query.replace("\r\n", "\n"), name.strip()
     given: dict[str, Any] = {"query": text, "name": called, "since": since, "edit": edit}
+    given["history"] = history
     try:
         refuse_bare_windows(text)
         if do == "save":
-            _save(asked, called, text, edit)
+            _save(asked, called, text, edit, history)
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
         found, reasons = _tried(asked, text, since)
     except (XsclError, Problem) as error:
@@ -105,7 +107,7 @@ def _query_of(asked: PageRequest, name: str) -> str:
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
-def _save(asked: PageRequest, name: str, query: str, edit: str) -> None:
+def _save(asked: PageRequest, name: str, query: str, edit: str, history: bool) -> None:
     """Register a query, or give it to the subscription `edit`, perhaps with another name."""
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
@@ -113,7 +115,7 @@ def _save(asked: PageRequest, name: str, query: str, edit: str) -> None:
         renamed = None if name == edit else name
         change(asked.here, asked.who, edit, SubscriptionChange(query, name=renamed))
         return
-    subscribe(asked.here, asked.who, SubscriptionRequest(name, query))
+    subscribe(asked.here, asked.who, SubscriptionRequest(name, query, history=history))
 
 
 def _tried(asked: PageRequest, query: str, since: str) -> tuple[Sequence[Match], Diagnosed | None]:
@@ -160,6 +162,7 @@ def _editor(
         "name": "",
         "edit": "",
         "since": "7d",
+        "history": True,
         "case": None,
         "tried": None,
         "tried_total": 0,
