@@ -66,6 +66,7 @@ class RemoteMatch:
     t0: int
     t1: int
     history: bool
+    backfilled: bool
     position: int
     version: int
     bindings: dict[str, list[Node]]
@@ -85,7 +86,7 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
     return RemoteMatch(
         *(fields["id"], fields["subscription"], tuple(fields["documents"])),
         tuple(map(_source, fields["sources"])),
-        *(fields["t0"], fields["t1"], fields["history"], fields["position"]),
+        *(fields["t0"], fields["t1"], fields["history"], fields["backfilled"], fields["position"]),
         fields["version"],
         *(bindings, fields["constructed"], fields["xml"]),
     )

@@ -104,6 +104,8 @@ class MatchFields(Protocol):
     @property
     def history(self) -> bool: ...
     @property
+    def backfilled(self) -> bool: ...
+    @property
     def bindings(self) -> dict[str, list[Node]]: ...
     @property
     def constructed(self) -> bool: ...
@@ -128,6 +130,7 @@ def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dic
         "timestamp": written(match.t1),
         "started": written(match.t0),
         "history": match.history,
+        "backfilled": match.backfilled,
         "position": match.position,
         "version": match.version,
         "documents": [named(document) for document in match.documents],

@@ -57,6 +57,8 @@ class MatchShown(JsonBody):
     """Time of the first document."""
     history: bool = Field(examples=[False])
     """True if all documents are items from before their feeds were followed."""
+    backfilled: bool = Field(examples=[False])
+    """True if it is from before its subscription was made."""
     position: int = Field(examples=[17])
     """Position in the order of all results; of a trial, in the order of its own."""
     version: int = Field(examples=[1])
