@@ -16,7 +16,7 @@ from xscl.cli.service import existing, opened
 from xscl.documents.results import XSCL
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
-from xscl.service.changing import SubscriptionChange
+from xscl.service.subscription_change import SubscriptionChange
 
 _Name = Annotated[
     str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)

@@ -55,9 +55,9 @@ from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, t
 from xscl.polling.feed_tables import create_tables
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
-from xscl.service.changing import SubscriptionChange, version_row
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
+from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
 from xscl.store.backup import Backup, back_up

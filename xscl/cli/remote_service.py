@@ -40,8 +40,8 @@ from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
 from xscl.polling.feed_list import ImportLine
 from xscl.polling.feed_poller import FeedChange, PollSettings
-from xscl.service.changing import SubscriptionChange
 from xscl.service.document_bindings import DocumentBindings, NodeRow
+from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node

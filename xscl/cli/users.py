@@ -11,7 +11,7 @@ from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import answer, echo_json
 from xscl.cli.service import opened
 
-app = command_group("The data of the service's users.")
+app = command_group("The data of a user: export it, or erase it for good.")
 
 _User = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
 

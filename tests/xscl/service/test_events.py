@@ -25,6 +25,7 @@ from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listeners import ListenerQuery
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.facade import Engine
+from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.service.problems import PROBLEM
 from xscl.service.restore import restore
@@ -138,11 +139,21 @@ def test_an_id_ahead_of_the_newest_is_refused(operator: httpx.Client) -> None:
 
 def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: DataDirectory) -> None:
     hour = timedelta(hours=1)
-    began = datetime.now(UTC) - 20 * hour
-    with serving(place, keep_matches="2 h") as running, running.client() as client:
+    began = now = datetime.now(UTC) - 20 * hour
+
+    def clock() -> int:
+        return round(now.timestamp() * 1_000_000)
+
+    arrivals = ArrivalClock(clock, clock)
+    with (
+        serving(place, keep_matches="2 h", clock=arrivals) as running,
+        running.client() as client,
+    ):
         paths = [f"{subscribed(client, 'q')}/events", "/v1/events"]
 
         def sent(number: int, at: datetime) -> None:
+            nonlocal now
+            now = at
             params = {"id": f"d{number}", "time": at.isoformat()}
             xml = f"<item>{number}</item>"
             assert client.post("/v1/documents/S", params=params, content=xml).status_code == 202

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody, raw_request
-from xscl.service.changing import SubscriptionChange, change, version_row
+from xscl.service.changing import change
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
@@ -29,6 +29,7 @@ from xscl.service.subscribing import (
     unsubscribe,
     versions,
 )
+from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])

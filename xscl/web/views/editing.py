@@ -15,12 +15,13 @@ from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, XsclError
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
-from xscl.service.changing import SubscriptionChange, change
+from xscl.service.changing import change
 from xscl.service.explanations import Diagnosed, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import SubscriptionRequest, existing, subscribe
+from xscl.service.subscription_change import SubscriptionChange
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of

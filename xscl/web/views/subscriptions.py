@@ -19,11 +19,12 @@ from xscl.drawing import Picture, draw_query
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
-from xscl.service.changing import SubscriptionChange, change
+from xscl.service.changing import change
 from xscl.service.dependencies import Here, Who
 from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, unsubscribe
+from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.page_request import Asked, PageRequest
