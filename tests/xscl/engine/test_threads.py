@@ -241,7 +241,7 @@ def test_matches_are_counted_when_a_subscription_was_removed_meanwhile() -> None
         engine.subscribe("removed", "S//a[./b->x] NEXT{x=y} S//a[./b->y]")
         documents = [xscl.Document("S", f"d{n}", n, b"<a><b>1</b></a>") for n in range(1, 4)]
         found = engine.push(documents).matches
-        engine.unsubscribe("removed")
+        engine.unsubscribe("removed", purge=True)
         assert found.received() == {"plain": 3}
         with pytest.raises(StoreError, match="no longer kept"):
             list(found)

@@ -289,7 +289,7 @@ def test_a_match_that_is_gone_is_left_out_and_the_others_are_printed(
         texts = [Document("T", f"t{n}", n, b"<a>hi</a>") for n in (1, 2)]
         found = engine.push([*texts, *documents(3, 4)])
         assert [match.subscription for match in found] == ["gone", "pairs"]
-        engine.unsubscribe("gone")
+        engine.unsubscribe("gone", purge=True)
         MatchPrinter(as_json=True, history=True)(found)
     (line,) = printed(capsys)
     assert json.loads(line)["subscription"] == "pairs"

@@ -34,7 +34,7 @@ def wide(browser: Browser) -> Iterator[None]:
 # -- The first user --------------------------------------------------------------------------
 
 
-def test_a_first_user_subscribes_tries_and_gets_the_match_live(
+def test_a_first_user_gets_the_match_of_what_is_there_and_one_live(
     browser: Browser, tmp_path: Path
 ) -> None:
     with serving(DataDirectory(tmp_path / "data")) as running, running.client() as client:
@@ -47,9 +47,17 @@ def test_a_first_user_subscribes_tries_and_gets_the_match_live(
         browser.one("button[value='try']").click()
         assert browser.text("#tried-title").startswith("1 match in")
         assert browser.one("#tried mark").is_displayed()
+        assert browser.one("[name='history']").is_selected()
         browser.one("button[value='save']").click()
         assert browser.text("h1") == "correction"
         assert browser.one("figure svg").is_displayed()
+        browser.open(f"{shop.address}/")
+        assert "Swing bridge closes for a year" in browser.text("article.match")
+        client.delete("/v1/subscriptions/correction", params={"purge": True})
+        browser.open(f"{shop.address}/subscribe?example=correction")
+        browser.one("[name='history']").click()
+        browser.one("button[value='save']").click()
+        assert browser.text("h1") == "correction"
         browser.open(f"{shop.address}/")
         assert browser.text("#none h2") == "No match yet"
         browser.until(browser.is_live)
