@@ -42,7 +42,7 @@ def in_this_process() -> list[tuple[str, ...]]:
         assert values == {"a": ["a12"], "b": ["a12"]}
         why: xscl.Why = engine.why("again", "o1", "o2")
         assert not why.matched
-        for line in engine.diagnose(MISSPELT).lines():
+        for line in engine.why(MISSPELT).lines():
             print(line)
         return [match.documents for match in pushed]
 

@@ -217,7 +217,7 @@ class LocalService:
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""
-        return self.engine.diagnose(text, since)
+        return self.engine.why(text, since=since)
 
     def unseen_names(self, query: str) -> Sequence[UnseenName]:
         """Return the names in a query that were never seen; raises QueryError."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import NoneType
-from typing import Self
+from typing import Self, overload
 
 import pyarrow as pa
 
@@ -370,26 +370,37 @@ class Engine:
         _expect("since", since, str, int, NoneType)
         return self.host.queries.try_query(query, since, seconds)
 
-    def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
+    @overload
+    def why(self, query: str, *, since: str | int | None = None) -> Diagnosis: ...
+
+    @overload
+    def why(
+        self, query: str, document: str, /, *documents: str, read: Read | None = None
+    ) -> Why: ...
+
+    def why(
+        self,
+        query: str,
+        *documents: str,
+        read: Read | None = None,
+        since: str | int | None = None,
+    ) -> Why | Diagnosis:
         """Explain why a query (its text, or a subscription's name) matches documents, or why not.
 
         `documents` are ids, one for each block, "-" for none; `read` gives texts that are not kept.
-        Raises DocumentError for a document that is not known or whose text is not kept, XsclError
-        for a wrong number of documents.
+        Without documents the answer is a `Diagnosis` of a query that has no match so far: it
+        counts the documents that match each block, names what none of them has, and explains the
+        documents that come closest to a match.  The newest kept documents are examined, from
+        `since` on, for about two seconds of CPU.
+
+        Raises QueryError, UnknownSubscription, DocumentError for a document that is not known or
+        whose text is not kept, and XsclError for a wrong number of documents.
         """
         for one in (query, *documents):
             _expect("a query or a document's id", one, str)
-        return self.host.queries.why(query, *documents, read=read)
-
-    def diagnose(self, query: str, since: str | int | None = None) -> Diagnosis:
-        """Explain why a query (its text, or a subscription's name) has no match so far.
-
-        It counts the documents that match each block, names what none of them has, and explains
-        the documents that come closest to a match.  The newest kept documents are examined, from
-        `since` on, for about two seconds of CPU.  Raises QueryError and UnknownSubscription.
-        """
-        _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
+        if documents:
+            return self.host.queries.why(query, *documents, read=read)
         return self.host.queries.diagnose(query, since)
 
     def explain(

@@ -44,7 +44,7 @@ def failing(found: Diagnosis) -> tuple[tuple[str, ...], list[tuple[str, str | No
 
 def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
     with engine_with(item("n1", 1, "a"), item("n2", 2, "b"), post("b1", 2, "a")) as engine:
-        found = engine.diagnose(PAIR.replace("./title->t", "./titel->t"))
+        found = engine.why(PAIR.replace("./title->t", "./titel->t"))
     block, other = found.blocks
     assert block == BlockFound(
         "news//item[./titel->t]",
@@ -93,7 +93,7 @@ def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
 def test_the_failing_part_of_a_block(
     items: Engine, query: str, text: str | None, near: list[str]
 ) -> None:
-    (block,) = items.diagnose(query).blocks
+    (block,) = items.why(query).blocks
     assert (block.failing, [one.name for one in block.nearest]) == (text, near)
 
 
@@ -127,14 +127,14 @@ def test_the_closest_documents_fail_by_the_least(
 ) -> None:
     with engine_with(*documents) as engine:
         assert not engine.try_query(PAIR)
-        assert failing(engine.diagnose(PAIR)) == (closest, edges)
+        assert failing(engine.why(PAIR)) == (closest, edges)
 
 
 def test_numbers_come_close_by_their_difference() -> None:
     query = "news//item[./n->n] JOIN{number(n) > number(m), 9 d} blog//post[./n->m]"
     items = [item(f"n{n}", 1, "t", f"<n>{n}</n>") for n in (1, 40, 7)]
     with engine_with(*items, post("b1", 2, "t", "<n>50</n>")) as engine:
-        assert failing(engine.diagnose(query)) == (("n40", "b1"), [("value", "'40' and '50'")])
+        assert failing(engine.why(query)) == (("n40", "b1"), [("value", "'40' and '50'")])
 
 
 def test_a_block_that_may_be_absent_needs_no_document() -> None:
@@ -146,7 +146,7 @@ def test_a_block_that_may_be_absent_needs_no_document() -> None:
         assert [match.documents for match in engine.try_query(query)] == [("n2",)]
         engine.push(Document("blog", "b3", 5 * D + 5, b"<post><title>sea</title></post>"))
         assert not engine.try_query(query)
-        found = engine.diagnose(query)
+        found = engine.why(query)
     assert [block.needed for block in found.blocks] == [True, False]
     assert failing(found) == (("n2", "-"), [("order", "n2 is answered by b3")])
 
@@ -155,14 +155,14 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
     with engine_with(item("n1", 1, "gale")) as engine:
         engine.subscribe("late", "news//item[./title->t]")
         engine.push(post("b1", 2, "gale"))
-        found = engine.diagnose("late")
+        found = engine.why("late")
         assert failing(found) == (
             ("n1",),
             [("registration", "n1 arrived before the subscription")],
         )
         assert found.heading == "late has no match that was found"
         engine.push(item("n2", 3, "sea"))
-        assert engine.diagnose("late").heading == "late has matches"
+        assert engine.why("late").heading == "late has matches"
 
 
 def test_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +170,9 @@ def test_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closest, "BEAM", 2)
     items = [item(f"n{day}", day, f"t{day}") for day in range(1, 9)]
     with engine_with(*items, *(post(f"b{day}", day, f"p{day}") for day in range(1, 9))) as engine:
-        whole = engine.diagnose(PAIR)
+        whole = engine.why(PAIR)
         assert [(one.kept, one.examined) for one in whole.blocks] == [(8, 3), (8, 3)]
         assert whole.closest is not None
         assert next(whole.lines()).startswith("  3 of the newest 3 documents of news match")
-        lately = engine.diagnose(PAIR, "1 d")
+        lately = engine.why(PAIR, since="1 d")
         assert [one.kept for one in lately.blocks] == [2, 2]

@@ -437,7 +437,7 @@ def test_a_text_that_is_not_kept_can_be_given() -> None:
     assert failures(answer)[0][2] == "d2 belongs to R"
 
 
-@pytest.mark.parametrize("names", [(), ("d1",), ("d1", "d1", "d1")])
+@pytest.mark.parametrize("names", [("d1",), ("d1", "d1", "d1")])
 def test_a_wrong_number_of_documents(names: tuple[str, ...]) -> None:
     with Engine() as engine:
         engine.subscribe("keeper", KEEPER)

@@ -176,7 +176,7 @@ def diagnose(asked: DiagnoseAsked, here: Here, who: Who) -> Diagnosed:
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
     with here.questions.hold(who.number), resolved.as_written():
-        return diagnosed(who, here.engine.diagnose(query, asked.since))
+        return diagnosed(who, here.engine.why(query, since=asked.since))
 
 
 @router.post("/check", summary="Check a query")
