@@ -176,17 +176,21 @@ class MatchPages:
 
         They are those of all versions, or of one.  Raises UnknownSubscription.
         """
-        versions = self._subscriptions().versions(name)
-        asked = tuple(one for one in versions if version in (None, one.version))
-        if not asked:
-            last = versions[-1].version
-            raise UnknownVersion(
-                f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
-            )
         upper = LAST if before is None else before
-        return self._page(
-            _PageRequest((after, LAST), (upper, 0), limit, newest_first, asked), asked.__contains__
-        )
+        while True:
+            versions = self._subscriptions().versions(name)
+            asked = tuple(one for one in versions if version in (None, one.version))
+            if not asked:
+                last = versions[-1].version
+                raise UnknownVersion(
+                    f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
+                )
+            request = _PageRequest((after, LAST), (upper, 0), limit, newest_first, asked)
+            page = self._page(request, asked.__contains__)
+            # Else a version that began meanwhile may have matches before the end of the page.  A
+            # change is in memory before its commit, so that no page shows more than is compared.
+            if self._subscriptions().versions(name) == versions:
+                return page
 
     def of_all(
         self,
