@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -12,7 +12,6 @@ from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.confirming import confirm
 from xscl.cli.feed_rows import Row
-from xscl.cli.match_text import WIDTH
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
@@ -31,12 +30,12 @@ from xscl.cli.query_options import (
     warn_of_unseen_names,
 )
 from xscl.cli.service import Service, existing, opened
+from xscl.delivery.beginning import beginning
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
 from xscl.service.names import refuse_unaddressable
-from xscl.time_format import moment
 
 if TYPE_CHECKING:
     from xscl.delivery.message import MatchFields
@@ -101,7 +100,7 @@ def subscribe(
         )
         found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
         begun = tuple(found)
-        beginning = _beginning(begun, since or "30 days") if begun else None
+        words = one_line(beginning(begun, since or "30 days")) if begun else None
         explanation = service.explain(name, named=True).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
         warnings = [
@@ -118,8 +117,8 @@ def subscribe(
         echo_json({"subscribed": name, "webhook": made, "backfilled": len(begun)})
         return
     echo(f"subscribed {name!r}")
-    if beginning is not None:
-        echo(beginning)
+    if words is not None:
+        echo(words)
     if made is not None:
         echo(made["secret"])
         warn("the secret signs what the webhook is sent: keep it, it is not shown again")
@@ -201,17 +200,6 @@ def _check_webhook(url: str | None) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
         raise UsageError(f"{url!r} is no address of a webhook", hint="it begins with https://")
-
-
-def _beginning(found: Sequence[MatchFields], span: str) -> str:
-    """Say what a subscription begins with."""
-    newest = max(found, key=lambda match: match.t1)
-    titles = (source.title or source.document for source in reversed(newest.sources))
-    shown = one_line(next(titles, newest.id), WIDTH)
-    return (
-        f"{len(found):,} in the last {span}, the newest: {shown}, {moment(newest.t1)};"
-        " you will hear of new ones"
-    )
 
 
 def _add_webhook(service: Service, name: str, url: str) -> Row:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, serving
-from tests.xscl.web.shown import TRICKS, Shop, parsed
+from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.service.dependencies import COOKIE
 from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import POLICY, VIEWS
@@ -201,13 +201,32 @@ def test_matches_of_all_versions_are_counted_and_a_pause_is_shown(shop: Shop) ->
     shop.client.post("/subscriptions/remove", data={"name": "versions", "purge": "yes"})
 
 
+@pytest.mark.parametrize(
+    ("history", "says"),
+    [
+        ({"history": "true"}, r"^\d+ in the last 30 days, the newest: .+; new ones will follow\.$"),
+        ({}, r"^It begins with what arrives from now on\.$"),
+    ],
+)
+def test_a_saved_subscription_says_what_it_begins_with(
+    shop: Shop, history: dict[str, str], says: str
+) -> None:
+    form = {"name": "begun", "query": TRICKY, "do": "save", **history}
+    saved = shop.client.post("/subscribe", data=form, follow_redirects=True)
+    told = parsed(saved.text).xpath("string(//*[@class='chosen'])")
+    assert re.search(says, " ".join(told.split()))
+    shop.client.post("/subscriptions/remove", data={"name": "begun", "purge": "yes"})
+
+
 def test_a_subscription_is_edited_in_the_editor(shop: Shop) -> None:
     shop.subscribe("to edit", "S//a->x")
     page = parsed(shop.client.get("/subscribe", params={"edit": "to edit"}).text)
     assert page.xpath("string(//textarea)").strip() == "S//a->x"
     form = {"edit": "to edit", "name": "edited", "query": "S//b->x", "do": "save"}
     saved = shop.client.post("/subscribe", data=form)
-    assert saved.headers["location"] == "/subscriptions/edited"
+    assert saved.headers["location"] == "/subscriptions/edited?saved=edit"
+    shown = shop.client.get(saved.headers["location"])
+    assert "Version 2 is on" in parsed(shown.text).xpath("string(//*[@class='chosen'])")
     shown = shop.client.get("/v1/subscriptions/edited").json()
     assert (shown["query"], shown["version"]) == ("S//b->x", 2)
     wrong = shop.client.post("/subscribe", data={**form, "edit": "edited", "query": "S//b->"})

@@ -89,7 +89,9 @@ def submit(
         refuse_bare_windows(text)
         if do == "save":
             _save(asked, called, text, edit, history)
-            return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
+            saved = "edit" if edit else "history" if history else "now"
+            at = f"/subscriptions/{quote(called)}?saved={saved}"
+            return RedirectResponse(at, HTTPStatus.SEE_OTHER)
         found, reasons = _tried(asked, text, since)
     except (XsclError, Problem) as error:
         wrong = _NOTHING | {"error": problem_text(error, asked.who)}

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
+from xscl.delivery.beginning import beginning
 from xscl.delivery.endpoint import Kind
-from xscl.documents.results import XSCL
+from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_query
+from xscl.engine import histories
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
@@ -42,6 +44,8 @@ LETTERS = 20
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
 Flag = Annotated[str, Form(max_length=10)]
+Saved: TypeAlias = Literal["history", "now", "edit"]
+"""How a subscription was saved in the editor: with its history, without, or as an edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +157,9 @@ def _counts(store: Store, numbers: list[int], since: int) -> dict[int, tuple[int
 
 
 @router.get("/subscriptions/{name:path}")
-def one(asked: Asked, name: str) -> HTMLResponse:
-    """Show a subscription."""
-    return show(asked, name)
+def one(asked: Asked, name: str, saved: Annotated[Saved | None, Query()] = None) -> HTMLResponse:
+    """Show a subscription; after the editor has `saved` it, also what it begins with."""
+    return show(asked, name, saved=saved)
 
 
 def show(
@@ -167,6 +171,7 @@ def show(
     given: DeliveryForm = NOTHING,
     edited: str | None = None,
     refused: str = "",
+    saved: Saved | None = None,
 ) -> HTMLResponse:
     """Show a subscription; `wrong` is the error of the endpoint form `given`.
 
@@ -193,7 +198,18 @@ def show(
         edited=edited,
         refused=refused,
         earlier=_earlier(asked, name, found.version),
+        saved="" if saved is None else _saved(asked, found, saved),
     )
+
+
+def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
+    """Return the sentence that answers a saved subscription."""
+    if saved == "edit":
+        return f"Version {found.version} is on; the matches of earlier versions stay"
+    if saved == "now":
+        return "It begins with what arrives from now on"
+    kept = asked.here.engine.matches_of(found.name, limit=histories.MATCHES).matches
+    return beginning([one for one in kept if one.backfilled], "30 days")
 
 
 def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.VersionShown]:

@@ -1,0 +1,27 @@
+"""The sentence that a new subscription is answered with: what it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xscl.time_format import moment
+
+if TYPE_CHECKING:
+    from xscl.delivery.message import MatchFields
+
+TITLE = 100
+"""Maximum number of characters of the newest match's title."""
+
+
+def beginning(found: Sequence[MatchFields], span: str) -> str:
+    """Return how many matches a subscription begins with, and the newest of them."""
+    if not found:
+        return f"No match in the last {span}; new ones will follow"
+    newest = max(found, key=lambda match: match.t1)
+    titles = (source.title or source.document for source in reversed(newest.sources))
+    title = " ".join(next(titles, newest.id).split())[:TITLE]
+    return (
+        f"{len(found):,} in the last {span}, the newest: {title}, {moment(newest.t1)};"
+        " new ones will follow"
+    )
