@@ -145,7 +145,7 @@ def _printable(name: str) -> str:
 def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
     """The items of a feed, or the document itself, or why it is neither."""
     try:
-        feed = parse_feed(body, url=f"file:{name}", seen_at=request.at)
+        feed = parse_feed(body, url=f"file:{name}", seen_at=request.at, native=request.native)
     except NotAFeed as error:
         yield _plain(name, body, request, error)
     except FeedError as error:

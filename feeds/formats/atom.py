@@ -18,14 +18,14 @@ _INHERITED = 2_000
 """A feed's authors are repeated in its entries up to so many characters."""
 
 
-def read(root: etree._Element, url: str) -> FeedChannel | None:
+def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     """The feed of a `feed` element; None if it is none."""
     core, name = entries.split(str(root.tag))
     if name != "feed" or core not in (ATOM, ATOM_03, ""):
         return None
     found = entries.fields(root)
     written = found.get((core, "entry"), [])
-    around = frame(root, root, str(written[0].tag)) if written else None
+    around = frame(root, root, str(written[0].tag)) if native and written else None
     authors = _authors(found, core)
     if sum(map(len, authors)) > _INHERITED:
         authors = ()

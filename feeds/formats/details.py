@@ -69,7 +69,11 @@ def _in_itunes(name: str) -> tuple[tuple[str, str], ...]:
 
 def _elements(found: Fields, *names: tuple[str, str]) -> list[etree._Element]:
     """The elements of all the names, name by name."""
-    return [element for name in names if name in found for element in found[name]]
+    elements: list[etree._Element] = []
+    for name in names:
+        if name in found:
+            elements += found[name]
+    return elements
 
 
 # --- texts ---

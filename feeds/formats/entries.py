@@ -7,9 +7,11 @@ link that runs a program (`javascript:`, `data:`) is no link.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
 from lxml import etree
@@ -29,8 +31,7 @@ class Enclosure:
     length: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(NamedTuple):
     """A category with the vocabulary that it is from, and its name for people."""
 
     term: str
@@ -115,12 +116,16 @@ _string = etree.XPath("string()", smart_strings=False)
 def fields(element: etree._Element) -> Fields:
     """The child elements, grouped by name, in document order."""
     found: Fields = {}
-    for child in element:
-        if isinstance(child.tag, str):
-            found.setdefault(split(child.tag), []).append(child)
+    for child in element.iterchildren("*"):
+        name = split(child.tag)
+        if name in found:
+            found[name].append(child)
+        else:
+            found[name] = [child]
     return found
 
 
+@lru_cache(maxsize=1_000)
 def split(tag: str) -> tuple[str, str]:
     """Namespace and local name of a tag as lxml writes it."""
     if tag.startswith("{"):
@@ -170,10 +175,18 @@ def texts(found: Fields, *names: tuple[str, str]) -> Iterator[str]:
 
 _PROGRAMS = ("javascript:", "data:", "vbscript:")
 
+_PLAIN = re.compile(
+    r"https?://[A-Za-z0-9.-]+/[\w./~%+,:@&=-]*(?:\?[\w./~%+,:@&=-]+)?(?:#[\w./~%+,:@&=-]+)?",
+    re.ASCII,
+)
+"""A usual absolute address: `urljoin` would return the same text."""
+
 
 def link(reference: str | None, base: str) -> str | None:
     """The absolute form of a reference; None if there is none or it runs a program."""
-    reference = "".join((reference or "").split("\n")).strip()
+    if not reference or _PLAIN.fullmatch(reference):
+        return reference or None
+    reference = "".join(reference.split("\n")).strip()
     squeezed = "".join(character for character in reference[:40] if character > " ")
     if not reference or squeezed.lower().startswith(_PROGRAMS):
         return None

@@ -58,15 +58,21 @@ class ParsedFeed:
 
 
 def parse_feed(
-    body: bytes, *, url: str = "", content_type: str | None = None, seen_at: int
+    body: bytes,
+    *,
+    url: str = "",
+    content_type: str | None = None,
+    seen_at: int,
+    native: bool = False,
 ) -> ParsedFeed:
     """The feed in the bytes; raises `MalformedDocument` or `NotAFeed` and nothing else.
 
     `url` is the feed's address, for relative links; `content_type` the HTTP
-    header, of which the charset counts; `seen_at` the time of the poll.
+    header, of which the charset counts; `seen_at` the time of the poll.  With `native` each item
+    keeps its publisher's XML (`FeedItem.native`), which takes a tenth of the time.
     """
     url = _without_credentials(url)
-    channel, quality = _read(body, url, _charset(content_type))
+    channel, quality = _read(body, url, _charset(content_type), native)
     omitted = max(0, len(channel.entries) - MAX_ITEMS)
     channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
     named = (channel.self_url, channel.site_url, url)
@@ -81,12 +87,12 @@ def parse_feed(
     )
 
 
-def _read(body: bytes, url: str, charset: str | None) -> tuple[FeedChannel, str]:
+def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[FeedChannel, str]:
     """The channel and the quality of the reading."""
     if body[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return jsonfeed.read(body, url), "strict"
     parsed = climb(body, charset)
-    channel = rss.read(parsed.root, url) or atom.read(parsed.root, url)
+    channel = rss.read(parsed.root, url, native) or atom.read(parsed.root, url, native)
     if channel is not None:
         return channel, parsed.quality
     found = loose.read(body, url, charset) if _LOOKS_LIKE_A_FEED.search(body) else None

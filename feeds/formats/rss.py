@@ -17,7 +17,7 @@ from feeds.formats.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090
 from feeds.formats.native import frame, own_xml
 
 
-def read(root: etree._Element, url: str) -> FeedChannel | None:
+def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     """The feed of an `rss` or `rdf:RDF` element; None if it is neither."""
     version = _format(root)
     if version is None:
@@ -28,7 +28,7 @@ def read(root: etree._Element, url: str) -> FeedChannel | None:
     items = [child for child in holder if _local(child) == "item"] or [
         element for element in channel.iter() if _local(element) == "item"
     ]
-    around = frame(root, holder, str(items[0].tag)) if items else None
+    around = frame(root, holder, str(items[0].tag)) if native and items else None
     found = entries.fields(channel)
     core = entries.split(str(channel.tag))[0]
     base = entries.base_of(channel, url)

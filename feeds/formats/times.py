@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 SECOND: Final = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_YEAR = 1900
+_CACHED = 200
+"""Times that are remembered: an item often has one twice, and all items of a poll have its own."""
 
 _MONTHS = {
     name: number
@@ -65,8 +68,11 @@ _FORMS = tuple(
 def parse_time(text: str | None) -> int | None:
     """Microseconds since the epoch, or None if the text is no time we can read."""
     text = (text or "").strip()
-    if not text or len(text) > 100:
-        return None
+    return _parsed(text) if 0 < len(text) <= 100 else None
+
+
+@lru_cache(maxsize=_CACHED)
+def _parsed(text: str) -> int | None:
     for form in _FORMS:
         found = form.fullmatch(text)
         if found:
@@ -74,11 +80,11 @@ def parse_time(text: str | None) -> int | None:
     return None
 
 
+@lru_cache(maxsize=_CACHED)
 def rfc3339(time: int) -> str:
     """`2013-03-19T10:00:00Z`, with a fraction only if there is one."""
     seconds, fraction = divmod(time, SECOND)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    text = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
     return f"{text}.{fraction:06d}Z" if fraction else f"{text}Z"
 
 

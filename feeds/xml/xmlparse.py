@@ -102,8 +102,7 @@ def parse(xml: bytes, limits: DocumentLimits = DEFAULT) -> etree._Element:
     """The root element of a well-formed document; raises `MalformedDocument`."""
     xml = _prepare(xml, limits)
     try:
-        if _may_exceed(xml, limits):
-            _count(xml, limits)
+        _check_counts(xml, limits)
         root = etree.fromstring(xml, _parsers.strict)
         _check_nesting(root, xml, limits)
         return root
@@ -120,8 +119,7 @@ def recover(xml: bytes) -> etree._Element:
     xml = _prepare(xml, DEFAULT)
     parser = _parsers.lenient
     try:
-        if _may_exceed(xml, DEFAULT):
-            _count(xml, DEFAULT, recover=True)
+        _check_counts(xml, DEFAULT, recover=True)
         root = etree.fromstring(xml, parser)
         if root is not None:
             _check_nesting(root, xml, DEFAULT)
@@ -226,21 +224,27 @@ def _end_of_doctype(xml: bytes, start: int) -> int:
 # --- limits ---
 
 
-def _may_exceed(xml: bytes, limits: DocumentLimits) -> bool:
-    """Test by size and tag counts if a document may exceed a limit unknown to the parser."""
+def _check_counts(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
+    """Raise for a document beyond a limit unknown to the parser; it is parsed only if it may be."""
     size = len(xml)
-    if limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL:
-        return True
-    if size <= _ATTRIBUTES_OF_ONE * _ATTRIBUTE and size <= limits.elements * _ELEMENT:
-        return False
+    deep = limits.depth < _PARSER_DEPTH and size > limits.depth * _LEVEL
+    if not deep and size <= min(_ATTRIBUTES_OF_ONE * _ATTRIBUTE, limits.elements * _ELEMENT):
+        return
     attributes = xml.count(b"=")
-    elements = xml.count(b"<") - xml.count(b"</")
-    return attributes > _ATTRIBUTES_OF_ONE or elements + attributes > limits.elements
+    if attributes > _ATTRIBUTES_OF_ONE:
+        _count_attributes(xml)
+    if deep or _may_have_more(xml, limits.elements - attributes):
+        _count(xml, limits, recover)
 
 
-def _count(xml: bytes, limits: DocumentLimits, recover: bool = False) -> None:
+def _may_have_more(xml: bytes, elements: int) -> bool:
+    """Test by tags for more elements than a number; end tags are counted only if need be."""
+    tags = xml.count(b"<")
+    return tags > elements and tags - xml.count(b"</") > elements
+
+
+def _count(xml: bytes, limits: DocumentLimits, recover: bool) -> None:
     """Parse in pieces; raise `MalformedDocument` at the first exceeded limit."""
-    _count_attributes(xml)
     every_tag = b"<!" not in xml and xml.find(b"<?", 1) < 0  # each `<` is a tag's, but the first
     if every_tag and xml.count(b"<") - xml.count(b"</") > limits.elements + 1:
         raise _too_many(limits, 1)
@@ -267,7 +271,7 @@ def _check_nesting(root: etree._Element, xml: bytes, limits: DocumentLimits) -> 
     """
     if len(xml) * limits.depth <= limits.nesting * _ELEMENT:
         return
-    if (xml.count(b"<") - xml.count(b"</")) * limits.depth <= limits.nesting:
+    if not _may_have_more(xml, limits.nesting // limits.depth):
         return
     depth = pairs = 0
     for event, _ in etree.iterwalk(root, events=("start", "end")):
@@ -305,7 +309,7 @@ def _count_attributes(xml: bytes) -> None:
     """
     start = 0
     for piece in xml.split(b"<"):
-        if piece.count(b"=") > _ATTRIBUTES_OF_ONE:
+        if len(piece) > _ATTRIBUTES_OF_ONE and piece.count(b"=") > _ATTRIBUTES_OF_ONE:
             tag = _START_TAG.match(piece)
             found = len(_VALUE.findall(tag[0])) if tag else 0
             if found > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):

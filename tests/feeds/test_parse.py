@@ -22,7 +22,7 @@ ATOM = "http://www.w3.org/2005/Atom"
 
 def parsed(body: str | bytes, url: str = "http://example.org/feed") -> ParsedFeed:
     body = body.encode() if isinstance(body, str) else body
-    return parse_feed(body, url=url, seen_at=SEEN)
+    return parse_feed(body, url=url, seen_at=SEEN, native=True)
 
 
 def only(feed: ParsedFeed) -> FeedItem:
