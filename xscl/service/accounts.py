@@ -164,7 +164,11 @@ class Accounts:
             with self._store.transaction():
                 last = max(account.number, self._store.meta(ERASED))
                 self._store.set_meta(**{ERASED: last})
-                for table, column in (("account", "number"), ("owned_stream", "account")):
+                for table, column in (
+                    ("account", "number"),
+                    ("owned_stream", "account"),
+                    ("star", "account"),
+                ):
                     self._store.fetch(
                         f"DELETE FROM state.{table} WHERE {column} = ?", [account.number]
                     )

@@ -1,11 +1,13 @@
 """All data of a user: exported as lines of JSON, and erased.
 
 An export has what the user sees, in the forms of the API: account, tokens without secrets, streams,
-subscriptions with their versions and endpoints, feeds, documents that are kept, and matches.
+subscriptions with their versions and endpoints, feeds, documents that are kept, starred matches,
+and matches.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -82,6 +84,7 @@ class UserData:
                 }
                 yield {"kind": "secret_address", **told}
         yield from self._documents()
+        yield from self._stars()
         for name in self.names():
             for match in self._engine.matches(name):
                 yield {"kind": "match", **row_of(match, who.named)}
@@ -115,6 +118,20 @@ class UserData:
                         "timestamp": written(ts),
                         "xml": bytes(xml).decode("utf-8", "replace"),
                     }
+
+    def _stars(self) -> Iterator[Row]:
+        """Yield the starred matches, as they were shown."""
+        with closing(self._engine.host.connect()) as store:
+            rows = store.fetch(
+                "SELECT match, subscription, starred, view FROM state.star WHERE account = ?"
+                " ORDER BY starred, match",
+                [self._who.number],
+            )
+        for match, known, starred, view in rows:
+            yield {
+                **{"kind": "star", "match": match, "subscription": self._who.named(known)},
+                **{"starred": written(starred), "shown": json.loads(view)},
+            }
 
     # -- Erasure ---------------------------------------------------------------------------
 

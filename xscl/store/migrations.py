@@ -64,11 +64,20 @@ def _links_and_titles_of_items(run: Run) -> None:
         run("ALTER TABLE state.feed_item ADD COLUMN alike UBIGINT")
 
 
+def _stars(run: Run) -> None:
+    """Add the starred matches of users."""
+    run(
+        "CREATE TABLE state.star(account INTEGER, match VARCHAR, subscription VARCHAR,"
+        " starred BIGINT, view VARCHAR)"
+    )
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
     12: _histories,
     13: _links_and_titles_of_items,
+    14: _stars,
 }
 """The steps by the version that each leads to, in ascending order."""
 

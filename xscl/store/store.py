@@ -95,6 +95,8 @@ CREATE TABLE state.dead_letter(
     attempts INTEGER, reason VARCHAR, next_try BIGINT);
 CREATE TABLE state.secret_address(
     hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
+CREATE TABLE state.star(
+    account INTEGER, match VARCHAR, subscription VARCHAR, starred BIGINT, view VARCHAR);
 """
 
 _COUNTED = """

@@ -168,7 +168,7 @@ class Subscriptions:
         one = self[name]
         renamed = replace(one, name=new)
         self.retired.rename(name, new)
-        for table in ("endpoint", "secret_address"):
+        for table in ("endpoint", "secret_address", "star"):
             self._store.fetch(
                 f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
             )
@@ -200,7 +200,8 @@ class Subscriptions:
         self.retired.add(one if one.is_paused else replace(one, until=position))
 
     def purge(self, name: str) -> None:
-        """Delete the matches of a removed subscription."""
+        """Delete the matches of a removed subscription, and what stars keep of them."""
+        self._store.fetch("DELETE FROM state.star WHERE subscription = ?", [name])
         for one in self.retired.drop(self.retired.of(name)):
             self._keys.pop(one.key, None)
             self._drop_results(one.qid)

@@ -33,6 +33,9 @@ HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 THEMES = ("auto", "light", "dark")
 THEME = "xscl_theme"
 """The cookie of the colour theme."""
+DENSITIES = ("wide", "dense")
+DENSITY = "xscl_density"
+"""The cookie of the density of lists."""
 
 _SPANS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 172_800), ("days", 86_400, 604_800))
 """Units of relative times: their lengths, and below which number of seconds each is used."""
@@ -136,10 +139,12 @@ def page(
 ) -> HTMLResponse:
     """Render a page; `account` is the reader, None without authentication."""
     theme = request.cookies.get(THEME, "auto")
+    density = request.cookies.get(DENSITY, "wide")
     text = _TEMPLATES.get_template(template).render(
         account=account,
         signed_in=account is not None and bool(request.cookies.get("xscl_session")),
         theme=theme if theme in THEMES else "auto",
+        density=density if density in DENSITIES else "wide",
         here=request.url.path,
         place=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         **shown,

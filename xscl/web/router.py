@@ -14,12 +14,14 @@ from xscl.web.views import (
     plan,
     signin,
     sql,
+    stars,
     state,
     subscriptions,
 )
 
 router = APIRouter()
 for view in (
+    stars,
     matches,
     items,
     editing,

@@ -8,6 +8,7 @@ from contextlib import closing
 import httpx
 
 from tests.xscl.service.conftest import eventually, ok, serving
+from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
 from xscl.store.data_directory import DataDirectory
 
@@ -25,13 +26,14 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             made = ok(alice.post("/v1/addresses", json={}))
             ok(alice.post("/v1/documents/orders?id=secret-order", content=b"<a>private</a>"))
             eventually(lambda: ok(alice.get("/v1/matches"))["matches"])
+            star_newest(alice)
             assert alice.delete("/v1/subscriptions/gone").status_code == 204
             exported = alice.get("/v1/me/data")
             rows = [json.loads(line) for line in exported.text.splitlines()]
             kinds = {row["kind"] for row in rows}
             assert kinds >= {
                 *("user", "token", "stream", "subscription", "document", "match"),
-                "secret_address",
+                *("secret_address", "star"),
             }
             assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
                 "kept",

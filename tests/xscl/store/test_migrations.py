@@ -160,6 +160,7 @@ def take_back(store: Store) -> None:
     for column in ("key", "version", "after", "until", "bound_to", "backfilled"):
         store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
     store.fetch("DROP TABLE state.retired")
+    store.fetch("DROP TABLE state.star")
     store.set_meta(version=FIRST)
 
 

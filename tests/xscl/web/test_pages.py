@@ -21,6 +21,7 @@ from xscl.web.views.state import LATE, REJECTED
 
 PAGES = (
     *(path for path, _ in VIEWS),
+    "/starred",
     "/?subscription=tricky",
     "/items?q=tricks&with=t00",
     "/compare?doc=t00&doc=t01",

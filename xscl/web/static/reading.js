@@ -65,6 +65,7 @@ const KEYS = {
     row.querySelector("[data-open]").click();
   },
   m: (row) => row && mark(row, !read.has(row.dataset.key)),
+  s: (row) => row?.querySelector("form.star button")?.click(),
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => help.showModal(),
 };

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
+from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import XSCL, Subscription
@@ -15,6 +17,7 @@ from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
 from xscl.service.problems import not_found
+from xscl.service.stars import starred_among
 from xscl.service.subscribing import existing
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
@@ -31,7 +34,8 @@ PAGES = 50
 LAST = 1 << 31
 """An upper bound of subscription numbers."""
 
-Written = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
+Written: TypeAlias = Annotated[str, StringConstraints(pattern=r"^\d{1,18}\.\d{1,10}$")]
+MatchId: TypeAlias = Annotated[str, StringConstraints(max_length=100)]
 Name = Annotated[str, Query(max_length=500)]
 
 
@@ -85,6 +89,7 @@ def matches(
     return asked.page(
         "matches.html",
         matches=listed,
+        stars=starred_of(asked, listed),
         wanted=wanted,
         subscriptions=names_of_subscriptions(asked),
         streams=_streams(asked),
@@ -139,17 +144,30 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     listed = cards(asked.who, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
-    return asked.page("news.html", headers=headers, matches=listed[::-1])
+    stars = starred_of(asked, listed)
+    return asked.page("news.html", headers=headers, matches=listed[::-1], stars=stars)
 
 
 @router.get("/matches/{id}")
-def match(asked: Asked, id: Annotated[str, Path(max_length=100)], at: Written) -> HTMLResponse:
+def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResponse:
     """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
+    found = match_at(asked, id, at)
+    return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
+
+
+def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
+    """Return the view model of a match at a place; raises Problem 404."""
     position, number = _place(at)
     found = _page(asked, "", before=(position, number + 1), limit=1).matches
     if not found or found[0].id != id:
         raise not_found("match", id)
-    return asked.page("match.html", match=cards(asked.who, found)[0])
+    return cards(asked.who, found)[0]
+
+
+def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
+    """Return the ids of the matches on a page that the reader has starred."""
+    with asked.here.reading() as store:
+        return starred_among(store, asked.who, [one.id for one in listed])
 
 
 def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:

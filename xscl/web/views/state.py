@@ -19,7 +19,7 @@ from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import THEME, THEMES, static, when
+from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -93,9 +93,22 @@ def theme(
     theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
 ) -> RedirectResponse:
     """Set the theme cookie and return to the page."""
+    return _kept(THEME, theme if theme in THEMES else None, back)
+
+
+@router.post("/density")
+def density(
+    density: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
+) -> RedirectResponse:
+    """Set the cookie of the density of lists and return to the page."""
+    return _kept(DENSITY, density if density in DENSITIES else None, back)
+
+
+def _kept(cookie: str, value: str | None, back: str) -> RedirectResponse:
+    """Return to a page, with a cookie for a year if there is a value."""
     answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
-    if theme in THEMES:
-        answer.set_cookie(THEME, theme, max_age=YEAR, samesite="strict", httponly=True)
+    if value is not None:
+        answer.set_cookie(cookie, value, max_age=YEAR, samesite="strict", httponly=True)
     return answer
 
 

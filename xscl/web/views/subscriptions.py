@@ -31,7 +31,7 @@ from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
-from xscl.web.views.matches import cards
+from xscl.web.views.matches import cards, starred_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -181,6 +181,7 @@ def show(
     found = existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
+    listed = cards(who, last.matches)
     return asked.page(
         "subscription.html",
         status=status,
@@ -190,7 +191,8 @@ def show(
         read_back=sentence(shown.query) if shown.language == XSCL else "",
         sharing=_sharing(asked, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
-        matches=cards(who, last.matches),
+        matches=listed,
+        stars=starred_of(asked, listed),
         addresses=syndication.addresses(name, here, who),
         endpoints=list(_endpoints(asked, name)),
         wrong=wrong,

@@ -1,0 +1,83 @@
+"""Stars of matches, and the density of lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.xscl.web.shown import TRICKY, Shop, parsed
+from xscl.service import stars as stars_module
+
+
+def star(client: httpx.Client, article: Any, **form: str) -> httpx.Response:
+    """Send the form of a match's star."""
+    (found,) = article.xpath(".//form[@action='/matches/star']")
+    given = {one.get("name"): one.get("value") for one in found.xpath("./input")}
+    given["remove"] = found.xpath("./button")[0].get("value")
+    return client.post("/matches/star", data=given | form)
+
+
+def articles(client: httpx.Client, path: str) -> list[Any]:
+    return list(parsed(client.get(path).text).xpath("//article"))
+
+
+def star_newest(client: httpx.Client) -> str:
+    """Star the newest match of the page of matches; return its id."""
+    newest = articles(client, "/")[0]
+    assert star(client, newest).status_code == 303
+    return str(newest.get("data-key"))
+
+
+def test_a_starred_match_is_listed_as_it_was_until_its_star_is_removed(shop: Shop) -> None:
+    before = articles(shop.client, "/?subscription=tricky")
+    for one in before[:2]:
+        answer = star(shop.client, one, back="/?subscription=tricky")
+        assert answer.headers["location"] == "/?subscription=tricky"
+    star(shop.client, before[0])  # as a second time: nothing changes
+    after = articles(shop.client, "/?subscription=tricky")
+    pressed = [one.xpath("string(.//form[@class='star']/button/@aria-pressed)") for one in after]
+    assert pressed[:3] == ["true", "true", "false"]
+    listed = articles(shop.client, "/starred")
+    assert [one.get("data-key") for one in listed] == [
+        one.get("data-key") for one in (before[1], before[0])
+    ]
+    assert listed[1].xpath("string(.//h3)") == before[0].xpath("string(.//h3)")
+    for one in listed:
+        star(shop.client, one)
+    assert articles(shop.client, "/starred") == []
+
+
+def test_a_star_stays_with_its_user_follows_a_name_and_leaves_with_a_purge(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = shop.client.put("/v1/subscriptions/fleeting", json={"query": TRICKY, "history": True})
+    assert put.status_code == 201
+    found = articles(shop.client, "/?subscription=fleeting")
+    monkeypatch.setattr(stars_module, "MOST", 2)
+    assert [star(shop.client, one).status_code for one in found[:3]] == [303, 303, 403]
+    shop.client.patch("/v1/subscriptions/fleeting", json={"name": "fleeting-2"})
+    names = {one.xpath("string(.//h2)") for one in articles(shop.client, "/starred")}
+    assert names == {"fleeting-2"}
+    stranger = shop.client.post("/v1/tokens", json={"user": "stranger"}).json()["token"]
+    headers = {"Authorization": f"Bearer {stranger}"}
+    with httpx.Client(base_url=shop.address, headers=headers, trust_env=False) as other:
+        assert articles(other, "/starred") == []
+        assert star(other, found[2]).status_code == 404
+    shop.client.post("/subscriptions/remove", data={"name": "fleeting-2"})
+    (one, _) = articles(shop.client, "/starred")
+    assert not one.xpath(".//h2/a")
+    shop.client.delete("/v1/subscriptions/fleeting-2", params={"purge": True})
+    assert articles(shop.client, "/starred") == []
+
+
+def test_the_density_of_lists_is_kept(shop: Shop) -> None:
+    form = {"density": "dense", "back": "/items"}
+    answer = shop.client.post("/density", data=form)
+    assert answer.headers["location"] == "/items"
+    assert parsed(shop.client.get("/items").text).get("data-density") == "dense"
+    shop.client.post("/density", data={"density": "none"})
+    assert parsed(shop.client.get("/").text).get("data-density") == "dense"
+    shop.client.post("/density", data={"density": "wide"})
+    assert parsed(shop.client.get("/").text).get("data-density") == "wide"

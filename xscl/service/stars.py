@@ -1,0 +1,84 @@
+"""Starred matches: each with what it showed, which retention does not remove.
+
+A star has the view model of its match as JSON, because the documents of the match may leave.
+Renaming a subscription renames its stars, and purging its matches deletes them
+(`xscl.subscriptions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pydantic import TypeAdapter
+
+from xscl.delivery.cards import MatchView
+from xscl.polling.feed_repository import ticks
+from xscl.service.accounts import Account, QuotaExceeded
+from xscl.store.store import Store
+
+MOST = 1_000
+"""Starred matches of one user."""
+
+Mark: TypeAlias = tuple[int, str]
+"""The place of a star among those of a user: its time, and the id of its match."""
+
+_VIEW = TypeAdapter(MatchView)
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """A starred match as it was, with the reader's name of its subscription."""
+
+    starred: int
+    view: MatchView
+
+    @property
+    def mark(self) -> Mark:
+        """The place of the star."""
+        return self.starred, self.view.id
+
+
+def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> None:
+    """Star a match of a subscription, given by its engine name; raises QuotaExceeded.
+
+    A match that is starred already stays as it is.
+    """
+    with store.transaction():
+        listed = store.fetch("SELECT match FROM state.star WHERE account = ?", [who.number])
+        if (view.id,) in listed:
+            return
+        if len(listed) >= MOST:
+            raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
+        row = [who.number, view.id, subscription, ticks(), _VIEW.dump_json(view).decode()]
+        store.fetch("INSERT INTO state.star VALUES (?, ?, ?, ?, ?)", row)
+
+
+def remove_star(store: Store, who: Account, match: str) -> None:
+    """Remove the star of a match, if it has one."""
+    with store.transaction():
+        store.fetch("DELETE FROM state.star WHERE account = ? AND match = ?", [who.number, match])
+
+
+def starred_among(store: Store, who: Account, matches: Collection[str]) -> set[str]:
+    """Return those of the ids of matches that a user has starred."""
+    rows = store.fetch(
+        "SELECT match FROM state.star WHERE account = ? AND list_contains(?, match)",
+        [who.number, list(matches)],
+    )
+    return {match for (match,) in rows}
+
+
+def stars(store: Store, who: Account, limit: int, before: Mark | None = None) -> list[Star]:
+    """Return the newest stars of a user, or those before a place, with current names."""
+    rows = store.fetch(
+        "SELECT starred, subscription, view FROM state.star"
+        " WHERE account = ? AND (? OR (starred, match) < (?, ?))"
+        " ORDER BY starred DESC, match DESC LIMIT ?",
+        [who.number, before is None, *(before or (0, "")), limit],
+    )
+    return [
+        Star(starred, replace(_VIEW.validate_json(view), subscription=who.named(known)))
+        for starred, known, view in rows
+    ]

@@ -1,0 +1,70 @@
+"""Starred matches: the list, and the form that stars a match or removes its star."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.delivery.cards import MatchView
+from xscl.service.problems import not_found
+from xscl.service.stars import Mark, add_star, remove_star, stars
+from xscl.web.links import on_site
+from xscl.web.page_request import Asked, PageRequest
+from xscl.web.problems import PageRoute
+from xscl.web.views.matches import LIMIT, MatchId, Written, match_at
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/starred")
+def starred(
+    asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
+) -> HTMLResponse:
+    """Show the starred matches, the last starred first, as they were."""
+    with asked.here.reading() as store:
+        found = stars(store, asked.who, LIMIT + 1, _mark(before) if before else None)
+    names = {one.view.subscription for one in found}
+    older = None
+    if len(found) > LIMIT:
+        starred, match = found[LIMIT - 1].mark
+        older = f"/starred?before={starred}.{match}"
+    return asked.page(
+        "starred.html",
+        stars=found[:LIMIT],
+        there={name for name in names if _is_there(asked, name)},
+        older=older,
+    )
+
+
+@router.post("/matches/star")
+def star(
+    asked: Asked,
+    match: Annotated[MatchId, Form()],
+    at: Annotated[Written, Form()],
+    back: Annotated[str, Form(max_length=4_000)] = "/starred",
+    remove: Annotated[bool, Form()] = False,
+) -> RedirectResponse:
+    """Star a match, or remove its star, and return to the page."""
+    if remove:
+        with asked.here.reading() as store:
+            remove_star(store, asked.who, match)
+        return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+    view: MatchView = match_at(asked, match, at)
+    if view.gone:
+        raise not_found("match", match)
+    with asked.here.reading() as store:
+        add_star(store, asked.who, asked.who.qualify(view.subscription), view)
+    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+
+
+def _is_there(asked: PageRequest, name: str) -> bool:
+    """Return True if the reader has a subscription of a name."""
+    return asked.here.engine.subscription(asked.who.qualify(name)) is not None
+
+
+def _mark(written: str) -> Mark:
+    starred, _, match = written.partition(".")
+    return int(starred), match
