@@ -4,6 +4,8 @@
     queries      a query: the trees of its blocks, the comparisons, the operators
     plans        the plan: m-ops in layers, from the streams to the results
     charts       two columns of numbers
+    series       a figure over time
+    sparklines   numbers of consecutive days
 
 A picture on a page has the page's colours: its elements have classes, which the
 page's style sheet defines.  A picture in a file includes a style of its own.
@@ -15,6 +17,8 @@ Architecture: language → 1 shredding → 2 templates → 3 cep_core → delive
 from xscl.drawing.charts import Chart, chart_of, draw_chart
 from xscl.drawing.plans import draw_plan
 from xscl.drawing.queries import draw_query
+from xscl.drawing.series import draw_series
+from xscl.drawing.sparklines import draw_sparkline
 from xscl.drawing.svg import Picture
 
 __all__ = [
@@ -24,4 +28,6 @@ __all__ = [
     "draw_chart",
     "draw_plan",
     "draw_query",
+    "draw_series",
+    "draw_sparkline",
 ]

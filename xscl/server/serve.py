@@ -51,6 +51,7 @@ from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import create_tables, heard_until
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
+from xscl.service.status_series import StatusSeries
 from xscl.service.usage import Usage
 from xscl.store.data_directory import SERVICE, DataDirectory
 from xscl.store.disk_guard import LEAST, DiskGuard
@@ -138,6 +139,7 @@ class Service:
         self.room = DiskGuard(home.path, serving.least_free)
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
+        self._series = StatusSeries(now=self._clock.now)
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -307,7 +309,7 @@ class Service:
         prepare(engine)
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
-            self._home, engine, spool, outbox, settings, self.room, self._clock, watch
+            self._home, engine, spool, outbox, settings, self.room, self._clock, watch, self._series
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -428,6 +430,7 @@ class Service:
     def _report(self, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
+        self._series.observe(*looks.totals(), found.waiting, found.lag)
         clock = self._clock.agreement()
         self._home.write_status(
             {

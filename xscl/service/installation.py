@@ -30,6 +30,7 @@ from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
 from xscl.service.sql import UserSql
+from xscl.service.status_series import StatusSeries
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
 from xscl.store.data_directory import DataDirectory
@@ -184,7 +185,8 @@ class Installation:
     `feeds` has one connection: hold `feeds_lock` to use it.  `reading` lends a store connection.
     `registrar` and `intake` batch registrations and documents of concurrent requests.  `clock`
     assigns arrival times.  `resolver` maps stream names in queries to the engine's.
-    `connections` counts connections by client; `watch` detects a stalled consumer.
+    `connections` counts connections by client; `watch` detects a stalled consumer,
+    and `series` has the figures of the last day.
     `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
@@ -210,6 +212,7 @@ class Installation:
     backups: Backups
     connections: ConnectionLimit
     watch: ConsumerWatch
+    series: StatusSeries
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
@@ -230,6 +233,7 @@ def installed(
     room: DiskGuard,
     clock: ArrivalClock,
     watch: ConsumerWatch,
+    series: StatusSeries,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
@@ -255,4 +259,5 @@ def installed(
             Backups(home, engine, readers, room),
             connections=connections,
             watch=watch,
+            series=series,
         )

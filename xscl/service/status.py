@@ -290,6 +290,13 @@ class StatusReader:
             rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
         )
 
+    def totals(self) -> tuple[int, int]:
+        """Return the documents and matches of the running engine since its start."""
+        if self._engine is None:
+            return 0, 0
+        pace = self._engine.host.ingest.pace
+        return pace.documents, pace.matches
+
     def _is_due(self, now: float) -> bool:
         if not self._counted:
             return True

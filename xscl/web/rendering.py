@@ -87,7 +87,7 @@ def _ago(seconds: int) -> str:
     return ""
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     """Format a number with its noun: `1 match`, `2,000 matches`."""
     if number == 1:
         return f"1 {what}"
@@ -112,7 +112,7 @@ _TEMPLATES.filters.update(
     when=when,
     moment=moment,
     time=_time,
-    counted=_counted,
+    counted=counted,
     duration=duration,
     query=urlencode,
     safe_link=link,

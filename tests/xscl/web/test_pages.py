@@ -183,6 +183,23 @@ def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
     kept = shop.client.get("/v1/subscriptions/same-story/matches").json()["matches"]
     assert counted.text.split()[0] == str(len(kept))
     assert page.xpath("//li//time[@title]")
+    (spark,) = page.xpath("//li//*[local-name() = 'svg']/*[local-name() = 'title']")
+    assert spark.text.startswith(f"{len(kept)} match")
+    assert " in 30 days, at most " in spark.text
+
+
+def test_the_figures_of_the_last_hour_and_day_are_drawn(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.service.status_series.STEP", 0.0)
+
+    def captions(path: str) -> list[str]:
+        return list(parsed(shop.client.get(path).text).xpath("//figure/figcaption/text()"))
+
+    eventually(lambda: len(captions("/status")) == 5)
+    assert [one.partition(":")[0] for one in captions("/status?span=day")] == [
+        *("Documents taken in", "Matches", "Documents waiting", "Lag", "Memory")
+    ]
 
 
 def test_matches_of_all_versions_are_counted_and_a_pause_is_shown(shop: Shop) -> None:

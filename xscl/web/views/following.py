@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -12,11 +12,14 @@ from fastapi import APIRouter, File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
+from xscl.documents.retention import DAY
+from xscl.drawing import Picture
 from xscl.errors import XsclError
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.time_format import SECOND, duration
+from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute, problem_text
 from xscl.web.views.items import newest_items
@@ -134,6 +137,20 @@ def _one(
     )
 
 
+def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | None]:
+    """Return the sparklines of the documents of some streams, by the reader's names."""
+    now, who = asked.here.clock.now(), asked.who
+    known = {who.qualify(stream): stream for stream in streams}
+    with asked.here.reading() as store:
+        rows = store.fetch(
+            "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
+            f" SELECT name, {DAYS_AGO.format('ts')} FROM one"
+            " WHERE list_contains(?, name) GROUP BY name",
+            [now - DAYS * DAY, now, now - DAYS * DAY, list(known)],
+        )
+    return {known[name]: spark(days, "item") for name, days in rows}
+
+
 def _tags(text: str) -> list[str]:
     return [tag for tag in re.split(r"[,\s]+", text) if tag]
 
@@ -145,6 +162,7 @@ def _page(asked: PageRequest, after: str = "", **more: Any) -> HTMLResponse:
         "feeds.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK,
         feeds=found.items,
+        sparks=_sparks(asked, [feed.stream for feed in found.items]),
         next=found.next,
         failing=sum(1 for feed in found.items if feed.error is not None),
         **shown,

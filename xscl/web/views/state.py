@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Header, Response
+from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.documents.retention import DAY
+from xscl.drawing import Picture, draw_series
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.problems import not_found
+from xscl.service.status_series import StatusSample
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator
@@ -24,6 +27,7 @@ from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 YEAR = 365 * 86_400
+HOUR = 3_600_000_000
 _TYPES = {
     "css": "text/css",
     "js": "text/javascript",
@@ -40,6 +44,15 @@ REJECTED = _sql("SELECT * FROM rejected LIMIT 50")
 LATE = _sql("SELECT * FROM late LIMIT 50")
 
 
+_FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
+    ("Documents taken in", "a second", lambda one: one.documents),
+    ("Matches", "a second", lambda one: one.matches),
+    ("Documents waiting", "documents", lambda one: one.waiting),
+    ("Lag", "s", lambda one: one.lag),
+    ("Memory", "MB", lambda one: one.memory / 1e6),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of the status page; `bad` highlights it, and `see` is where its cause is shown."""
@@ -52,14 +65,27 @@ class Figure:
 
 
 @router.get("/status")
-def status(asked: AskedByOperator) -> HTMLResponse:
-    """Show the figures of the status file."""
+def status(
+    asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
+) -> HTMLResponse:
+    """Show the figures of the status file, and how they were in the last hour or day."""
     written = asked.here.home.read_status() or {}
+    begin = asked.here.clock.now() - (HOUR if span == "hour" else DAY)
     return asked.page(
         "status.html",
         figures=list(_figures(written)) if written else [],
         written=ticks_of_time(written["written"]) if written else None,
+        span=span,
+        series=list(_series(asked.here.series.since(begin))),
     )
+
+
+def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:
+    """Yield the pictures of the figures over time, none before there are two samples."""
+    if len(samples) < 2:
+        return
+    for name, unit, value in _FIGURES_OVER_TIME:
+        yield draw_series(name, unit, [(one.at, value(one)) for one in samples])
 
 
 def _figures(of: dict[str, Any]) -> Iterator[Figure]:

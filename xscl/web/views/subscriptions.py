@@ -29,6 +29,7 @@ from xscl.service.subscribing import existing, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.store import Store
 from xscl.time_format import duration
+from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
 from xscl.web.views.matches import cards, starred_of
@@ -50,7 +51,10 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A row of the list; `last` is the time of the last match, `lately` counts those of a day."""
+    """A row of the list; `last` is the time of the last match, `lately` counts those of a day.
+
+    `spark` draws the matches of each of the last days.
+    """
 
     name: str
     query: str
@@ -60,6 +64,7 @@ class SubscriptionRow:
     matches: int = 0
     lately: int = 0
     last: int | None = None
+    spark: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
             f" AND name > ? AND contains(lower(name), lower(?)) ORDER BY name LIMIT {LIMIT + 1}",
             [who.qualify(after) if after else "", q],
         )
-        counts = _counts(store, [number for *_, number in rows], here.clock.now() - DAY)
+        counts = _counts(store, [number for *_, number in rows], here.clock.now())
     shown = [
         SubscriptionRow(
             who.named(name),
@@ -135,10 +140,13 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
     return total, shown
 
 
-def _counts(store: Store, numbers: list[int], since: int) -> dict[int, tuple[int, int, int | None]]:
-    """Return the results of all versions: their number, those of late, the time of the last.
+def _counts(
+    store: Store, numbers: list[int], now: int
+) -> dict[int, tuple[int, int, int | None, Picture | None]]:
+    """Return the results of all versions: their number, those of a day, the time of the last.
 
-    The results of a DISTINCT subscription are counted before they are made distinct.
+    The last value draws those of each of the last days.  The results of a DISTINCT subscription
+    are counted before they are made distinct.
     """
     rows = store.fetch(
         "WITH one AS (SELECT number, name FROM state.subscription WHERE list_contains(?, number)),"
@@ -150,10 +158,14 @@ def _counts(store: Store, numbers: list[int], since: int) -> dict[int, tuple[int
         " AND r.position > v.after AND (v.until IS NULL OR r.position <= v.until)"
         " LEFT JOIN state.document d ON d.doc = greatest(r.doc1, r.doc2)"
         " LEFT JOIN state.composite c ON c.doc = greatest(r.doc1, r.doc2))"
-        " SELECT number, count(*), count(*) FILTER (ts > ?), max(ts) FROM found GROUP BY number",
-        [numbers, since],
+        " SELECT number, count(*), count(*) FILTER (ts > ?), max(ts),"
+        f" {DAYS_AGO.format('ts')} FROM found GROUP BY number",
+        [numbers, now - DAY, now, now - DAYS * DAY],
     )
-    return {number: (matches, lately, last) for number, matches, lately, last in rows}
+    return {
+        number: (matches, lately, last, spark(days, "match"))
+        for number, matches, lately, last, days in rows
+    }
 
 
 @router.get("/subscriptions/{name:path}")

@@ -1,0 +1,45 @@
+"""Pictures of figures over time: sparklines and series."""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from xscl.drawing import draw_series, draw_sparkline
+from xscl.drawing.series import MOST
+
+
+def heights(counts: list[int]) -> list[float]:
+    root = etree.fromstring(draw_sparkline(counts, "t").svg())
+    return [float(one.get("height", "")) for one in root.iter("{*}rect")]
+
+
+def test_a_bar_is_as_high_as_its_number_and_a_day_without_any_is_a_line() -> None:
+    none, few, half, most = heights([0, 1, 50, 100])
+    assert none < few < half < most
+    assert most == 24
+    assert heights([]) == []
+    assert heights([0, 0]) == [1, 1]
+
+
+def test_a_series_begins_at_its_first_time_and_tells_the_last_and_the_largest_value() -> None:
+    minute = 60_000_000
+    drawn = draw_series("Lag", "s", [(0, 0.5), (minute, 12.25), (2 * minute, 3.0)])
+    assert drawn.title == "Lag: 3 s at 00:02 UTC, at most 12.2 s"
+    assert "00:00 UTC" in drawn.svg()
+
+
+def test_of_many_points_the_largest_of_each_few_is_drawn() -> None:
+    points = [(at, 0.0 if at % 50 else float(at)) for at in range(5_000)]
+    drawn = draw_series("x", "y", points)
+    (line,) = re.findall(r'<polyline points="([^"]*)"', drawn.svg())
+    assert MOST // 2 < len(line.split()) <= MOST
+    assert "at most 4,950 y" in drawn.title
+
+
+def test_a_series_of_nothing_is_flat() -> None:
+    (line,) = re.findall(
+        r'<polyline points="([^"]*)"', draw_series("x", "y", [(0, 0.0), (9, 0.0)]).svg()
+    )
+    assert len({point.partition(",")[2] for point in line.split()}) == 1

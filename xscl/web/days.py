@@ -1,0 +1,29 @@
+"""Counts of the last days: an aggregate of SQL, and its sparkline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xscl.documents.retention import DAY
+from xscl.drawing import Picture, draw_sparkline
+from xscl.web.rendering import counted
+
+DAYS = 30
+"""Days of a sparkline; the last one ends now."""
+
+DAYS_AGO = f"histogram((? - {{0}}) // {DAY}) FILTER ({{0}} > ?)"
+"""The aggregate of the numbers of rows by days ago, for a column of times.
+
+Its parameters are the time now, and that time before `DAYS` days.
+"""
+
+
+def spark(days_ago: Mapping[int, int] | None, what: str) -> Picture | None:
+    """Return the sparkline of what was counted, None if nothing was."""
+    if not days_ago:
+        return None
+    counts = [0] * DAYS
+    for ago, count in days_ago.items():
+        counts[DAYS - 1 - min(max(ago, 0), DAYS - 1)] += count
+    words = f"{counted(sum(counts), what)} in {DAYS} days, at most {max(counts):,} in one"
+    return draw_sparkline(counts, words)
