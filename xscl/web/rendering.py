@@ -48,6 +48,7 @@ VIEWS = (
     ("/witnesses", "Data (SQL)"),
     ("/plan", "Plan"),
     ("/status", "Status"),
+    ("/operator", "Operator"),
     ("/gallery", "Gallery"),
 )
 

@@ -11,6 +11,7 @@ from xscl.web.views import (
     gallery,
     items,
     matches,
+    operator,
     plan,
     signin,
     sql,
@@ -31,6 +32,7 @@ for view in (
     sql,
     plan,
     state,
+    operator,
     gallery,
     signin,
 ):

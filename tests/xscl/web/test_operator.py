@@ -1,0 +1,62 @@
+"""The operator's page: users, limits, tokens, what is busy and what fails."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import httpx
+
+from tests.xscl.service.conftest import eventually
+from tests.xscl.web.shown import Shop, parsed
+
+
+def section(shop: Shop, name: str) -> Any:
+    return parsed(shop.client.get("/operator").text).get_element_by_id(name)
+
+
+def flat(element: Any) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
+    form = {"user": "carol <b>", "label": "tablet"}
+    made = shop.client.post("/operator/token", data=form)
+    (token,) = re.findall(r"xscl_[0-9a-f]{8}_[\w-]+", made.text)
+    assert token not in shop.client.get("/operator").text
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=shop.address, headers=headers, trust_env=False) as carol:
+        query = {"query": "feeds//a->x"}
+        assert carol.put("/v1/subscriptions/one", json=query).status_code == 201
+        assert carol.get("/operator").status_code == 403
+        assert "Operator" not in flat(parsed(carol.get("/").text).xpath("//nav")[0])
+        limits = {"subscriptions": "1", "feeds": ""}
+        set_ = shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=limits)
+        assert set_.status_code == 303
+        assert carol.get("/v1/me").json()["quota"] == dict.fromkeys(
+            carol.get("/v1/me").json()["quota"], None
+        ) | {"subscriptions": 1}
+        assert "carol <b> 1 subscriptions" in flat(section(shop, "users"))
+        assert "no subscriptions left" in flat(section(shop, "users"))
+        assert carol.put("/v1/subscriptions/two", json=query).status_code == 403
+        wrong = {"subscriptions": "-1"}
+        assert shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=wrong).status_code == 422
+        name = token.split("_")[1]
+        assert shop.client.post("/operator/token/revoke", data={"id": name}).status_code == 303
+        assert carol.get("/v1/me").status_code == 401
+    shop.client.delete("/v1/accounts/carol%20%3Cb%3E")
+
+
+def test_busy_subscriptions_and_failing_deliveries_are_listed(shop: Shop, deaf: str) -> None:
+    cells = [[flat(one) for one in row] for row in section(shop, "busy").xpath(".//tbody/tr")]
+    counts = [int(count.replace(",", "")) for _, count in cells]
+    assert counts == sorted(counts, reverse=True)
+    assert "same-story" in [name for name, _ in cells]
+    shop.subscribe("failing", "failing//a->x")
+    hook = {"kind": "webhook", "url": f"http://{deaf}/hook"}
+    shop.client.post("/v1/subscriptions/failing/endpoints", json=hook)
+    shop.push("failing", b"<a/>", "failing1", int(time.time() * 1e6))
+    eventually(lambda: "failing, by webhook 1 failure in a row" in flat(section(shop, "failing")))
+    shop.client.delete("/v1/subscriptions/failing", params={"purge": True})
+    assert "failing, by webhook" not in flat(section(shop, "failing"))

@@ -1,0 +1,151 @@
+"""The operator's page: users with quotas and tokens, busy subscriptions, failing deliveries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.documents.retention import DAY
+from xscl.service.routes import tokens
+from xscl.store.store import Store
+from xscl.web.page_request import AskedByOperator
+from xscl.web.problems import PageRoute
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+MOST = 10
+"""Maximum number of busy subscriptions, and of failing deliveries."""
+
+_USED = {
+    "documents_a_day": "documents_today",
+    "bytes_a_day": "bytes_today",
+    "matches_a_day": "matches_today",
+    "mails_a_day": "mails_today",
+}
+"""The names of usage that differ from those of their limits."""
+
+User = Annotated[str, Form(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """A limit of a user, in words, and what is used of it; None is no limit, or not counted."""
+
+    name: str
+    limit: int | None
+    used: int | None
+
+    @property
+    def words(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+    @property
+    def is_full(self) -> bool:
+        """True if nothing is left of the limit."""
+        return self.limit is not None and self.used is not None and self.used >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class BusyJoin:
+    """A join with matches of the last day: a subscription, and the number of equal ones."""
+
+    subscription: str
+    others: int
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailingDelivery:
+    """An endpoint that fails, or that has refused messages."""
+
+    subscription: str
+    kind: str
+    state: str
+    failures: int
+    note: str
+    next_try: int | None
+    letters: int
+
+
+@router.get("/operator")
+def overview(asked: AskedByOperator) -> HTMLResponse:
+    """Show the users, the busiest subscriptions and the deliveries that fail."""
+    here, who = asked.here, asked.who
+    listed = defaultdict(list)
+    for token in tokens.list_(here, who):
+        listed[token.user].append(token)
+    users = [(one.name, _quotas(one)) for one in tokens.accounts(here, who)]
+    with here.reading() as store:
+        busy = _busiest(store, here.accounts.called, here.clock.now() - DAY)
+        failing = _failing(store, here.accounts.called)
+    return asked.page("operator.html", users=users, tokens=listed, busy=busy, failing=failing)
+
+
+@router.post("/operator/token")
+def create(
+    asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
+) -> HTMLResponse:
+    """Create a token, for a new user if there is none of the name, and show it once."""
+    made = tokens.create(tokens.New(user=user.strip(), label=label), asked.here, asked.who)
+    return asked.page("token.html", made=made)
+
+
+@router.post("/operator/token/revoke")
+def revoke(
+    asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
+) -> RedirectResponse:
+    """Revoke a token and return."""
+    tokens.revoke(id, asked.here, asked.who)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/operator/quota")
+def allow(
+    asked: AskedByOperator,
+    user: Annotated[str, Query(min_length=1, max_length=100)],
+    quota: Annotated[tokens.Quotas, Form()],
+) -> RedirectResponse:
+    """Set the limits of a user, none for an empty field, and return."""
+    tokens.allow(user, quota, asked.here, asked.who)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+def _quotas(user: tokens.User_) -> list[QuotaRow]:
+    used = user.used.model_dump()
+    return [
+        QuotaRow(name, limit, used.get(_USED.get(name, name)))
+        for name, limit in user.quota.model_dump().items()
+    ]
+
+
+def _busiest(store: Store, called: Callable[[str], str], since: int) -> list[BusyJoin]:
+    """Return the joins with the most results of documents that arrived after a time."""
+    rows = store.fetch(
+        "WITH busy AS (SELECT qid, count(*) AS matches FROM state.result"
+        " WHERE greatest(doc1, doc2) >= (SELECT min(doc) FROM state.document WHERE arrived > ?)"
+        f" GROUP BY qid ORDER BY matches DESC LIMIT {MOST})"
+        " SELECT min(name), count(*) - 1, any_value(matches) FROM busy"
+        " JOIN state.subscription USING (qid) GROUP BY qid ORDER BY 3 DESC, 1",
+        [since],
+    )
+    return [BusyJoin(called(name), others, matches) for name, others, matches in rows]
+
+
+def _failing(store: Store, called: Callable[[str], str]) -> list[FailingDelivery]:
+    """Return the endpoints that fail or have refused messages, the worst first."""
+    rows = store.fetch(
+        "WITH refused AS (SELECT endpoint AS id, count(*) AS letters"
+        " FROM state.dead_letter GROUP BY endpoint)"
+        " SELECT subscription, kind, state, failures, note, next_try, coalesce(letters, 0)"
+        " FROM state.endpoint LEFT JOIN refused USING (id)"
+        " WHERE failures > 0 OR state = 'disabled' OR letters > 0"
+        f" ORDER BY state = 'disabled' DESC, failures DESC, letters DESC LIMIT {MOST}"
+    )
+    return [FailingDelivery(called(name), *rest) for name, *rest in rows]
