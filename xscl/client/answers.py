@@ -17,8 +17,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """Documents with more results than the bound; of each, `results` were kept."""
+
+    documents: int
+    results: int
+    incomplete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription: its query, the streams that it reads and the one that it publishes."""
+    """A subscription: its query, the streams that it reads and the one that it publishes.
+
+    `version` counts its edits.
+    """
 
     name: str
     query: str
@@ -26,6 +38,21 @@ class Subscription:
     reads: tuple[str, ...]
     publishes: str | None
     updates: bool
+    version: int = 1
+    paused: bool = False
+    stopped: Stopped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A query that has found kept matches of a name; `until` is None if it is the current one."""
+
+    name: str
+    version: int
+    query: str
+    language: str
+    after: int
+    until: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +80,8 @@ class Source:
 class Match:
     """A match.  `started` and `timestamp` are its earliest and latest time, `xml` its output.
 
-    `version` is that of the query, which an edit increases.
+    `version` is that of the query, which an edit increases.  It is `backfilled` if the subscription
+    began with it.
     """
 
     id: str
@@ -68,6 +96,7 @@ class Match:
     xml: str
     constructed: bool
     version: int = 1
+    backfilled: bool = False
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
@@ -207,8 +236,75 @@ class SentDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedDocument:
+    """A document that has come in; it is `kept` if its text is."""
+
+    id: str
+    streams: tuple[str, ...]
+    timestamp: datetime
+    history: bool
+    title: str
+    url: str | None
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LateDocument:
+    """A document behind the watermark, and the subscriptions that may have missed it."""
+
+    id: str
+    streams: tuple[str, ...]
+    timestamp: datetime
+    watermark: datetime
+    missed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedDocument:
+    """A document that was not taken; `reason` is a stable code, `message` the error."""
+
+    stream: str
+    id: str
+    reason: str
+    line: int | None
+    column: int | None
+    message: str
+    sha256: str
+    beginning: str
+    clock: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a service is doing; see `GET /v1/health` for the states."""
+
+    status: str
+    consumer: str
+    stalled_since: datetime | None
+    stalled_segment: int | None
+    store: str
+    clock: str
+    clock_ahead: float
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOutcome:
+    """What became of an entry of a list of feeds: `added`, `tagged`, `refused` and so on."""
+
+    outcome: str
+    url: str
+    title: str
+    stream: str
+    tags: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Feed:
-    """A followed feed; `every` is the number of seconds between two polls."""
+    """A followed feed: its address, how it is read, and how its polls went.
+
+    `every`, `lateness` and `ttl` are seconds.  The API describes the other fields.
+    """
 
     key: str
     url: str
@@ -216,13 +312,28 @@ class Feed:
     tags: tuple[str, ...]
     title: str
     site_url: str
-    state: str
+    format: str
+    quality: str
     every: int
+    lateness: int
+    ttl: int | None
+    headers: tuple[str, ...]
+    state: str
     items: int
+    versions: int
+    skipped: int
+    clipped: int
+    undated: int
     added: datetime
     polled: datetime | None
     next_poll: datetime | None
+    polls: int
+    failures: int
+    failing_since: datetime | None
+    code: str | None
     error: str | None
+    note: str | None
+    moved_to: str | None
     warnings: tuple[str, ...] = ()
 
 

@@ -17,13 +17,19 @@ from xscl.client.answers import (
     Diagnosis,
     Elements,
     Feed,
+    FeedOutcome,
+    Health,
+    LateDocument,
+    ListedDocument,
     Match,
     QueryCheck,
+    RejectedDocument,
     SentDocument,
     SqlRows,
     Stream,
     Subscription,
     Trial,
+    Version,
     Why,
     read,
 )
@@ -86,19 +92,52 @@ def subscribe(
     updates: bool = False,
     language: Language = "xscl",
     since: str | None = None,
+    history: bool = False,
 ) -> Call[Subscription]:
     """Register a query under a name; the same query again changes nothing.
 
-    `since` is a duration such as `7 d`: it begins with the documents kept from then on.  Raises
-    QueryError, and NameTaken for a name with another query.
+    `since` is a duration such as `7 d`: it begins with the documents kept from then on.  With
+    `history` it begins with the newest 1,000 matches of the last 30 days.  Raises QueryError, and
+    NameTaken for a name with another query.
     """
-    body = {"query": query, "updates": updates, "language": language, "since": since}
+    body = {
+        **{"query": query, "updates": updates, "language": language},
+        **{"since": since, "history": history},
+    }
     return _json("PUT", resource("subscriptions", name), Subscription, body, source=query)
 
 
-def unsubscribe(name: str, *, cascade: bool = False) -> Call[None]:
-    """Remove a subscription, with `cascade` also those that read what only it publishes."""
-    parameters = {"params": {"cascade": cascade}}
+def edit(
+    name: str, query: str, *, updates: bool | None = None, language: Language | None = None
+) -> Call[Subscription]:
+    """Give a subscription another query, its next version; matches of earlier versions stay.
+
+    Raises QueryError.
+    """
+    return _changed(name, {"query": query, "updates": updates, "language": language}, query)
+
+
+def pause(name: str) -> Call[Subscription]:
+    """Let a subscription have no matches and deliveries; its state continues."""
+    return _changed(name, {"paused": True})
+
+
+def resume(name: str) -> Call[Subscription]:
+    """Let a paused subscription have matches again, of what arrives from now on."""
+    return _changed(name, {"paused": False})
+
+
+def rename(name: str, new: str) -> Call[Subscription]:
+    """Give a subscription, its matches and deliveries another name; raises NameTaken."""
+    return _changed(name, {"name": new})
+
+
+def unsubscribe(name: str, *, cascade: bool = False, purge: bool = False) -> Call[None]:
+    """Remove a subscription, with `cascade` also those that read what only it publishes.
+
+    Its matches stay, unless they are purged, which is also possible afterwards.
+    """
+    parameters = {"params": {"cascade": cascade, "purge": purge}}
     return Call("DELETE", resource("subscriptions", name), lambda _: None, parameters)
 
 
@@ -112,11 +151,37 @@ def subscriptions(prefix: str | None = None) -> Listing[Subscription]:
     return _paged("subscriptions", Subscription, prefix=prefix)
 
 
-def matches(subscription: str, after: int = 0) -> Listing[Match]:
-    """Yield the kept matches of a subscription after a position, the oldest first."""
+def versions(name: str) -> Call[tuple[Version, ...]]:
+    """Return the queries of a name whose matches are kept, the oldest first.
+
+    Those of a removed subscription are kept with its matches.
+    """
+    return _json("GET", resource("subscriptions", name, "versions"), tuple[Version, ...])
+
+
+def removed() -> Call[tuple[Version, ...]]:
+    """Return the last versions of removed subscriptions whose matches are kept."""
+    return _json("GET", "/v1/subscriptions:removed", tuple[Version, ...])
+
+
+def matches(subscription: str, after: int = 0, *, version: int | None = None) -> Listing[Match]:
+    """Yield the kept matches of a subscription after a position, the oldest first.
+
+    They are those of all versions, or of one.
+    """
+    parameters = _without_none({"after": after, "limit": PAGE, "version": version})
+    return _matches(resource("subscriptions", subscription, "matches"), parameters)
+
+
+def all_matches() -> Listing[Match]:
+    """Yield the kept matches of all subscriptions, the newest first."""
+    return _matches("/v1/matches", {"limit": PAGE})
+
+
+def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[Match]:
     return Listing(
-        resource("subscriptions", subscription, "matches"),
-        {"after": after, "limit": PAGE},
+        path,
+        parameters,
         lambda page: [read(Match, one) for one in page["matches"]],
         lambda page: None if page["next"] is None else dict(httpx.QueryParams(page["next"])),
     )
@@ -178,9 +243,20 @@ def push(
     return Call("POST", resource("documents", stream), _reader(SentDocument), request)
 
 
+def documents(stream: str = "", text: str = "") -> Listing[ListedDocument]:
+    """Yield the documents that one may see, the newest first: of a stream, or with a text."""
+    found = {"stream": stream or None, "text": text or None}
+    return _paged("documents", ListedDocument, "before", **found)
+
+
 def streams() -> Listing[Stream]:
     """Yield the streams that one may read, in the order of their names."""
     return _paged("streams", Stream)
+
+
+def stream(name: str) -> Call[Stream]:
+    """Return a stream; raises Refused with the problem `unknown_stream`."""
+    return _json("GET", resource("streams", name), Stream)
 
 
 def create_stream(
@@ -205,6 +281,11 @@ def feeds() -> Listing[Feed]:
     return _paged("feeds", Feed)
 
 
+def feed(key: str) -> Call[Feed]:
+    """Return a feed by its key; raises Refused with the problem `unknown_feed`."""
+    return _json("GET", resource("feeds", key), Feed)
+
+
 def follow(
     url: str,
     *,
@@ -218,14 +299,56 @@ def follow(
     return _json("POST", "/v1/feeds", Feed, body)
 
 
+def change_feed(
+    key: str,
+    *,
+    tags: Sequence[str] | None = None,
+    every: str | None = None,
+    headers: Sequence[str] | None = None,
+    revive: bool = False,
+) -> Call[Feed]:
+    """Change a feed; what is None stays.  `revive` resumes one in the state `gone`."""
+    body = {"tags": tags, "every": every, "headers": headers, "revive": revive}
+    return _json("PATCH", resource("feeds", key), Feed, body)
+
+
 def unfollow(key: str) -> Call[None]:
     """Stop following a feed, by its key."""
     return Call("DELETE", resource("feeds", key), lambda _: None)
 
 
-def poll(key: str) -> Call[None]:
-    """Request a poll of a feed now."""
-    return Call("POST", f"{resource('feeds', key)}:poll", lambda _: None)
+def poll(key: str) -> Call[Feed]:
+    """Request a poll of a feed as soon as a place is free; return the feed before it."""
+    return _json("POST", f"{resource('feeds', key)}:poll", Feed)
+
+
+def import_feeds(feeds: bytes | str, *, tags: Sequence[str] = ()) -> Call[tuple[FeedOutcome, ...]]:
+    """Follow the feeds of a list, OPML or one address a line; return the outcome of each."""
+    request = {"content": feeds, "params": {"tag": list(tags)}}
+    return Call("POST", "/v1/feeds:import", _reader(tuple[FeedOutcome, ...]), request)
+
+
+def export_feeds() -> Call[str]:
+    """Return the feeds as OPML; those with secret addresses are left out."""
+    return Call("GET", "/v1/feeds:export", lambda answer: answer.text)
+
+
+# -- The service ---------------------------------------------------------------------------
+
+
+def health() -> Call[Health]:
+    """Return how the service is doing; needs no token."""
+    return _json("GET", "/v1/health", Health)
+
+
+def late() -> Call[tuple[LateDocument, ...]]:
+    """Return the latest documents that came too late for some of one's subscriptions."""
+    return _json("GET", "/v1/late", tuple[LateDocument, ...])
+
+
+def rejected() -> Listing[RejectedDocument]:
+    """Yield the rejected documents of one's streams, the newest first."""
+    return _paged("rejected", RejectedDocument)
 
 
 # -- Requests and their answers ------------------------------------------------------------
@@ -242,13 +365,17 @@ def _json(
     return Call(method, path, _reader(kind), request, source)
 
 
-def _paged(path: str, kind: type[T], **parameters: Any) -> Listing[T]:
+def _changed(name: str, change: Mapping[str, Any], source: str | None = None) -> Call[Subscription]:
+    return _json("PATCH", resource("subscriptions", name), Subscription, change, source=source)
+
+
+def _paged(path: str, kind: type[T], way: str = "after", **parameters: Any) -> Listing[T]:
     first = {"limit": PAGE, **_without_none(parameters)}
     return Listing(
         resource(path),
         first,
         lambda page: [read(kind, one) for one in page["items"]],
-        lambda page: None if page["next"] is None else {**first, "after": page["next"]},
+        lambda page: None if page["next"] is None else {**first, way: page["next"]},
     )
 
 

@@ -74,6 +74,43 @@ def test_subscriptions_are_listed_page_by_page(
 
 
 @pytest.mark.slow
+def test_a_subscription_is_edited_paused_renamed_and_purged(client: Client) -> None:
+    begun = client.subscribe("first", QUERY, history=True)
+    assert (begun.version, begun.paused, begun.stopped) == (1, False, None)
+    (match,) = client.matches("first")
+    assert match.backfilled
+    other = QUERY.replace("7 d", "8 d")
+    assert client.edit("first", other).version == 2
+    assert client.pause("first").paused
+    assert not client.resume("first").paused
+    assert client.rename("first", "second").name == "second"
+    assert {(one.version, one.query) for one in client.versions("second")} == {
+        (1, QUERY),
+        (2, other),
+    }
+    assert [one.id for one in client.matches("second", version=1)] == [match.id]
+    assert list(client.matches("second", version=2)) == []
+    assert match.id in [one.id for one in client.all_matches()]
+    client.unsubscribe("second")
+    assert [one.name for one in client.removed()] == ["second"]
+    client.unsubscribe("second", purge=True)
+    assert client.removed() == ()
+    with pytest.raises(QueryError):
+        client.edit("again", "notes//")
+
+
+@pytest.mark.slow
+def test_documents_and_the_service(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.client.calls.PAGE", 2)
+    assert [one.id for one in client.documents("notes")] == ["n2", "n1", "n0"]
+    assert [one.id for one in client.documents(text="bea")] == ["n1"]
+    assert client.stream("notes").live is False
+    assert client.health().consumer == "ok"
+    assert client.late() == ()
+    assert list(client.rejected()) == []
+
+
+@pytest.mark.slow
 def test_questions(client: Client) -> None:
     assert client.try_query(QUERY).total == 1
     reasons = client.try_query(QUERY.replace("./by->a", "./bye->a")).diagnosis
@@ -116,8 +153,15 @@ def test_errors_are_those_of_the_packages(client: Client) -> None:
 def test_feeds(client: Client) -> None:
     feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
     assert (feed.stream, feed.tags, feed.every, feed.state) == ("a", ("t",), 86_400, "new")
-    client.poll(feed.key)
+    assert client.poll(feed.key).key == feed.key
     assert [one.key for one in client.feeds()] == [feed.key]
+    changed = client.change_feed(feed.key, tags=["u"], every="2 d", headers=["X-Key: abc"])
+    assert (changed.tags, changed.every, changed.headers) == (("u",), 172_800, ("X-Key",))
+    assert client.feed(feed.key) == changed
+    (outcome,) = client.import_feeds("https://b.example/feed", tags=["t"])
+    assert (outcome.outcome, outcome.tags) == ("added", ("t",))
+    assert client.export_feeds().count("xmlUrl") == 2
+    client.unfollow(next(one.key for one in client.feeds() if one.key != feed.key))
     client.unfollow(feed.key)
     assert list(client.feeds()) == []
 

@@ -1,0 +1,103 @@
+"""The calls of the client against the API's operations: what is reached, and what is not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+from xscl.client import Client, calls
+from xscl.client.calls import Call, Listing
+from xscl.client.events import EventReader
+from xscl.server.app import ROUTERS
+
+ADMINISTRATION = {
+    "DELETE /v1/accounts/{name}",
+    "DELETE /v1/tokens/{id}",
+    "GET /v1/accounts",
+    "GET /v1/accounts/{name}/data",
+    "GET /v1/me",
+    "GET /v1/me/data",
+    "GET /v1/metrics",
+    "GET /v1/status",
+    "GET /v1/tokens",
+    "POST /v1/backup",
+    "POST /v1/tokens",
+    "PUT /v1/accounts/{name}/quota",
+}
+"""Users, tokens, backups and figures: for the command line and the operator's page."""
+
+DELIVERIES = {
+    "DELETE /v1/addresses/{id}",
+    "DELETE /v1/subscriptions/{name}/addresses/{id}",
+    "DELETE /v1/subscriptions/{name}/endpoints/{id}",
+    "GET /v1/addresses",
+    "GET /v1/feed.atom",
+    "GET /v1/feed.json",
+    "GET /v1/subscriptions/{name}/addresses",
+    "GET /v1/subscriptions/{name}/endpoints",
+    "GET /v1/subscriptions/{name}/endpoints/{id}",
+    "GET /v1/subscriptions/{name}/endpoints/{id}/letters",
+    "GET /v1/subscriptions/{name}/feed.atom",
+    "GET /v1/subscriptions/{name}/feed.json",
+    "PATCH /v1/subscriptions/{name}/endpoints/{id}",
+    "POST /v1/addresses",
+    "POST /v1/subscriptions/{name}/addresses",
+    "POST /v1/subscriptions/{name}/endpoints",
+    "POST /v1/subscriptions/{name}/endpoints/{id}:confirm",
+    "POST /v1/subscriptions/{name}/endpoints/{id}:replay",
+    "POST /v1/subscriptions/{name}/endpoints/{id}:rotate",
+}
+"""Endpoints and addresses, which are set up once, and feeds for feed readers."""
+
+INTERNALS = {
+    "GET /v1/documents/{id}/witness",
+    "GET /v1/sql/examples",
+    "GET /v1/sql/relations",
+    "POST /v1/explain",
+    "POST /v1/subscriptions:import",
+}
+"""Relations of joins, and what the page and the command line show or send as files."""
+
+
+def operations() -> dict[str, re.Pattern[str]]:
+    """Return the operations of the OpenAPI description, and patterns of requests for them."""
+    routes = [route for router in ROUTERS for route in router.routes]
+    described = [one for one in routes if isinstance(one, APIRoute) and one.include_in_schema]
+    found = {f"{way} /v1{one.path_format}" for one in described for way in one.methods or ()}
+    return {one: re.compile(re.sub(r"\\{\w+\\}", "[^/:]+", re.escape(one))) for one in found}
+
+
+def requests() -> set[str]:
+    """Return the request of each call, made with an `x` for each required parameter."""
+    found = set()
+    methods = {name for name in vars(Client) if not name.startswith("_") and hasattr(calls, name)}
+    for name in methods:
+        make: Callable[..., Call[Any] | Listing[Any]] = getattr(calls, name)
+        required = [
+            "x"
+            for parameter in inspect.signature(make).parameters.values()
+            if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        made = make(*required)
+        found.add(f"GET {made.path}" if isinstance(made, Listing) else f"{made.method} {made.path}")
+    reader = EventReader()
+    for subscription in (None, "x"):
+        request = reader.request(subscription)
+        found.add(f"{request['method']} {request['url']}")
+    return found
+
+
+def test_the_client_reaches_all_operations_but_those_that_are_listed() -> None:
+    patterns, made = operations(), requests()
+    reached = {
+        operation
+        for operation, pattern in patterns.items()
+        if any(pattern.fullmatch(request) for request in made)
+    }
+    assert patterns.keys() - reached == ADMINISTRATION | DELIVERIES | INTERNALS
+    for request in made:
+        assert any(pattern.fullmatch(request) for pattern in patterns.values()), request
