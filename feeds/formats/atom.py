@@ -35,6 +35,7 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
         title=entries.first(found, (core, "title")) or "",
         id=(entries.first(found, (core, "id")) or "").strip(),
         self_url=_link(found, core, "self", base) or "",
+        hub=_link(found, core, "hub", base) or "",
         site_url=_link(found, core, "alternate", base) or "",
         ttl=entries.update_period(found),
         entries=tuple(_entry(each, url, authors, around is not None) for each in written),

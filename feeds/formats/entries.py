@@ -97,6 +97,7 @@ class FeedChannel:
     title: str = ""
     id: str = ""
     self_url: str = ""
+    hub: str = ""
     site_url: str = ""
     ttl: int | None = None
     skip_hours: frozenset[int] = frozenset()

@@ -31,9 +31,14 @@ def read(body: bytes, url: str) -> FeedChannel:
         format="json10" if version.rstrip("/").endswith("/1") else "json11",
         title=_text(feed.get("title")) or "",
         self_url=entries.link(_text(feed.get("feed_url")), url) or "",
+        hub=next(filter(None, (entries.link(_text(h.get("url")), url) for h in _hubs(feed))), ""),
         site_url=entries.link(_text(feed.get("home_page_url")), url) or "",
         entries=tuple(_entry(item, url, authors) for item in _list(feed, "items")),
     )
+
+
+def _hubs(feed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [hub for hub in _list(feed, "hubs") if _text(hub.get("type")) == "WebSub"]
 
 
 def _load(body: bytes) -> Any:

@@ -25,7 +25,7 @@ from feeds.formats.ladder import FORBIDDEN, climb
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
 
-_HEADER = ("format", "title", "site_url", "ttl", "skip_hours", "skip_days")
+_HEADER = ("format", "title", "self_url", "hub", "site_url", "ttl", "skip_hours", "skip_days")
 """The fields of a parsed feed that are those of its channel."""
 
 _LONGEST_URL = 2_000
@@ -41,7 +41,8 @@ class ParsedFeed:
     atom:id, else the address of its site with its title, else `url`.  `format`
     is `rss090` ... `rss20`, `rss10`, `atom03`, `atom10`, `json10`, `json11` or
     what feedparser calls it; `ttl` is in seconds; `omitted` counts the items
-    beyond `MAX_ITEMS`.
+    beyond `MAX_ITEMS`.  `self_url` and `hub` are the feed's own address, as it gives it, and its
+    WebSub hub.
     """
 
     format: str
@@ -50,6 +51,8 @@ class ParsedFeed:
     items: tuple[FeedItem, ...]
     name: str = ""
     channel_url: str = ""
+    self_url: str = ""
+    hub: str = ""
     site_url: str = ""
     ttl: int | None = None
     skip_hours: frozenset[int] = frozenset()

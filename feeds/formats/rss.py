@@ -37,6 +37,7 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
         format=version,
         title=entries.first(found, (core, "title"), (DC, "title")) or "",
         self_url=_atom_link(found, "self", base) or "",
+        hub=_atom_link(found, "hub", base) or "",
         site_url=site_url or _atom_link(found, "alternate", base) or "",
         ttl=_ttl(found, core),
         skip_hours=_hours(found, core),

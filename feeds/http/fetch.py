@@ -27,7 +27,7 @@ import asyncio
 import functools
 import importlib.metadata
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -42,6 +42,7 @@ from feeds.http.body import ReadAborted, read_body
 from feeds.http.connection import ask
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
+from feeds.http.link_header import links_of
 
 REDIRECTS = 5
 UNCONDITIONAL = 48
@@ -101,7 +102,10 @@ class CacheHeaders:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere."""
+    """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere.
+
+    `links` are the addresses of the header `Link` by relation, of each the first.
+    """
 
     state: FeedState
     body: bytes = field(repr=False)
@@ -109,6 +113,7 @@ class Fetched:
     content_type: str | None = None
     cache: CacheHeaders = CacheHeaders()
     moved_to: str | None = field(default=None, repr=False)
+    links: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ async def _follow(
             headers = _headers(target, state, url, settings.contact)
             answer = await ask(target, "GET", headers, seconds=settings.seconds)
             try:
-                location = _location(answer, url)
+                location = redirect_of(answer, url)
                 if location is None:
                     return await _outcome(answer, state, url, moved_to, now, settings)
             finally:
@@ -199,7 +204,7 @@ async def _turn(domain: str, turn: Turn, deadline: asyncio.Timeout) -> AsyncIter
         yield
 
 
-def _location(answer: httpx.Response, url: str) -> str | None:
+def redirect_of(answer: httpx.Response, url: str) -> str | None:
     """The absolute address that a redirect names; None if the answer is no redirect."""
     if answer.status_code not in (301, 302, 303, 307, 308):
         return None
@@ -316,7 +321,8 @@ async def _outcome(
         validated_by=url,
         unchanged=0,
     )
-    return Fetched(validated, body, url, content_type, _cache(answer), moved_to)
+    links = links_of(answer.headers.get_list("link"), url)
+    return Fetched(validated, body, url, content_type, _cache(answer), moved_to, links)
 
 
 def _not_modified(

@@ -14,7 +14,7 @@ from xscl.time_format import duration, moment, ticks_of_time
 Row: TypeAlias = dict[str, Any]
 
 HEADINGS = ("STREAM", "TAGS", "STATE", "ITEMS", "QUALITY", "NEXT POLL", "ADDRESS", "LAST ERROR")
-TIMES = ("added", "polled", "next_poll", "failing_since")
+TIMES = ("added", "polled", "next_poll", "failing_since", "push_until", "pushed")
 """Fields that are times, None if there is none."""
 
 

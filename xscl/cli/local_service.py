@@ -53,6 +53,7 @@ from xscl.polling.feed_poller import (
 )
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
+from xscl.polling.hub_lease import HubLease
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
@@ -297,7 +298,7 @@ class LocalService:
     def feeds(self) -> list[Row]:
         """Return the feeds in the order in which they were added."""
         with self._feeds() as feeds:
-            return _rows(feeds, feeds.counts())
+            return _rows(feeds, feeds.counts(), feeds.leases())
 
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
@@ -306,14 +307,15 @@ class LocalService:
         with self._feeds() as feeds:
             wanted = FeedRequest(url, stream, tags, every, headers)
             feed, fixed = follow(self.engine, feeds, wanted)
-            return _rows([feed], {})[0], [late_items(name) for name in fixed]
+            return _rows([feed], {}, {})[0], [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
         """Change a feed; return it, and warnings."""
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
             changed, fixed = edit(self.engine, feeds, found, change, ticks())
-            (row,) = _rows([changed], feeds.counts([changed.key]))
+            keys = [changed.key]
+            (row,) = _rows([changed], feeds.counts(keys), feeds.leases(keys))
         return row, [late_items(name) for name in fixed]
 
     def remove_feed(self, feed: Row) -> None:
@@ -336,7 +338,7 @@ class LocalService:
             chosen = [found[one["key"]] for one in feeds]
             polled = poll_now(table, spool, chosen, fetching)
             with self._consumed(spool, report):
-                rows = _rows((each.feed for each in polled), table.counts())
+                rows = _rows((each.feed for each in polled), table.counts(), table.leases())
                 yield [
                     PollOutcome(row, each.new, _written(each.held_until), each.asked)
                     for row, each in zip(rows, polled, strict=True)
@@ -436,9 +438,13 @@ def _stopped(stopped: Stopped) -> Row:
     return {name: getattr(stopped, name) for name in ("documents", "results", "incomplete")}
 
 
-def _rows(feeds: Iterable[Feed], counts: Mapping[str, ItemCounts]) -> list[Row]:
+def _rows(
+    feeds: Iterable[Feed], counts: Mapping[str, ItemCounts], leases: Mapping[str, HubLease]
+) -> list[Row]:
     """Return feeds as the API shows them: with the numbers of items by key, times as texts."""
-    rows = [feed_row(feed, counts.get(feed.key, ItemCounts())) for feed in feeds]
+    rows = [
+        feed_row(feed, counts.get(feed.key, ItemCounts()), leases.get(feed.key)) for feed in feeds
+    ]
     return [row | {name: _written(row[name]) for name in TIMES} for row in rows]
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 from feeds.http.fetch import CONTACT
 from xscl.cli.extras import install_command, missing, require
@@ -30,11 +31,12 @@ from xscl.cli.options import (
 )
 from xscl.cli.output import UsageError, answer, warn
 from xscl.delivery.channels.mail import mail_server
+from xscl.polling.feed import is_url
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serve_samples
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
-from xscl.service.client_address import network_of
+from xscl.service.client_address import is_loopback, network_of
 from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.logs import LogFormat, logging_to
 from xscl.store.data_directory import DataDirectory
@@ -68,6 +70,23 @@ class Listening:
         ),
     ] = CONNECTIONS
 
+    public_url: Annotated[
+        str,
+        setting(
+            "--public-url",
+            "Where others reach the service, as https://feeds.example/xscl: hubs of feeds (WebSub)"
+            " send what is new to callbacks below it.",
+            "URL",
+        ),
+    ] = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which the service may be called, that of its public address included."""
+        public = urlsplit(self.public_url).hostname or ""
+        named = (*(self.name or ()), *(() if is_loopback(public) else (public,)))
+        return tuple(dict.fromkeys(one.lower() for one in named if one))
+
     def settings(self, fetching: PollSettings) -> ServiceSettings:
         """Return the settings of the HTTP server."""
         # Of the extra `service`, which `--once` does without.
@@ -76,7 +95,7 @@ class Listening:
         return ServiceSettings(
             host=self.host,
             port=self.port,
-            names=tuple(one.lower() for one in self.name or ()),
+            names=self.names,
             trusted_proxies=tuple(map(network_of, self.trusted_proxy or ())),
             connections=self.connections,
             fetching=fetching,
@@ -144,6 +163,11 @@ def serve(
             "--workers has no effect since version 0.1.0",
             hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
         )
+    if listening.public_url and not is_url(listening.public_url):
+        raise UsageError(
+            f"--public-url {listening.public_url!r} is no address",
+            hint="it begins with https:// or http://",
+        )
     spark = not demo and _uses_spark(no_spark, master)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
@@ -154,6 +178,7 @@ def serve(
         keep_matches=keep_matches,
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else listening.settings(fetching),
+        public_url=listening.public_url,
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)

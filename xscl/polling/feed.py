@@ -58,6 +58,7 @@ class Feed:
     `polls` counts the good answers, `failures` the bad ones since the last
     good one; `code` and `error` are those of the last one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
+    `hub` is the WebSub hub that the feed names, `topic` its own address there.
     """
 
     key: str
@@ -90,6 +91,8 @@ class Feed:
     gone: bool = False
     moved_to: str | None = field(default=None, repr=False)
     moved_polls: int = 0
+    hub: str | None = None
+    topic: str | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -155,15 +158,19 @@ def lateness_of(every: int) -> int:
 # -- Addresses -----------------------------------------------------------------------------
 
 
-def check_url(url: str) -> None:
-    """Raise if the text is no address of a feed."""
+def is_url(url: str) -> bool:
+    """Return True for an address by http or https."""
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
         parts.port  # noqa: B018  # it raises for what is no port
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
     except ValueError:
-        valid = False
-    if not valid or " " in url:
+        return False
+
+
+def check_url(url: str) -> None:
+    """Raise if the text is no address of a feed."""
+    if not is_url(url) or " " in url:
         hint = "it begins with http:// or https://"
         told = _SECRET.sub(rf"\1{HIDDEN}", re.sub(r"//[^/]*@", "//", url))
         raise FeedsError(f"{told[:200]!r} is no address of a feed", hint=hint)

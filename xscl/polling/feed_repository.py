@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
@@ -37,6 +38,7 @@ from xscl.polling.feed import (
 )
 from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
 from xscl.polling.feed_tables import NAMES, POLLED, SELECT, create_tables, feed_of, table
+from xscl.polling.hub_lease import HubLease, lease_row
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.store.store import Store
 
@@ -55,7 +57,7 @@ class ItemCounts:
     undated: int = 0
 
 
-def feed_row(feed: Feed, count: ItemCounts) -> dict[str, Any]:
+def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> dict[str, Any]:
     """Return a feed for output: without secrets, times in ticks."""
     plain = ("title", "site_url", "format", "quality", "every")
     tried = ("polls", "failures", "failing_since", "code", "error", "note")
@@ -75,6 +77,8 @@ def feed_row(feed: Feed, count: ItemCounts) -> dict[str, Any]:
         "next_poll": None if feed.gone else feed.next_poll,
         **{name: getattr(feed, name) for name in tried},
         "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
+        "hub": feed.hub,
+        **lease_row(lease),
     }
 
 
@@ -110,7 +114,17 @@ class FeedRepository:
     def close(self) -> None:
         self._store.close()
 
+    @contextmanager
+    def writing(self) -> Iterator[Store]:
+        """Change the tables of feeds in a transaction while the block runs."""
+        with self._writing, self._store.transaction():
+            yield self._store
+
     # -- Reading ---------------------------------------------------------------------------
+
+    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query over the tables of feeds."""
+        return self._store.fetch(query, parameters)
 
     def __iter__(self) -> Iterator[Feed]:
         return iter(self._select("ORDER BY added, key"))
@@ -181,6 +195,19 @@ class FeedRepository:
         )
         return {key: ItemCounts(*row) for key, *row in rows}
 
+    def leases(self, keys: Collection[str] | None = None) -> dict[str, HubLease]:
+        """Return the leases of feeds at their hubs by key, for some feeds or all."""
+        among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
+        rows = self._store.fetch(
+            f"SELECT * FROM state.feed_lease{among}", [] if keys is None else [list(keys)]
+        )
+        return {row[0]: HubLease(*row) for row in rows}
+
+    def lease_of(self, callback: str) -> HubLease | None:
+        """Return the lease with a callback, by the hash of that."""
+        rows = self._store.fetch("SELECT * FROM state.feed_lease WHERE callback = ?", [callback])
+        return HubLease(*rows[0]) if rows else None
+
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
         near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
@@ -245,6 +272,7 @@ class FeedRepository:
         """Stop following a feed; its known items stay, in case it is added again."""
         with self._writing, self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
+            self._store.fetch("DELETE FROM state.feed_lease WHERE key = ?", [feed.key])
         self._secrets.forget(feed.key)
 
     # -- What polls change -----------------------------------------------------------------
@@ -263,11 +291,7 @@ class FeedRepository:
         self._secrets.keep(feeds)
         news = list(found)
         with self._writing, self._store.transaction():
-            self._store.lend("polled", table(feeds, ("key", *POLLED)))
-            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED)
-            self._store.connection.execute(
-                f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
-            )
+            self._save_polled(feeds)
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
             self._evict([(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
@@ -277,6 +301,14 @@ class FeedRepository:
                     "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
                     [until, domain, until],
                 )
+
+    def _save_polled(self, feeds: Sequence[Feed]) -> None:
+        if feeds:
+            self._store.lend("polled", table(feeds, ("key", *POLLED)))
+            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED)
+            self._store.connection.execute(
+                f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
+            )
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
         flat = [(key, name, *_values_of(row)) for key, name, row in rows]

@@ -22,13 +22,18 @@ CREATE TABLE IF NOT EXISTS state.feed(
     unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
     next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
     domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
-    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
+    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER,
+    hub VARCHAR, topic VARCHAR);
 CREATE TABLE IF NOT EXISTS state.feed_item(
     key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
     skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
     time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT,
     PRIMARY KEY (key, identity));
 CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
+CREATE TABLE IF NOT EXISTS state.feed_lease(
+    key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR, asked BIGINT,
+    due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER, denied BOOLEAN, note VARCHAR,
+    deliveries BIGINT, delivered BIGINT, missed BIGINT);
 """
 
 

@@ -23,7 +23,10 @@ from dataclasses import replace
 from feeds.formats.parse import ParsedFeed
 from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
 from feeds.http.schedule import PollHints, PollPolicy, next_poll
-from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user
+from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, is_url, shown, without_user
+
+LONGEST_HUB = 2_000
+"""Characters of the address of a hub or topic; a feed with a longer one is polled only."""
 
 MOVES = 3
 """So many good answers at its target make a permanent redirect believed."""
@@ -70,6 +73,8 @@ def answered(
     )
     if parsed is not None:
         well = _described(well, parsed)
+        if isinstance(outcome, Fetched):
+            well = _at_hub(well, outcome, parsed)
         if not parsed.items:  # its validators may be those of the whole feed: 304 would hide it
             well = replace(well, etag=None, last_modified=None)
     return _scheduled(_moved(well, outcome.moved_to), now, quick, cache=outcome.cache)
@@ -169,7 +174,39 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
     )
 
 
+def _at_hub(feed: Feed, fetched: Fetched, parsed: ParsedFeed) -> Feed:
+    """Return the feed with its hub and topic, if both may be told to others.
+
+    What has headers or an address with a secret is not for a hub, which would fetch it for all.
+    """
+    hub = fetched.links.get("hub") or parsed.hub
+    topic = fetched.links.get("self") or parsed.self_url or fetched.url
+    secret = feed.headers or any(shown(url) != url for url in (feed.url, fetched.url, hub, topic))
+    usable = all(is_url(url) and len(url) <= LONGEST_HUB for url in (hub, topic))
+    return (
+        replace(feed, hub=None, topic=None)
+        if secret or not usable
+        else replace(feed, hub=hub, topic=topic)
+    )
+
+
 # -- When to ask again ---------------------------------------------------------------------
+
+RELAXED = 10
+"""While a hub sends what is new, so many times the usual interval is between two polls, ..."""
+
+LONGEST_RELAXED = 24 * 3_600
+"""... but at most so many seconds."""
+
+
+def relaxed(feed: Feed) -> Feed:
+    """Return a feed after a good answer with a later next poll, as its hub sends what is new."""
+    if feed.error is not None or feed.polled is None:
+        return feed
+    later = min(RELAXED * feed.every, LONGEST_RELAXED)
+    policy = PollPolicy(base=later, floor=min(later, PollPolicy().floor))
+    next_ = next_poll(feed.key, feed.polled, _wishes(feed), policy)
+    return replace(feed, next_poll=max(feed.next_poll, next_))
 
 
 def held_until(failure: Failed, now: int) -> int | None:
@@ -190,14 +227,18 @@ def _scheduled(
     """Return a feed with the time of its next poll."""
     if quick:
         return replace(feed, next_poll=now + feed.every * SECOND)
-    wishes = PollHints(
+    wishes = replace(
+        _wishes(feed), max_age=cache.max_age, expires=cache.expires, retry_after=retry_after
+    )
+    policy = PollPolicy(base=feed.every, floor=min(feed.every, PollPolicy().floor))
+    return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))
+
+
+def _wishes(feed: Feed) -> PollHints:
+    """Return what the feed asks for, and its failures."""
+    return PollHints(
         ttl=feed.ttl,
-        max_age=cache.max_age,
-        expires=cache.expires,
-        retry_after=retry_after,
         errors=feed.failures,
         skip_hours=frozenset(map(int, feed.skip_hours.split())),
         skip_days=frozenset(feed.skip_days.split()),
     )
-    policy = PollPolicy(base=feed.every, floor=min(feed.every, PollPolicy().floor))
-    return replace(feed, next_poll=next_poll(feed.key, now, wishes, policy))

@@ -26,6 +26,7 @@ from xscl.service.routes import (
     subscriptions,
     syndication,
     tokens,
+    websub,
 )
 from xscl.service.shortcut import Shortcut
 from xscl.web.problems import install as install_error_pages
@@ -67,6 +68,7 @@ def create_app(installation: Installation) -> FastAPI:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
     app.include_router(syndication.secret_router)
+    app.include_router(websub.router)
     app.include_router(pages)
     describe(app)
     app.add_middleware(Shortcut, installation=installation)

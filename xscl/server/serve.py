@@ -49,6 +49,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import create_tables, heard_until
+from xscl.polling.pushes import Pushes
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
@@ -88,7 +89,7 @@ class ServeSettings:
     `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
     `listen` is the address of the HTTP API; None: no API.  `mail` is the mail server.  `least_free`
     bytes of the disk stay free.  `clock` gives times to arrivals, by default from this machine's
-    clocks.
+    clocks.  Hubs send to callbacks below `public_url`, if there is one.
     """
 
     spark: bool = True
@@ -101,6 +102,7 @@ class ServeSettings:
     mail: MailServer | None = None
     least_free: int = LEAST
     clock: ArrivalClock | None = None
+    public_url: str = ""
 
 
 class Service:
@@ -132,6 +134,11 @@ class Service:
         self._fetching = replace(fetching, clock=fetching.clock or self._clock.now)
         self._serving = serving
         self._on_matches = on_matches
+        self._pushes = (
+            Pushes(serving.public_url, lambda: secrets_in(home.path / NAME))
+            if serving.public_url and serving.listen
+            else None
+        )
         self._stopping = threading.Event()
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
@@ -309,7 +316,8 @@ class Service:
         prepare(engine)
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
-            self._home, engine, spool, outbox, settings, self.room, self._clock, watch, self._series
+            *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
+            *(self._series, self._pushes),
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -329,6 +337,8 @@ class Service:
             finally:
                 outbox.begin_shutdown()
                 engine.host.trials.end()
+                if self._pushes is not None:
+                    self._pushes.close()
                 server.stop()
                 self.address = None
                 self._home.remove_token()
@@ -399,7 +409,7 @@ class Service:
 
         def poll() -> None:
             with FeedRepository(engine, self._home.spool) as feeds:
-                keep_polling(feeds, spool, fetching, self._stopping)
+                keep_polling(feeds, spool, fetching, self._stopping, self._pushes)
 
         self._repeat_when_full(poll)
 

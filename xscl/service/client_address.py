@@ -46,6 +46,12 @@ def network_of(text: str) -> Network:
     return found
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host's name or address is of this machine alone."""
+    found = _parsed(host)
+    return host == "localhost" or (found is not None and found.is_loopback)
+
+
 def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether a request has a forwarding header; names are in lower case."""
     return any(name in _FORWARDING or name.startswith(b"x-forwarded") for name, _ in headers)

@@ -25,6 +25,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.errors import Stopping
+from xscl.polling.pushes import PATH, digest
 from xscl.service.client_address import client_of, is_trusted, peer_of
 from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
@@ -120,6 +121,10 @@ class Guard:
     def _most(self, scope: Scope) -> int:
         """Return the body size limit of a request in bytes."""
         path, settings = scope["path"], self._settings
+        pushes = self._installation.pushes
+        if pushes is not None and scope["method"] == "POST" and path.startswith(PATH):
+            is_known = digest(path.removeprefix(PATH)) in pushes.known
+            return settings.fetching.largest if is_known else STRANGER
         if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._installation):
             return STRANGER
         if path in _BULK:

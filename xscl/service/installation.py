@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 
 from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
@@ -19,9 +18,10 @@ from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.pushes import Pushes
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.backups import Backups
-from xscl.service.client_address import Network
+from xscl.service.client_address import Network, is_loopback
 from xscl.service.completions import CompletionBridge
 from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
@@ -68,12 +68,7 @@ class ServiceSettings:
     @property
     def is_loopback(self) -> bool:
         """Return whether the service listens on loopback only."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def is_open(self) -> bool:
@@ -190,6 +185,8 @@ class Installation:
     `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
+    `pushes` are those of hubs, None without a public address; `callbacks` limits the rate at each
+    callback, `deliveries` the number at a time.
     """
 
     home: DataDirectory
@@ -214,6 +211,9 @@ class Installation:
     watch: ConsumerWatch
     series: StatusSeries
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
+    pushes: Pushes | None = None
+    callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
+    deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
     listeners: KeyedLimiter[int] = field(default_factory=KeyedLimiter[int])
@@ -234,6 +234,7 @@ def installed(
     clock: ArrivalClock,
     watch: ConsumerWatch,
     series: StatusSeries,
+    pushes: Pushes | None = None,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
@@ -260,4 +261,5 @@ def installed(
             connections=connections,
             watch=watch,
             series=series,
+            pushes=pushes,
         )

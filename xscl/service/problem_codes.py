@@ -16,7 +16,10 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     401: ("A token is needed, or it is not known (any more).", ("unauthorized",)),
     403: (
         "You may not do this.",
-        ("operator_only", "stream_public", "quota_exceeded", "cross_site", "wrong_code"),
+        (
+            *("operator_only", "stream_public", "quota_exceeded", "cross_site", "wrong_code"),
+            "push_signature",
+        ),
     ),
     404: (
         "There is no such thing, or it is another user's.",
@@ -41,6 +44,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("endpoint_not_active", "endpoint_unconfirmed"),
         ),
     ),
+    410: ("Nothing is expected here any more; do not ask again.", ("unknown_callback",)),
     413: ("The body, or a list in it, is too large.", ("body_too_large", "too_many_rows")),
     414: ("The address is too long.", ("address_too_long",)),
     421: ("The service is not called by that name.", ("unknown_host",)),

@@ -72,12 +72,30 @@ def _stars(run: Run) -> None:
     )
 
 
+def _leases_of_hubs(run: Run) -> None:
+    """Give feeds their hubs, and a table to the leases there; a store may have no feeds."""
+    tables = (
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE database_name = current_database() AND schema_name = 'state'"
+    )
+    if ("feed",) in run(tables):
+        run("ALTER TABLE state.feed ADD COLUMN hub VARCHAR")
+        run("ALTER TABLE state.feed ADD COLUMN topic VARCHAR")
+        run(
+            "CREATE TABLE state.feed_lease(key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR,"
+            " callback VARCHAR, asked BIGINT, due BIGINT, confirmed BIGINT, until BIGINT,"
+            " failures INTEGER, denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT,"
+            " missed BIGINT)"
+        )
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
     12: _histories,
     13: _links_and_titles_of_items,
     14: _stars,
+    15: _leases_of_hubs,
 }
 """The steps by the version that each leads to, in ascending order."""
 

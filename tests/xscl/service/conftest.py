@@ -51,6 +51,7 @@ def serving(
     keep_matches: str | None = None,
     clock: ArrivalClock | None = None,
     spark: bool = False,
+    public_url: str = "",
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
@@ -63,6 +64,7 @@ def serving(
         mail=mail,
         keep_matches=keep_matches,
         clock=clock,
+        public_url=public_url,
     )
     first: list[str] = []
     service = Service(

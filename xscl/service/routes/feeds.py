@@ -19,6 +19,7 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
+from xscl.polling.hub_lease import HubLease
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
@@ -119,6 +120,19 @@ class Shown(JsonBody):
     """Remark on the last response."""
     moved_to: str | None = Field(examples=["https://example.net/news.atom"])
     """New address that the feed or its server reported."""
+    hub: str | None = Field(examples=["https://hub.example/"])
+    """WebSub hub that it names; it is used if the service has a public address."""
+    push: str | None = Field(examples=["active"])
+    """asked, active, denied or failed; null without a hub that was asked.  While it is active the
+    hub sends what is new, and polls are rare."""
+    push_until: Moment | None = Field(examples=["2026-03-11T12:00:00Z"])
+    """Time until which the hub sends; it is asked again before."""
+    pushed: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time of the last delivery of the hub."""
+    pushes: int = Field(examples=[3])
+    """Number of deliveries of the hub."""
+    push_note: str | None = Field(examples=["the hub answered 404"])
+    """Why the hub does not send."""
     warnings: list[str] = Field(default=[])
     """Warnings about the lateness of its streams."""
 
@@ -146,8 +160,9 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
     owner = who.qualify("")
     with here.feeds_lock:
         found = here.feeds.owned(owner, owner + after if after else "", limit + 1)
-        counts = here.feeds.counts([feed.key for feed in found[:limit]])
-    items = [_shown(who, feed, counts) for feed in found[:limit]]
+        keys = [feed.key for feed in found[:limit]]
+        counts, leases = here.feeds.counts(keys), here.feeds.leases(keys)
+    items = [_shown(who, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
     return Page(items=items, next=items[-1].key if len(found) > limit else None)
 
 
@@ -166,7 +181,7 @@ def add(new: New, here: Here, who: Who) -> Shown:
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
         feed, fixed = follow(here.engine, here.feeds, wanted)
         _claim(here, who, feed)
-    return _shown(who, feed, {}, fixed)
+    return _shown(who, feed, {}, None, fixed)
 
 
 @router.post(
@@ -240,7 +255,7 @@ def get(key: Key, here: Here, who: Who) -> Shown:
     """Shows how a feed is doing."""
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        return _shown(who, feed, here.feeds.counts([feed.key]))
+        return _as_it_is(here, who, feed)
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")
@@ -255,7 +270,7 @@ def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
         wanted = FeedChange(change.tags, every, headers, change.revive)
         changed, fixed = edit(here.engine, here.feeds, feed, wanted, here.clock.now())
         _claim(here, who, changed)
-        return _shown(who, changed, here.feeds.counts([feed.key]), fixed)
+        return _as_it_is(here, who, changed, fixed)
 
 
 @router.delete("/feeds/{key}", summary="Stop following a feed", status_code=HTTPStatus.NO_CONTENT)
@@ -275,7 +290,7 @@ def poll(key: Key, here: Here, who: Who) -> Shown:
         soon = max(here.clock.now(), 0 if who.is_operator else earliest)
         feed = replace(feed, next_poll=min(feed.next_poll, soon))
         here.feeds.edit(feed)
-        return _shown(who, feed, here.feeds.counts([feed.key]))
+        return _as_it_is(here, who, feed)
 
 
 def existing(feeds: FeedRepository, who: Account, key: str) -> Feed:
@@ -312,10 +327,22 @@ def _seconds(text: str) -> int:
     return found
 
 
-def _shown(
-    who: Account, feed: Feed, counts: dict[str, ItemCounts], fixed: list[str] | None = None
+def _as_it_is(
+    here: Installation, who: Account, feed: Feed, fixed: list[str] | None = None
 ) -> Shown:
-    row = feed_row(feed, counts.get(feed.key, ItemCounts()))
+    """Return a feed as it is now; the caller holds the lock of feeds."""
+    lease = here.feeds.leases([feed.key]).get(feed.key)
+    return _shown(who, feed, here.feeds.counts([feed.key]), lease, fixed)
+
+
+def _shown(
+    who: Account,
+    feed: Feed,
+    counts: dict[str, ItemCounts],
+    lease: HubLease | None,
+    fixed: list[str] | None = None,
+) -> Shown:
+    row = feed_row(feed, counts.get(feed.key, ItemCounts()), lease)
     own = {
         "key": who.named(feed.key),
         "stream": who.named(feed.stream),

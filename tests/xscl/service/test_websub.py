@@ -1,0 +1,130 @@
+"""WebSub: a hub that a feed names sends what is new, and nothing is lost or taken twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from feeds.spool import Spool
+from tests.hub import PUBLIC, Hub, hub_running, rss
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from xscl.polling.feed_poller import PollSettings
+from xscl.store.data_directory import DataDirectory
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    with hub_running() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with a public address, which follows the feed of the hub."""
+    place = DataDirectory(tmp_path_factory.mktemp("service") / "data")
+    allowed = (hub.address.removeprefix("http://"),)
+    with serving(place, fetching=PollSettings(allowed), public_url=PUBLIC) as found:
+        hub.service = found.address
+        yield found
+
+
+@pytest.fixture(scope="module")
+def key(operator: httpx.Client, hub: Hub) -> str:
+    """The key of the feed, whose lease is active."""
+    added = ok(operator.post("/v1/feeds", json={"url": hub.feed, "stream": "news"}))
+    eventually(lambda: shown(operator, added["key"])["push"] == "active")
+    return str(added["key"])
+
+
+def shown(operator: httpx.Client, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = ok(operator.get(f"/v1/feeds/{key}"))
+    return found
+
+
+def titles(running: Running) -> list[str]:
+    """The titles of all items in the spool."""
+    spool = Spool(running.home.spool, read_only=True)
+    documents = [one for number in spool.numbers(0) for one in spool.read(number)]
+    return [re.findall(r"<title>(.*)</title>", one.xml.decode())[0] for one in documents]
+
+
+def test_a_hub_is_asked_confirmed_and_shown(operator: httpx.Client, hub: Hub, key: str) -> None:
+    assert hub.form["hub.mode"] == "subscribe"
+    assert hub.form["hub.topic"] == hub.feed
+    assert len(hub.form["hub.secret"]) == 64
+    assert (hub.confirmed[0].status_code, hub.confirmed[0].text) == (200, "a<b")
+    assert hub.confirmed[0].headers["content-type"].startswith("text/plain")
+    found = shown(operator, key)
+    assert (found["hub"], found["push_note"]) == (f"{hub.address}/hub", None)
+    assert found["push_until"] > found["polled"]
+    assert "sends what is new until" in operator.get(f"/feeds/{key}").text
+
+
+@pytest.mark.parametrize("method", ["sha1", "sha512"])
+def test_what_is_sent_is_taken_once(
+    running: Running, operator: httpx.Client, hub: Hub, key: str, method: str
+) -> None:
+    before = shown(operator, key)
+    hub.titles.insert(0, method)
+    for _ in range(2):
+        assert hub.send(rss(*hub.titles), method).status_code == 202
+    after = shown(operator, key)
+    assert after["items"] == before["items"] + 1
+    assert after["pushes"] == before["pushes"] + 2
+    assert titles(running).count(method) == 1
+
+
+def test_an_edit_is_left_to_a_poll(operator: httpx.Client, hub: Hub, key: str) -> None:
+    before, polls = shown(operator, key), hub.polls
+    hub.titles[-1] += " edited"
+    assert hub.send(rss(hub.titles[-1])).status_code == 202
+    ahead = shown(operator, key)
+    assert ahead["next_poll"] < before["next_poll"]
+    assert (ahead["versions"], hub.polls) == (before["versions"], polls)
+
+
+@pytest.mark.parametrize("secret", ["", "wrong"])
+def test_what_is_not_signed_is_refused(
+    operator: httpx.Client, hub: Hub, key: str, secret: str
+) -> None:
+    before = shown(operator, key)
+    assert code(hub.send(rss("forged"), secret=secret)) == (403, "push_signature")
+    unsigned = httpx.post(hub.callback(), content=rss("forged"), trust_env=False)
+    assert code(unsigned) == (403, "push_signature")
+    assert shown(operator, key)["pushes"] == before["pushes"]
+
+
+def test_strangers_learn_nothing(running: Running, hub: Hub, key: str) -> None:
+    other = f"{running.address}/websub/{'0' * 64}"
+    query = {"hub.mode": "subscribe", "hub.topic": hub.feed, "hub.challenge": "c"}
+    assert code(httpx.get(other, params=query)) == (410, "unknown_callback")
+    assert code(httpx.post(other, content=b"x")) == (410, "unknown_callback")
+    assert code(httpx.post(other, content=b"x" * 20_000)) == (413, "body_too_large")
+    assert code(hub.tell(**{"hub.topic": "http://other.example/"})) == (404, "unknown_subscription")
+    assert code(hub.tell("unsubscribe")) == (404, "unknown_subscription")
+
+
+def test_content_that_is_no_feed_makes_a_poll_due(
+    operator: httpx.Client, hub: Hub, key: str
+) -> None:
+    before = shown(operator, key)
+    assert hub.send(b"<html>").status_code == 202
+    assert shown(operator, key)["next_poll"] <= before["next_poll"]
+    assert shown(operator, key)["items"] == before["items"]
+
+
+def test_a_denial_ends_the_lease(operator: httpx.Client, hub: Hub, key: str) -> None:
+    assert hub.tell("denied", **{"hub.reason": "no\nmore"}).status_code == 200
+    found = shown(operator, key)
+    assert (found["push"], found["push_note"], found["push_until"]) == ("denied", "no more", None)
+    assert code(hub.send(rss("after"))) == (410, "unknown_callback")
+    assert "denied: no more" in operator.get(f"/feeds/{key}").text
+
+
+def test_a_removed_feed_has_no_callback(operator: httpx.Client, hub: Hub, key: str) -> None:
+    ok(operator.delete(f"/v1/feeds/{key}"))
+    assert code(hub.tell()) == (410, "unknown_callback")
