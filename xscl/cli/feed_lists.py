@@ -18,6 +18,7 @@ from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
+from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
 from xscl.polling.feed import FeedsError, check_name
 from xscl.polling.feed_list import ImportLine
@@ -31,6 +32,7 @@ def import_(
         Path, typer.Argument(help="OPML, or a text with one address a line; - is standard input.")
     ],
     tag: Annotated[list[str] | None, option("--tag", "A tag for all of them; repeatable.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Follow the feeds of a list; its folders become tags. A second time nothing changes.
 
@@ -42,7 +44,10 @@ def import_(
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
-    with opened("feeds import", call, missing="create") as service:
+    with (
+        opened("feeds import", call, missing="create") as service,
+        working(f"importing {len(outlines):,} feeds"),
+    ):
         lines = service.import_feeds(body, outlines, tag or ())
     answer([asdict(line) for line in lines], _report(lines), as_json=call.as_json)
     failed = sum(line.outcome == "refused" for line in lines)

@@ -1,4 +1,7 @@
-"""`xscl feeds add`, `list`, `show`, `edit`, `remove`, `poll`; `import` and `export` are beside."""
+"""`xscl feeds add`, `list`, `show`, `edit`, `remove`, `poll`, `refresh`.
+
+`import` and `export` are beside.
+"""
 
 from __future__ import annotations
 
@@ -217,8 +220,44 @@ def poll(
     """
     report = MatchReport(call.as_json, notify_history, verbose)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
+    _poll(call, feed or (), report, fetching, everything=everything)
+
+
+@app.command()
+def refresh(
+    call: Call,
+    feed: Annotated[
+        list[str],
+        typer.Argument(metavar="URL|STREAM...", help="The feeds.", autocompletion=feeds_like),
+    ],
+    allow_address: AllowAddress = None,
+    contact: Contact = CONTACT,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+) -> None:
+    """Poll feeds now, due or not, and print the matches of their new items.
+
+    If a feed fails, the others are polled and the exit code is 1.
+
+    \b
+    Example:
+      xscl feeds refresh news
+    """
+    report = MatchReport(call.as_json, history=False, verbose=verbose)
+    _poll(call, feed, report, PollSettings(tuple(allow_address or ()), contact=contact))
+
+
+def _poll(
+    call: Call,
+    names: Sequence[str],
+    report: MatchReport,
+    fetching: PollSettings,
+    *,
+    everything: bool = False,
+) -> None:
+    """Poll the named feeds, all, or those that are due; exit with 1 if one fails."""
     with opened("feeds poll", call) as service:
-        chosen = _chosen(service.feeds(), feed or (), everything)
+        chosen = _chosen(service.feeds(), names, everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)
             sys.stdout.flush()  # before the matches are acknowledged

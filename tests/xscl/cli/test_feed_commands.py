@@ -185,7 +185,9 @@ def test_a_feed_is_shown_and_changed(server: Server) -> None:
         f"{server.url('/f')} is on news, new, feeds, every 7200 s\n"
     )
     allow = ("--allow-address", server.address)
-    answered("poll", "news", *allow)
+    assert answered("refresh", "news", *allow).startswith(
+        f"{server.url('/f')}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+    )
     shown = answered("show", "news")
     for line in (
         "stream         news",
