@@ -65,8 +65,8 @@ class Hubs:
         self._now = now
         self._looked = 0
         self._flying: set[asyncio.Task[None]] = set()
-        unlease(feeds, self._foreign())
         catch_up(feeds, now())
+        unlease(feeds, self._foreign())
         self._note_callbacks()
 
     def _foreign(self) -> list[str]:

@@ -1,0 +1,210 @@
+"""Leases at hubs: when hubs are asked, and when feeds are polled meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.xscl.polling.scripted import DAY, HOUR, Place, Server, placed, reply, rss, serving
+from xscl.polling import hubs
+from xscl.polling.credentials import Credentials
+from xscl.polling.feed import Feed
+from xscl.polling.hub_lease import HubLease
+from xscl.polling.pushes import Pushes
+
+HUB = "https://hub.example/"
+TOPIC = "https://a.example/feed"
+NAMED = (f'Link: <{HUB}>; rel="hub", <{TOPIC}>; rel="self"',)
+MINUTE = HOUR // 60
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Iterator[Place]:
+    with placed(tmp_path, server) as found:
+        yield found
+
+
+@pytest.fixture
+def pushes() -> Pushes:
+    kept = Credentials()
+    return Pushes("https://push.example/", lambda: kept)
+
+
+@pytest.fixture
+def feed(place: Place, server: Server) -> Feed:
+    """A feed that was polled and names a hub."""
+    server.says("/feed", reply(rss("one"), *NAMED))
+    followed = place.follow(server.url("/feed"))
+    place.poll(followed)
+    return place.feeds[followed.key]
+
+
+def lease(place: Place) -> HubLease:
+    (found,) = place.feeds.leases().values()
+    return found
+
+
+def asked(place: Place, pushes: Pushes) -> list[HubLease]:
+    hubs.end_leases(place.feeds, place.clock.now)
+    return hubs.begin(place.feeds, pushes, place.clock.now, hubs.AT_ONCE)
+
+
+def confirm(place: Place, pushes: Pushes, seconds: int = hubs.LEASE) -> None:
+    asked(place, pushes)
+    place.clock.now += MINUTE
+    hubs.confirm(place.feeds, lease(place), seconds, place.clock.now)
+
+
+def test_a_hub_is_asked_once_and_again_before_the_lease_ends(
+    place: Place, pushes: Pushes, feed: Feed
+) -> None:
+    assert (feed.hub, feed.topic) == (HUB, TOPIC)
+    (first,) = asked(place, pushes)
+    assert (first.hub, first.topic, first.state) == (HUB, TOPIC, "asked")
+    assert asked(place, pushes) == []
+    hubs.confirm(place.feeds, first, 4 * 86_400, place.clock.now)
+    assert (lease(place).state, lease(place).failures) == ("active", 0)
+    place.clock.now += 3 * DAY - 1
+    assert asked(place, pushes) == []
+    place.clock.now += 1
+    (again,) = asked(place, pushes)
+    assert (again.state, again.callback) == ("active", first.callback)
+
+
+def test_a_hub_that_does_not_confirm_is_asked_less_and_less_often(
+    place: Place, pushes: Pushes, feed: Feed
+) -> None:
+    waits = []
+    for _ in range(8):
+        (one,) = asked(place, pushes)
+        waits.append((one.due - place.clock.now) // HOUR)
+        place.clock.now = one.due
+    assert waits == [1, 2, 4, 8, 16, 24, 24, 24]
+    assert (lease(place).state, lease(place).note) == ("failed", hubs.UNCONFIRMED)
+
+
+@pytest.mark.parametrize(("said", "held"), [(1, 60), (10**9, hubs.LONGEST)])
+def test_a_lease_has_bounds(place: Place, pushes: Pushes, feed: Feed, said: int, held: int) -> None:
+    confirm(place, pushes, said)
+    assert lease(place).until == place.clock.now + held * 1_000_000
+
+
+def test_while_a_hub_sends_polls_are_rare_and_after_that_as_before(
+    place: Place, pushes: Pushes, feed: Feed, server: Server
+) -> None:
+    confirm(place, pushes)
+    place.poll()
+    rare = place.feeds[feed.key].next_poll
+    assert 10 * HOUR <= rare - place.clock.now <= 11 * HOUR
+    place.clock.now = lease(place).until or 0
+    place.poll()
+    hubs.end_leases(place.feeds, place.clock.now)
+    assert (lease(place).state, lease(place).note) == ("failed", hubs.ENDED)
+    assert place.feeds[feed.key].next_poll == place.clock.now + HOUR
+
+
+def test_the_time_between_rare_polls_is_bounded(place: Place, pushes: Pushes, feed: Feed) -> None:
+    place.feeds.edit(replace(feed, every=8 * 3_600))
+    confirm(place, pushes)
+    place.poll()
+    assert place.feeds[feed.key].next_poll <= place.clock.now + 24 * HOUR
+
+
+def test_a_hub_that_misses_items_is_not_relied_on_until_it_sends(
+    place: Place, pushes: Pushes, feed: Feed, server: Server
+) -> None:
+    confirm(place, pushes)
+    place.clock.now += MINUTE
+    place.poll()
+    assert lease(place).is_reliable
+    server.says("/feed", reply(rss("two", "one"), *NAMED))
+    place.clock.now += MINUTE
+    place.poll()
+    assert not lease(place).is_reliable
+    assert place.feeds[feed.key].next_poll <= place.clock.now + 2 * HOUR
+    place.clock.now += MINUTE
+    hubs.delivered(place.feeds, [feed.key], [], place.clock.now)
+    server.says("/feed", reply(rss("three", "two", "one"), *NAMED))
+    place.poll()
+    assert lease(place).is_reliable
+    assert place.feeds[feed.key].next_poll >= place.clock.now + 10 * HOUR
+
+
+def test_a_denial_is_asked_again_after_a_day(place: Place, pushes: Pushes, feed: Feed) -> None:
+    confirm(place, pushes)
+    place.poll()
+    hubs.deny(place.feeds, lease(place), "no \x00 way\n" + "x" * 1_000, place.clock.now)
+    assert lease(place).state == "denied"
+    assert (lease(place).note or "")[:6] == "no way"
+    assert len(lease(place).note or "") == 200
+    assert place.feeds[feed.key].next_poll == place.clock.now + HOUR
+    assert asked(place, pushes) == []
+    place.clock.now += DAY
+    assert len(asked(place, pushes)) == 1
+
+
+def test_another_hub_has_another_callback_and_none_ends_the_lease(
+    place: Place, pushes: Pushes, feed: Feed, server: Server
+) -> None:
+    confirm(place, pushes)
+    before = lease(place)
+    server.says("/feed", reply(rss("one"), 'Link: <https://b.example/>; rel="hub"'))
+    place.poll()
+    (other,) = asked(place, pushes)
+    assert (other.hub, other.state) == ("https://b.example/", "asked")
+    assert other.callback != before.callback
+    assert place.feeds.lease_of(before.callback) is None
+    server.says("/feed", reply(rss("one")))
+    place.poll()
+    assert asked(place, pushes) == []
+    assert place.feeds.leases() == {}
+
+
+def test_a_start_polls_what_hubs_may_have_sent_meanwhile(
+    place: Place, pushes: Pushes, feed: Feed
+) -> None:
+    confirm(place, pushes)
+    place.poll()
+    place.clock.now += 5 * HOUR
+    hubs.Hubs(place.feeds, pushes, place.fetching.settings, place.clock)
+    assert place.feeds[feed.key].next_poll == place.clock.now
+    assert pushes.known == {lease(place).callback}
+
+
+def test_after_a_restore_without_secrets_hubs_are_asked_anew(
+    place: Place, pushes: Pushes, feed: Feed
+) -> None:
+    confirm(place, pushes)
+    other = Pushes("https://push.example/", Credentials)
+    hubs.Hubs(place.feeds, other, place.fetching.settings, place.clock)
+    assert place.feeds.leases() == {}
+    assert len(asked(place, other)) == 1
+
+
+@pytest.mark.parametrize("path", ["/f?token=abc", "/f"])
+def test_no_hub_learns_of_a_feed_with_secrets(place: Place, server: Server, path: str) -> None:
+    server.says(path, reply(rss("one"), *NAMED))
+    headers = () if "token" in path else (("X-Key", "abc"),)
+    place.poll(place.follow(server.url(path), headers=headers))
+    assert [feed.hub for feed in place.feeds] == [None]
+
+
+def test_the_number_of_callbacks_is_bounded(
+    place: Place, pushes: Pushes, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hubs, "CALLBACKS", 1)
+    confirm(place, pushes)
+    other = place.follow("http://a.example/other")
+    place.feeds.record([replace(other, hub=HUB, topic=TOPIC)])
+    assert asked(place, pushes) == []
+    place.feeds.remove(feed)
+    assert [one.key for one in asked(place, pushes)] == [other.key]
