@@ -20,6 +20,7 @@ import feeds.formats.parse as parse
 import feeds.http.addresses as addresses
 import feeds.http.connection as feed_connection
 import feeds.http.fetch as fetch
+import feeds.http.websub as websub
 import feeds.spool as spool
 import templates.bound.first_rows as first_rows
 import templates.sql.queries as plans
@@ -43,6 +44,8 @@ import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
 import xscl.polling.feed_poller as poller
+import xscl.polling.hubs as hubs
+import xscl.polling.lifecycle as lifecycle
 import xscl.polling.new_items as new_items
 import xscl.service.browsing as browsing
 import xscl.service.connection as connection
@@ -54,6 +57,7 @@ import xscl.service.routes.documents as posted
 import xscl.service.routes.inspection as trials
 import xscl.service.routes.subscriptions as imported
 import xscl.service.routes.tokens as token_routes
+import xscl.service.routes.websub as callbacks
 import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.tokens as tokens
@@ -191,6 +195,12 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "answers 304": (fetch.UNCONDITIONAL,),
     "requests at the same time": (poller.AT_ONCE, 1, poller.IN_FLIGHT),
     "name resolutions": (addresses.RESOLVING,),
+    "content that a hub sends": (fetch.DEFAULT.largest,),
+    "requests to a callback": (callbacks.REQUESTS, callbacks.AT_ONCE, callbacks.PATIENCE),
+    "callbacks": (hubs.CALLBACKS,),
+    "lease of a hub": (hubs.SHORTEST, hubs.LONGEST / (24 * 3_600)),
+    "hubs that are asked": (hubs.AT_ONCE, websub.REDIRECTS),
+    "interval of polls while": (lifecycle.RELAXED, lifecycle.LONGEST_RELAXED / 3_600),
     "feeds of an OPML list": (opml.MAX_OUTLINES,),
     "members and unpacked bytes": (archives.MEMBERS, archives.UNPACKED / GIB),
     "answer of a receiver": (webhook.SECONDS, webhook.LARGEST / KIB),

@@ -56,11 +56,7 @@ def _histories(run: Run) -> None:
 
 def _links_and_titles_of_items(run: Run) -> None:
     """Give the items of feeds a number for link and title; a store without feeds has no table."""
-    tables = (
-        "SELECT table_name FROM duckdb_tables()"
-        " WHERE database_name = current_database() AND schema_name = 'state'"
-    )
-    if ("feed_item",) in run(tables):
+    if _has(run, "feed_item"):
         run("ALTER TABLE state.feed_item ADD COLUMN alike UBIGINT")
 
 
@@ -74,11 +70,7 @@ def _stars(run: Run) -> None:
 
 def _leases_of_hubs(run: Run) -> None:
     """Give feeds their hubs, and a table to the leases there; a store may have no feeds."""
-    tables = (
-        "SELECT table_name FROM duckdb_tables()"
-        " WHERE database_name = current_database() AND schema_name = 'state'"
-    )
-    if ("feed",) in run(tables):
+    if _has(run, "feed"):
         run("ALTER TABLE state.feed ADD COLUMN hub VARCHAR")
         run("ALTER TABLE state.feed ADD COLUMN topic VARCHAR")
         run(
@@ -87,6 +79,14 @@ def _leases_of_hubs(run: Run) -> None:
             " failures INTEGER, denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT,"
             " missed BIGINT)"
         )
+
+
+def _has(run: Run, table: str) -> bool:
+    tables = (
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE database_name = current_database() AND schema_name = 'state'"
+    )
+    return (table,) in run(tables)
 
 
 STEPS: Mapping[int, Step] = {

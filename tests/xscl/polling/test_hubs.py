@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -27,10 +26,20 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def place(tmp_path: Path, server: Server) -> Iterator[Place]:
-    with placed(tmp_path, server) as found:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Place]:
+    with placed(tmp_path_factory.mktemp("hubs"), server) as found:
         yield found
+
+
+@pytest.fixture
+def place(shared: Place) -> Iterator[Place]:
+    """A place without feeds."""
+    yield shared
+    for feed in shared.feeds:
+        shared.feeds.remove(feed)
+    with shared.feeds.writing() as store:
+        store.fetch("DELETE FROM state.feed_item")
 
 
 @pytest.fixture
@@ -112,6 +121,7 @@ def test_while_a_hub_sends_polls_are_rare_and_after_that_as_before(
     assert place.feeds[feed.key].next_poll == place.clock.now + HOUR
 
 
+@pytest.mark.slow
 def test_the_time_between_rare_polls_is_bounded(place: Place, pushes: Pushes, feed: Feed) -> None:
     place.feeds.edit(replace(feed, every=8 * 3_600))
     confirm(place, pushes)
@@ -180,6 +190,7 @@ def test_a_start_polls_what_hubs_may_have_sent_meanwhile(
     assert pushes.known == {lease(place).callback}
 
 
+@pytest.mark.slow
 def test_after_a_restore_without_secrets_hubs_are_asked_anew(
     place: Place, pushes: Pushes, feed: Feed
 ) -> None:

@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> list[list[Entry]]:
     return states
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(histories(), st.data())
 def test_pushes_and_polls_in_any_order_give_the_items_of_polls(
     states: list[list[Entry]], data: st.DataObject

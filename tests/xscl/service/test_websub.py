@@ -117,12 +117,22 @@ def test_content_that_is_no_feed_makes_a_poll_due(
     assert shown(operator, key)["items"] == before["items"]
 
 
+def test_content_has_a_limit(hub: Hub, key: str) -> None:
+    assert code(hub.send(bytes(10_000_001))) == (413, "body_too_large")
+
+
 def test_a_denial_ends_the_lease(operator: httpx.Client, hub: Hub, key: str) -> None:
     assert hub.tell("denied", **{"hub.reason": "no\nmore"}).status_code == 200
     found = shown(operator, key)
     assert (found["push"], found["push_note"], found["push_until"]) == ("denied", "no more", None)
     assert code(hub.send(rss("after"))) == (410, "unknown_callback")
     assert "denied: no more" in operator.get(f"/feeds/{key}").text
+
+
+def test_requests_to_a_callback_are_limited(hub: Hub, key: str) -> None:
+    answers = [hub.tell(**{"hub.topic": "other"}) for _ in range(61)]
+    assert code(answers[-1]) == (429, "too_many_requests")
+    assert int(answers[-1].headers["retry-after"]) >= 1
 
 
 def test_a_removed_feed_has_no_callback(operator: httpx.Client, hub: Hub, key: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +15,9 @@ import xscl
 from tests.examples import usually
 from tests.xscl.commandline import called, json_rows
 from xscl.errors import StoreError
+from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.hub_lease import HubLease
 from xscl.store import migrations
 from xscl.store.commit_watermark import read_watermark
 from xscl.store.migrations import DEVELOPMENT, FIRST, Run, Step
@@ -189,6 +193,25 @@ def test_subscriptions_of_version_1_can_be_edited(old: Path) -> None:
     with xscl.Engine(old) as engine:
         assert [match.version for match in engine.matches("q")] == [1, 2, 2]
         assert engine.matches("q")[0] == before
+
+
+def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
+    with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
+        feed = feeds.add(FeedRequest("http://a.example/feed"))
+        columns = [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")]
+    with closing(Store(old)) as store, store.transaction():
+        store.fetch("DROP TABLE state.feed_lease")
+        for column in ("hub", "topic"):
+            store.fetch(f"ALTER TABLE state.feed DROP COLUMN {column}")
+        store.set_meta(version=14)
+    with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
+        assert list(feeds) == [feed]
+        assert feeds.leases() == {}
+        assert [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")] == columns
+        assert columns == [one.name for one in dataclasses.fields(HubLease)]
+        hub = dataclasses.replace(feed, hub="http://hub.example/", topic=feed.url)
+        feeds.record([hub])
+        assert list(feeds) == [hub]
 
 
 # -- Development versions ------------------------------------------------------------------
