@@ -21,6 +21,7 @@ Absence                -             left rows that no right row answers in time
 Successor              ;             each left row with the first of its successors
 Repeat                 +             runs: repeated steps to the first of the successors
 Unless                 \             left rows that no right row ends together with
+PatternMatch           -             matches of patterns with quantifiers, marks and policies
 SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
 Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
 =====================  ============  ==============================================================
@@ -65,6 +66,7 @@ from cep_core.algebra.nodes import (
     NegativeComponent,
     Node,
     Part,
+    PatternMatch,
     Project,
     Repeat,
     Role,
@@ -82,6 +84,8 @@ from cep_core.algebra.nodes import (
     sources_of,
     streams_of,
 )
+from cep_core.algebra.pattern_making import Rules, pattern_match
+from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
 from cep_core.algebra.schemas import (
     Functions,
     iterated_schema,
@@ -95,19 +99,26 @@ from cep_core.algebra.schemas import (
 __all__ = [
     "AGGREGATES",
     "Absence",
+    "Absent",
     "Aggregate",
+    "Chain",
+    "Choice",
     "Component",
     "Functions",
     "Guard",
     "InstanceAggregate",
     "Iterate",
+    "Loop",
     "Negation",
     "NegativeComponent",
     "Node",
+    "One",
     "Part",
+    "PatternMatch",
     "Project",
     "Repeat",
     "Role",
+    "Rules",
     "RunAggregate",
     "Select",
     "Sequence",
@@ -117,6 +128,7 @@ __all__ = [
     "Successor",
     "Union",
     "Unless",
+    "Unordered",
     "WindowAggregate",
     "WindowJoin",
     "absence",
@@ -126,6 +138,7 @@ __all__ = [
     "iterated_schema",
     "pair_types",
     "paired_schema",
+    "pattern_match",
     "project",
     "rename",
     "repeat",

@@ -8,12 +8,14 @@ from typing import Literal, TypeAlias
 
 from cep_core.algebra.expressions import Expression
 from cep_core.algebra.operands import operands
+from cep_core.algebra.pattern_tree import Mark, Policy, Tree
 from cep_core.events import Schema
 
 Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
 RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
 Role: TypeAlias = (
     Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
+    | Literal["LIST", "current_end", "previous_end"]  # of a PatternMatch only
     | RunAggregate
 )
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
@@ -228,12 +230,15 @@ class Part:
     rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
     the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
     run, without ``index`` over its rows; with ``before`` over what precedes the current row.
+    In a `PatternMatch` there are the times of the current and the previous row, ``LIST`` of all
+    values, and with an ``offset`` the row so many behind the first, or before the last.
     """
 
     component: int
     role: Role
     index: int | None = None
     before: bool = False
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +288,33 @@ class Negation:
     schema: Schema
 
 
+@dataclass(frozen=True, slots=True)
+class PatternMatch:
+    """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
+
+    ``tree`` is over the numbers of the components.  Column j of side 2 of the predicate is part j;
+    the first parts are the schema's.  ``window`` bounds last.t1 - first.t1, which is less than it
+    or, if it is ``inclusive``, not more.  ``mark`` is that of steps without one, ``partition`` as
+    in a `SequenceScan`.  ``target`` is the component of the policies that go to one.  ``spans`` are
+    the bounds of unordered parts.
+    """
+
+    inputs: tuple[Node, ...]
+    components: tuple[Component, ...]
+    tree: Tree
+    parts: tuple[Part, ...]
+    predicate: Expression
+    window: Expression | None
+    inclusive: bool
+    simultaneous: bool
+    mark: Mark
+    partition: tuple[tuple[int, ...] | None, ...]
+    policy: Policy
+    target: int | None
+    spans: tuple[Expression, ...]
+    schema: Schema
+
+
 Node: TypeAlias = (
     Stream
     | Select
@@ -299,6 +331,7 @@ Node: TypeAlias = (
     | Unless
     | SequenceScan
     | Negation
+    | PatternMatch
 )
 
 

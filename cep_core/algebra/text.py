@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from cep_core import algebra
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Node, sources_of, streams_of
+from cep_core.algebra.pattern_tree import Tree
 from cep_core.events import written
 
 Names = Sequence[str]
@@ -168,6 +169,8 @@ def operator_in_words(node: Node, said: Said) -> str:
         case algebra.Negation(source, inputs, negatives):
             found = zip(inputs, negatives, strict=True)
             return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
+        case algebra.PatternMatch():
+            return pattern_in_words(node, said)
         case _:
             assert_never(node)
 
@@ -193,14 +196,16 @@ _STRATEGIES = {
 _ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "last": "[last]"}
 
 
-def part_in_words(part: algebra.Part, node: algebra.SequenceScan) -> str:
+def part_in_words(part: algebra.Part, node: algebra.SequenceScan | algebra.PatternMatch) -> str:
     """Return a part of a sequence, whose components are numbered from 1."""
     name, number = "", part.component + 1
     if part.index is not None:
         name = node.inputs[node.components[part.component].input].schema.names[part.index]
     match part.role:
-        case "start" | "first_end" | "end":
+        case "start" | "first_end" | "end" | "current_end" | "previous_end":
             return f"{number}.{part.role}"
+        case "first" | "last" if part.offset:
+            return f"{part.role.upper()}({number}.{name}, {part.offset})"
         case "value" | "current" | "previous" | "first" | "last":
             return f"{number}{_ROWS[part.role]}.{name}"
         case role:
@@ -218,6 +223,50 @@ def _scan(node: algebra.SequenceScan, said: Said) -> str:
     window = f", {say.duration(node.window)}" if node.window is not None else ""
     strategy = _STRATEGIES[node.strategy]
     return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
+
+
+def _tree(node: algebra.PatternMatch, tree: Tree, said: Said) -> str:
+    """Return a tree of a pattern, whose components are written as what they read."""
+
+    def read(component: int) -> str:
+        return read_in_words(node.inputs[node.components[component].input])
+
+    match tree:
+        case algebra.One(component, mark):
+            return f"{mark} {read(component)}" if mark else read(component)
+        case algebra.Loop(inner, least, most, pace, mark, until):
+            times = f"{{{least},{'' if most is None else most}}}"
+            words = " ".join([*([pace] if pace != "all" else []), *([mark] if mark else [])])
+            end = "" if until is None else f" until {read(until)}"
+            return f"{_tree(node, inner, said)}{times}{' ' * bool(words)}{words}{end}"
+        case algebra.Chain(parts):
+            return f"({', '.join(_tree(node, one, said) for one in parts)})"
+        case algebra.Choice(parts):
+            return f"({' | '.join(_tree(node, one, said) for one in parts)})"
+        case algebra.Unordered(components, span):
+            within = ""
+            if span is not None:
+                within = f" within {Words(said, (), (), False).duration(node.spans[span])}"
+            return f"({' AND '.join(map(read, components))}{within})"
+        case algebra.Absent(component):
+            return f"!{read(component)}"
+        case _:
+            assert_never(tree)
+
+
+def pattern_in_words(node: algebra.PatternMatch, said: Said) -> str:
+    """Return a pattern on one line: its tree, conditions, window and policy."""
+    names = [part_in_words(part, node) for part in node.parts]
+    say = Words(said, (), names, False)
+    found = [_tree(node, node.tree, said), f"{{{say(node.predicate)}}}"]
+    found += [] if node.mark == "any" else [node.mark]
+    if node.window is not None:
+        found.append(f"within {'<= ' * node.inclusive}{say.duration(node.window)}")
+    found += ["nonstrict"] * node.simultaneous
+    if node.policy != "none":
+        target = "" if node.target is None else f" {node.target + 1}"
+        found.append(f"after match {node.policy}{target}")
+    return "PATTERN" + " ".join(found)
 
 
 def read_in_words(node: Node) -> str:

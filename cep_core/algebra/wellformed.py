@@ -133,6 +133,15 @@ class _Builder:
                 if without.window != node.window:
                     raise AlgebraError("a negation has the window of its sequence")
                 return without
+            case algebra.PatternMatch():
+                rules = algebra.Rules(
+                    *(node.window, node.inclusive, node.simultaneous, node.mark),
+                    *(node.partition, node.policy, node.target, node.spans),
+                )
+                return algebra.pattern_match(
+                    *(node.inputs, node.components, node.tree, node.parts, names),
+                    *(node.predicate, rules, functions),
+                )
             case _:
                 assert_never(node)
 

@@ -154,12 +154,18 @@ class TokenReader:
                 self.require_few(len(found) + 1)
 
     def duration(
-        self, example: str, *, what: str = "a duration", bare: bool = True, zero: str | None = None
+        self,
+        example: str,
+        *,
+        what: str = "a duration",
+        bare: bool = True,
+        zero: str | None = None,
+        before: str = "",
     ) -> Token:
         """Consume a duration in ticks; raise QueryError if another token is next.
 
         ``bare`` accepts a number of ticks without a unit.  With a hint ``zero``, a duration of no
-        tick is refused as well.
+        tick is refused as well.  ``before`` is a word that may follow a number without a unit.
         """
         token = self.token
         if type(token.value) is not int or (token.text.isdigit() and not bare):
@@ -167,7 +173,7 @@ class TokenReader:
         if zero is not None and not token.value:
             raise self.fault("a window has at least 1 tick, not 0", token.span, zero)
         self.next()
-        if token.text.isdigit() and self.is_name():
+        if token.text.isdigit() and self.is_name() and not self.is_word(before):
             unit = self.token
             hint = "units are us, ms, s, min, h, days and weeks"
             raise self.fault(f"there is no unit {unit.text}", unit.span, hint)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from cep_core.dataflow.mop import Wanted
+from cep_core.operators.pattern import matching
 from cep_core.operators.sase.scan import sharing_key
 
 
@@ -55,8 +56,11 @@ def share_joins(wanted: Wanted) -> Hashable | None:
 def share_scans(wanted: Wanted) -> Hashable | None:
     """Sequences over the same inputs share their stacks, whatever their windows (s_SSC).
 
-    So do those over selections of the same inputs, where they overlap (c_SEQ).
+    So do those over selections of the same inputs, where they overlap (c_SEQ), and patterns of one
+    shape.
     """
+    if wanted.kind == "pattern_match":
+        return matching.sharing_key(wanted)
     return sharing_key(wanted) if wanted.kind == "sequence_scan" else None
 
 
@@ -71,7 +75,7 @@ def share_channels(wanted: Wanted) -> Hashable | None:
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "unless" | "sequence_scan":
+        case "union" | "unless" | "sequence_scan" | "pattern_match":
             return None
         case _:
             return (wanted._replace(inputs=()), first)

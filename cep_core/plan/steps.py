@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 
 from cep_core import algebra
@@ -18,10 +19,12 @@ from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import BoundPredicate, Columns, Shapes, without_constants
 from cep_core.errors import CepError
+from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.iterate import Iteration
 from cep_core.operators.eql.succession import Repetition, Succession
+from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.sase.negation import Forbidden, Without
 from cep_core.operators.sase.pattern import Scan, pattern_of
 
@@ -30,9 +33,18 @@ Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
 _ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
-_ORDERED = ("sequence", "iterate", "successor", "repeat", "sequence_scan", *_ABSENT)
+_ORDERED = (
+    "sequence",
+    "iterate",
+    "successor",
+    "repeat",
+    "sequence_scan",
+    "pattern_match",
+    *_ABSENT,
+)
 
 
+_NAMELESS = Schema((), ())
 _KINDS = {
     kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Node)
 }
@@ -156,6 +168,9 @@ class _Writer:
                 define, window = self._scan(node), self._reach(node)
             case algebra.Negation():
                 define = self._without(node)
+            case algebra.PatternMatch():
+                define, window = self._pattern(node), self._pattern_window(node)
+                guarded = node.policy != "none"
             case _:
                 assert_never(node)
         self.steps.append(
@@ -248,6 +263,30 @@ class _Writer:
             node.first,
             window(p),
         )
+
+    def _pattern(self, node: algebra.PatternMatch) -> Define:
+        bare, found = without_constants(node.predicate)
+        pattern = replace(
+            node,
+            inputs=(),
+            predicate=bare,
+            window=None,
+            inclusive=False,
+            spans=(),
+            schema=_NAMELESS,
+        )
+        rest = (pattern, len(node.schema), len(found))
+        shape = self._shapes.once(("match", *rest), lambda f: MatchShape(*rest, f))
+        constants = self._shapes.constants([*found, *node.spans])
+        return lambda p: Matching(shape, constants(p))
+
+    def _pattern_window(self, node: algebra.PatternMatch) -> Callable[[Literals], int]:
+        """Return the least distance of first and last event that is too long."""
+        if node.window is None:
+            return lambda p: END
+        more = int(node.inclusive)
+        window = self._window(node.window, 1 - more)
+        return lambda p: window(p) + more
 
     def _reach(self, node: algebra.SequenceScan | algebra.Negation) -> Callable[[Literals], int]:
         if node.window is None:

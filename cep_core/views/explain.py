@@ -22,6 +22,7 @@ _EDGES = {
     "unless": "\\",
     "sequence_scan": "SEQ",
     "negation": "SEQ !",
+    "pattern_match": "PATTERN",
 }
 
 

@@ -69,7 +69,27 @@ class Unordered:
     floor: int | None = None  # the end of what came before all of them
 
 
-Pattern: TypeAlias = Step | Repeat | Chain | Choice | Unordered
+@dataclass(frozen=True, eq=False)
+class Absent:
+    """No event that the step takes between what comes before and after.
+
+    ``along`` the unordered part before it as well.
+    """
+
+    step: Step
+    along: bool = False
+
+
+Pattern: TypeAlias = Step | Repeat | Chain | Choice | Unordered | Absent
+Absences: TypeAlias = tuple[Absent, ...]
+
+
+class Gap(NamedTuple):
+    """A time in which something may not be; None: where the pattern begins or ends."""
+
+    absent: Absent
+    after: int | None
+    before: int | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +105,12 @@ class Query:
     target: str = ""  # the component of "to first" and "to last"
     partition: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # types that count for "strict" beside those of the steps
+    accept: Callable[[Taken], bool] = lambda taken: True  # what holds of a whole match
+
+    @property
+    def reach(self) -> int | None:
+        """The least distance of first and last event that is too long."""
+        return None if self.window is None else self.window + self.inclusive
 
 
 class Way(NamedTuple):
@@ -96,6 +122,7 @@ class Way(NamedTuple):
     leaves: frozenset[object] = frozenset()  # loops that end by it
     until: tuple[tuple[Step, bool], ...] = ()  # with whether the loop has begun
     among: Unordered | None = None
+    passes: Absences = ()
 
 
 # -- words of a pattern ----------------------------------------------------------------------
@@ -105,17 +132,27 @@ EMPTY = Chain(())
 
 def finished(pattern: Pattern) -> bool:
     """Return True if nothing more has to be taken."""
+    return bool(empties(pattern))
+
+
+def empties(pattern: Pattern) -> list[Absences]:
+    """Return the absences on each way through a pattern that takes nothing."""
     match pattern:
         case Step():
-            return False
+            return []
         case Repeat(inner, least):
-            return least <= 0 or finished(inner)
+            return [()] if least <= 0 else empties(inner)
         case Chain(parts):
-            return all(map(finished, parts))
+            found: list[Absences] = [()]
+            for part in parts:
+                found = [(*before, *more) for before in found for more in empties(part)]
+            return found
         case Choice(parts):
-            return any(map(finished, parts))
+            return [one for part in parts for one in empties(part)]
         case Unordered(steps):
-            return not steps
+            return [] if steps else [()]
+        case Absent():
+            return [(pattern,)]
         case _:
             assert_never(pattern)
 
@@ -139,9 +176,10 @@ def ways(pattern: Pattern) -> Iterator[tuple[Way, Pattern]]:
             first, others = parts[0], parts[1:]
             for way, rest in ways(first):
                 yield way, Chain((rest, *others))
-            if finished(first):
+            for passes in empties(first):
                 for way, rest in ways(Chain(others)):
-                    yield way._replace(leaves=way.leaves | loops(first)), rest
+                    leaves = way.leaves | loops(first)
+                    yield way._replace(leaves=leaves, passes=(*passes, *way.passes)), rest
         case Choice(parts):
             for part in parts:
                 yield from ways(part)
@@ -149,6 +187,8 @@ def ways(pattern: Pattern) -> Iterator[tuple[Way, Pattern]]:
             for step in steps:
                 left = tuple(one for one in steps if one is not step)
                 yield Way(step, "any", among=pattern), replace(pattern, steps=left)
+        case Absent():
+            return
         case _:
             assert_never(pattern)
 
@@ -182,6 +222,8 @@ def steps(pattern: Pattern) -> Iterator[Step]:
                 yield from steps(part)
         case Unordered(parts):
             yield from parts
+        case Absent():
+            return
         case _:
             assert_never(pattern)
 
@@ -206,6 +248,12 @@ def matches(query: Query, events: Sequence[Happened]) -> list[Taken]:
     return found.kept()
 
 
+def reported(query: Query, events: Sequence[Happened]) -> list[tuple[int, Taken]]:
+    """Return the matches with the times when they are reported, in order."""
+    found = Search(query, tuple(sorted(events, key=lambda one: (one.t1, one.t0))))
+    return [(found.time_of(one), one) for one in found.kept()]
+
+
 def end(taken: Taken) -> int:
     """Return when the last event of a match ends."""
     return max(event.t1 for _, event in taken)
@@ -227,22 +275,61 @@ class Search:
         self._named.update(query.reads)
         self._paces = paces(query.pattern)
         self.reached: dict[frozenset[tuple[str, int]], Taken] = {}  # prefixes of matches
-        self._complete: dict[frozenset[tuple[str, int]], Taken] = {}
-        self._extend((), query.pattern)
+        self._complete: dict[frozenset[tuple[str, int]], tuple[int, Taken]] = {}
+        self._extend((), query.pattern, ())
 
     def _key(self, taken: Taken) -> frozenset[tuple[str, int]]:
         return frozenset((name, self._place[id(event)]) for name, event in taken)
 
-    def _extend(self, taken: Taken, rest: Pattern) -> None:
+    def _extend(self, taken: Taken, rest: Pattern, gaps: tuple[Gap, ...]) -> None:
         if taken:
             self.reached[self._key(taken)] = taken
-        if taken and finished(rest):
-            self._complete[self._key(taken)] = taken
+        for passes in empties(rest) if taken else ():
+            last = tuple(Gap(one, self._floor(taken, one, rest), None) for one in passes)
+            self._finish(taken, (*gaps, *last))
         options = list(ways(rest))
         for way, left in options:
             for event in self._events:
                 if self._takes(taken, way, event) and self._may(taken, rest, way, event, options):
-                    self._extend((*taken, (way.step.name, event)), _since(left, way, taken, event))
+                    more = tuple(
+                        Gap(one, self._floor(taken, one, rest), event.t0) for one in way.passes
+                    )
+                    after = _since(left, way, taken, event)
+                    self._extend((*taken, (way.step.name, event)), after, (*gaps, *more))
+
+    def _floor(self, taken: Taken, absent: Absent, rest: Pattern) -> int | None:
+        """Return the end of what comes before something absent."""
+        if not absent.along:
+            return end(taken) if taken else None
+        before = next(part for part in _chained(rest) if isinstance(part, Unordered))
+        return before.floor
+
+    def _finish(self, taken: Taken, gaps: tuple[Gap, ...]) -> None:
+        """Note a match, if what may not be is not, and when it is reported."""
+        reach, time = self._query.reach, end(taken)
+        if any(gap.before is None for gap in gaps):
+            assert reach is not None
+            time = begin(taken) + reach - 1
+            if end(taken) >= time:
+                return
+        if not self._query.accept(taken) or any(self._happened(taken, gap, time) for gap in gaps):
+            return
+        known = self._complete.get(self._key(taken))
+        self._complete[self._key(taken)] = (time if known is None else min(time, known[0]), taken)
+
+    def _happened(self, taken: Taken, gap: Gap, time: int) -> bool:
+        """Return True if an event that may not be is in a gap."""
+        step = gap.absent.step
+        for one in self._events:
+            if gap.after is not None:
+                within = gap.after < one.t0
+            else:
+                assert self._query.reach is not None
+                within = end(taken) - self._query.reach < one.t1
+            ends = one.t1 <= time if gap.before is None else one.t1 < gap.before
+            if within and ends and one.type in step.types and step.test(taken, one) is True:
+                return True
+        return False
 
     # -- one event more ----------------------------------------------------------------------
 
@@ -256,6 +343,8 @@ class Search:
         floor = end(taken) if taken else None
         if way.among is not None and way.among.ends:
             floor = way.among.floor
+            if event.t1 < max(way.among.ends):
+                return False  # they are taken in the order of their ends
         follows = floor is None or floor < event.t0 or (query.simultaneous and floor == event.t0)
         return follows and self._near(taken, way, event)
 
@@ -327,16 +416,20 @@ class Search:
 
     # -- which matches are kept --------------------------------------------------------------
 
+    def time_of(self, taken: Taken) -> int:
+        """Return when a match is reported."""
+        return self._complete[self._key(taken)][0]
+
     def _places(self, taken: Taken) -> list[int]:
         return sorted(self._place[id(event)] for _, event in taken)
 
     def _order(self, taken: Taken) -> tuple[int, list[int]]:
         """Return what matches are reported by: their end, then their events, the earlier first."""
-        return end(taken), self._places(taken)
+        return self.time_of(taken), self._places(taken)
 
     def kept(self) -> list[Taken]:
         """Return the matches that the policy keeps, in order."""
-        found = sorted(self._complete.values(), key=self._order)
+        found = sorted((taken for _, taken in self._complete.values()), key=self._order)
         match self._query.policy:
             case "first only":
                 return found[:1]
@@ -379,7 +472,7 @@ class Search:
             own = [one for one in found if self._places(one)[0] == place]
             if own:
                 yield own[0]
-                until = end(own[0])
+                until = self.time_of(own[0])
             elif self._query.window is None:
                 return
             else:
@@ -416,9 +509,20 @@ def _remembering(
     rest: Pattern, among: Unordered, ends: tuple[int, ...], floor: int | None
 ) -> Pattern:
     match rest:
+        case Chain((Chain() as first, *others)):
+            return Chain((_remembering(first, among, ends, floor), *others))
         case Unordered(steps) if set(steps) < set(among.steps):
             return replace(rest, ends=ends, floor=floor)
         case Chain((first, *others)):
             return Chain((_remembering(first, among, ends, floor), *others))
         case _:
             return rest
+
+
+def _chained(pattern: Pattern) -> Iterator[Pattern]:
+    """Yield the parts of chains, from left to right."""
+    if isinstance(pattern, Chain):
+        for part in pattern.parts:
+            yield from _chained(part)
+    else:
+        yield pattern

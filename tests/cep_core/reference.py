@@ -150,6 +150,8 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return node.inputs
         case algebra.Negation():
             return (node.source, *node.inputs)
+        case algebra.PatternMatch():
+            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(node)
 
@@ -200,6 +202,8 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _timed(_sequence_scan(node, world), world)
         case algebra.Negation():
             return _timed(_negation(node, world), world)
+        case algebra.PatternMatch():
+            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(node)
 

@@ -786,6 +786,8 @@ def changed(
             assert isinstance(scan, algebra.SequenceScan)
             made = replace(source, source=scan, inputs=inputs, negatives=negatives)
             return replace(made, window=scan.window)
+        case algebra.PatternMatch():
+            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(source)
 
@@ -886,6 +888,8 @@ def otherwise(choose: Choice, source: Node) -> Node:
         case algebra.Unless():
             predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
+        case algebra.PatternMatch():
+            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(source)
 
@@ -1038,6 +1042,8 @@ def written(node: Node) -> str:
         case algebra.WindowAggregate(source, group, found, window):
             parts = "; ".join([str(group), *map(function_of, found), said(window)])
             return f"α[{parts}]({written(source)})"
+        case algebra.PatternMatch():
+            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(node)
 

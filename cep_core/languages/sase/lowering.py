@@ -9,16 +9,18 @@ components that have to occur, belongs to the sequence, P- to the negated compon
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from cep_core import algebra
-from cep_core.algebra import Component, NegativeComponent, Node, Part, Strategy, patterns
+from cep_core.algebra import Component, NegativeComponent, Node, Part, Rules, Strategy, patterns
 from cep_core.algebra.expressions import Column, Expression, Function, moved, walk
+from cep_core.algebra.pattern_tree import Tree
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import repeated
-from cep_core.languages.sase.scope import Reference, Variable, Variables
+from cep_core.languages.sase.scope import RUN_VALUES, Reference, Variable, Variables
 
+WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
 Item: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
 
 
@@ -32,10 +34,14 @@ class SequenceLowering:
     strategy: Strategy
     span: Span
     partition: tuple[str, ...] = ()
+    tree: Tree | None = None  # of a pattern that is no plain sequence
+    rules: Rules = field(default_factory=Rules)
 
     def lowered(self, condition: Expression, items: list[Item] | None) -> Node:
         """Return the query as algebra."""
         columns = self._all() if items is None else items
+        if self.tree is not None:
+            return self._matched(self.tree, condition, columns)
         positive, negative = self._parted(condition)
         if not negative and len(self.variables.all) == 1 and not self.variables.all[0].repeated:
             return self._single(positive, columns)
@@ -52,6 +58,61 @@ class SequenceLowering:
         scan = self._scan(outputs, positive, [one.text for one in outputs])
         node: Node = scan if not negative else self._without(scan, negative, outputs)
         return self._projected(node, columns, self._places(outputs))
+
+    def _matched(self, tree: Tree, condition: Expression, columns: list[Item]) -> Node:
+        """Return a pattern, and above it the items of RETURN."""
+        conjuncts = patterns.conjuncts_of(condition)
+        for one in conjuncts:
+            self._require_read(one)
+        shown = [expression for _, expression, _ in columns]
+        plain = all(isinstance(one, Column) for one in shown) and len(set(shown)) == len(shown)
+        outputs = self._references(shown)
+        names = [name for name, _, _ in columns] if plain else [one.text for one in outputs]
+        parts = list(dict.fromkeys([*outputs, *self._references(conjuncts)]))
+        nodes = list(dict.fromkeys(one.node for one in self.variables.all))
+        places = self._places(parts)
+        found = algebra.pattern_match(
+            nodes,
+            [Component(nodes.index(one.node), one.repeated) for one in self.variables.all],
+            tree,
+            [
+                Part(one.variable.position, one.role, one.place, one.before, one.offset)
+                for one in parts
+            ],
+            names,
+            patterns.conjunction(moved(one, places) for one in conjuncts),
+            replace(self.rules, partition=tuple([self._partition_of(node) for node in nodes])),
+            self.functions,
+            _repeated(columns) or self.span,
+        )
+        return found if plain else self._projected(found, columns, self._places(outputs))
+
+    def _require_read(self, conjunct: Expression) -> None:
+        """Raise AlgebraError unless there is a moment at which a condition can be tested."""
+        found = self._references([conjunct])
+        aside = list(dict.fromkeys(one.variable.name for one in found if one.variable.negated))
+        if len(aside) > 1:
+            raise AlgebraError(
+                f"a condition reads {' and '.join(aside)}, which do not occur",
+                hint="each of them has conditions of its own",
+                span=conjunct.span,
+            )
+        if aside:
+            self._require_whole(conjunct)
+        latest = max((one.variable.position for one in found), default=0)
+        for each in (one for one in found if one.each):
+            whole = any(
+                one.variable is each.variable and one.role in WHOLE and not one.before
+                for one in found
+            )
+            together = latest in self.variables.beside(each.variable)
+            if whole or not (each.variable.position == latest or together):
+                raise AlgebraError(
+                    "a condition on each row of a run reads only what comes before it",
+                    hint="compare a whole run, such as b[last].x or MAX(b[].x), with what comes"
+                    " later",
+                    span=conjunct.span,
+                )
 
     def _projected(
         self, node: Node, columns: list[Item], places: Mapping[tuple[int, int], Column]

@@ -26,29 +26,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 
-from cep_core import algebra
-from cep_core.algebra import Node, Strategy, patterns
-from cep_core.algebra.expressions import (
-    TRUE,
-    And,
-    Column,
-    Constant,
-    Expression,
-    Function,
-    walk,
-)
-from cep_core.algebra.patterns import RUN_AGGREGATES
-from cep_core.errors import AlgebraError, SchemaFault, Span
-from cep_core.languages.cel.cel import Catalog, Prepared, known_schema
+from cep_core.algebra import Rules, Strategy, patterns
+from cep_core.algebra.expressions import TRUE, And, Column, Expression, Function, walk
+from cep_core.algebra.pattern_tree import Mark, Policy
+from cep_core.errors import AlgebraError, Span
+from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.sase.components import (
+    KEYWORDS as KEYWORDS,
+)
+from cep_core.languages.sase.components import (
+    TIMES,
+    ComponentReader,
+    take_brackets,
+)
 from cep_core.languages.sase.lowering import Item, SequenceLowering
 from cep_core.languages.sase.scope import (
     INDEXES,
-    TAG,
+    RUN_VALUES,
     Reference,
     Variable,
     Variables,
@@ -56,15 +54,24 @@ from cep_core.languages.sase.scope import (
 )
 from cep_core.languages.tokens import Token, lexis
 
-KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
 _STRATEGIES: dict[str, Strategy] = {
     "SKIP_TILL_ANY_MATCH": "any",
     "SKIP_TILL_NEXT_MATCH": "next",
     "STRICT_CONTIGUITY": "strict",
     "PARTITION_CONTIGUITY": "partition",
 }
-_CLAUSES = "the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order"
-LEXIS = lexis("!.[]∧∨¬", INDEXES)
+_POLICIES: dict[tuple[str, ...], Policy] = {
+    ("SKIP", "TO", "NEXT"): "to next",
+    ("SKIP", "PAST", "LAST"): "past last",
+    ("FIRST", "ONLY"): "first only",
+    ("RESTART",): "restart",
+    ("NEWEST",): "newest",
+    ("SKIP", "TO", "FIRST"): "to first",
+    ("SKIP", "TO", "LAST"): "to last",
+}
+_MARKS: dict[Strategy, Mark] = {"next": "nearest"}
+_CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order"
+LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
@@ -86,13 +93,28 @@ class _Parser:
         """Read the text."""
         reader = self.reader
         reader.expect_word("EVENT")
-        pattern = reader.token.span
-        self.variables = Variables(self._pattern())
+        span = reader.token.span
+        pattern = ComponentReader(reader, self.catalog, self.functions, self.reads).pattern()
+        self.variables = Variables(pattern.variables)
+        simultaneous = reader.take_word("NONSTRICT")
         strategy, condition = self._where()
-        window = self._within()
-        lowering = SequenceLowering(self.variables, self.functions, window, strategy, pattern)
+        inclusive, window = self._within()
+        policy, target = self._after_match()
+        lowering = SequenceLowering(self.variables, self.functions, window, strategy, span)
         lowering.partition = self._partition(strategy, condition)
         items = self._return()
+        new = simultaneous or inclusive or policy != "none" or not pattern.plain
+        if new or self.variables.needs_pattern():
+            mark = _MARKS.get(strategy, strategy)
+            common = lowering.partition or self._tested_by_all(condition)
+            lowering.partition = common
+            lowering.rules = Rules(
+                *(window, inclusive, simultaneous, mark),
+                policy=policy,
+                target=target,
+                spans=pattern.spans,
+            )
+            lowering.tree = pattern.tree
         publishes = reader.publication(self.reads)
         reader.take_sign(";")
         self._refuse_strategy()
@@ -106,141 +128,6 @@ class _Parser:
             known = ", ".join(self.variables.shown())
             hint = f"write WHERE {token.text}({known}) {{ all conditions }}"
             raise self.reader.fault("a strategy stands right behind WHERE", token.span, hint)
-
-    # -- EVENT -----------------------------------------------------------------------------
-
-    def _pattern(self) -> list[Variable]:
-        reader = self.reader
-        if not self._is_call("SEQ"):
-            if reader.is_sign("!"):
-                raise reader.expected("SEQ (a negation needs a sequence)")
-            return [self._component(0)]
-        reader.next()
-        reader.expect_sign("(")
-        found = [self._component(0)]
-        while reader.take_sign(","):
-            if len(found) == patterns.MOST_COMPONENTS:
-                message = f"a sequence has at most {patterns.MOST_COMPONENTS} components"
-                raise reader.fault(message, reader.token.span)
-            found.append(self._component(len(found)))
-        hint = f"{reader.token.text} is a word of the language: a variable needs another name"
-        if reader.token.word in KEYWORDS:
-            raise reader.expected("')' or a comma", hint)
-        reader.expect_sign(")", " or a comma")
-        names = [one.name for one in found]
-        for place, one in enumerate(found):
-            if one.name in names[:place]:
-                raise AlgebraError(
-                    f"two components are called {one.name}",
-                    hint="give each a variable of its own",
-                    span=one.span,
-                )
-        if all(one.negated for one in found):
-            raise AlgebraError("some component has to occur", span=found[0].span)
-        return found
-
-    def _is_call(self, word: str) -> bool:
-        reader = self.reader
-        after = reader.tokens[min(reader.at + 1, len(reader.tokens) - 1)]
-        return reader.is_word(word) and after.text == "("
-
-    def _component(self, position: int) -> Variable:
-        """Read a component."""
-        reader = self.reader
-        start = reader.token.span
-        negated = reader.take_sign("!")
-        inside = reader.take_sign("(")
-        streams, name = self._types()
-        repeated = reader.take_sign("+")
-        if repeated and negated:
-            raise AlgebraError(
-                "what is negated occurs not even once, so + says nothing", span=start
-            )
-        if reader.is_name():
-            token = reader.next()
-            name, start = token.text, token.span
-            brackets = reader.token
-            if self._take_brackets() and not repeated:
-                raise AlgebraError(
-                    f"{name}[] is a run, and its type is not repeated",
-                    hint="write + after the type",
-                    span=brackets.span,
-                )
-        if inside:
-            reader.expect_sign(")")
-        node, lacking = self._any(streams, start)
-        return Variable(name, position, node, lacking, negated, repeated, start)
-
-    def _take_brackets(self) -> bool:
-        """Consume [] if it is next; return True if so."""
-        token = self.reader.token
-        found = token.kind == "verbatim" and index_of(token.text) == ""
-        if found:
-            self.reader.next()
-        return found
-
-    def _types(self) -> tuple[list[algebra.Stream], str]:
-        """Read a type, or ANY of several; return their streams and the name without a variable."""
-        reader = self.reader
-        if not self._is_call("ANY"):
-            stream = self._type()
-            return [stream], stream.name
-        start = reader.next()
-        reader.expect_sign("(")
-        streams = reader.listed(self._type)
-        reader.expect_sign(")", " or a comma")
-        for place, one in enumerate(streams):
-            if one in streams[:place]:
-                raise AlgebraError(f"ANY names {one.name} twice", span=start.span)
-        return streams, f"any{start.start}" if len(streams) > 1 else streams[0].name
-
-    def _type(self) -> algebra.Stream:
-        """Read the name of a type; the paper's SHELF-READING finds SHELF_READING."""
-        reader = self.reader
-        if reader.token.kind != "name":
-            raise reader.expected("an event type")
-        if self._is_call("SEQ"):
-            hint = "write the components of both one after the other"
-            message = "a sequence cannot be inside a sequence"
-            raise reader.fault(message, reader.token.span, hint)
-        token = reader.next()
-        text, end = token.text, token.end
-        while reader.is_sign("-") and reader.tokens[reader.at + 1].kind == "name":
-            reader.next()
-            part = reader.next()
-            text, end = f"{text}_{part.text}", part.end
-        schema = known_schema(self.catalog, "event type", text, Span(token.start, end))
-        self.reads[text] = None
-        return algebra.stream(text, schema)
-
-    def _any(
-        self, streams: list[algebra.Stream], span: Span
-    ) -> tuple[Node, dict[str, tuple[int, ...]]]:
-        """Return the events of any of the types, and which types lack an attribute."""
-        types: dict[str, type] = {}
-        for one in streams:
-            for name, kind in zip(one.schema.names, one.schema.types, strict=True):
-                if types.setdefault(name, kind) is not kind:
-                    raise AlgebraError(
-                        f"{name} has another type in {one.name}",
-                        hint="ANY needs one type for each attribute; use a query for each",
-                        span=span,
-                        kind=SchemaFault,
-                    )
-        nodes: list[Node] = [*streams]
-        lacking: dict[str, tuple[int, ...]] = {}
-        if any(one.schema != streams[0].schema for one in streams):
-            nodes = []
-            for number, one in enumerate(streams):
-                columns: dict[str, Expression] = dict.fromkeys(types, Constant(None))
-                columns |= {name: Column(2, at) for at, name in enumerate(one.schema.names)}
-                columns[TAG] = Constant(number)
-                nulls = [*types.values(), int]
-                nodes.append(algebra.project(one, [*columns.items()], self.functions, span, nulls))
-                for name in types:
-                    if name not in one.schema.names:
-                        lacking[name] = (*lacking.get(name, ()), number)
-        return reduce(lambda left, right: algebra.union(left, right, span), nodes), lacking
 
     # -- WHERE -----------------------------------------------------------------------------
 
@@ -265,7 +152,7 @@ class _Parser:
         given: list[str] = []
         while reader.token.kind == "name":
             given.append(reader.next().text)
-            self._take_brackets()
+            take_brackets(reader)
             if not reader.take_sign(","):
                 break
         closed = reader.expect_sign(")", " or a comma")
@@ -299,7 +186,9 @@ class _Parser:
         if token.word in KEYWORDS:
             raise reader.expected("a value")
         after = reader.tokens[reader.at + 1]
-        if token.word in RUN_AGGREGATES and after.text == "(" and token.text not in self.functions:
+        if token.word == "TIME" and after.text == "(" and token.text not in self.functions:
+            return self._time()
+        if token.word in RUN_VALUES and after.text == "(" and token.text not in self.functions:
             return self._aggregate()
         if after.text != "." and after.kind != "verbatim":
             return None
@@ -330,7 +219,7 @@ class _Parser:
         token = reader.token
         if token.kind != "name":
             raise reader.expected("a run, such as b[],")
-        if token.word in RUN_AGGREGATES and reader.tokens[reader.at + 1].text == "(":
+        if token.word in RUN_VALUES and reader.tokens[reader.at + 1].text == "(":
             hint = "write the run and its attribute, such as b[].x"
             raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
         reader.next()
@@ -339,6 +228,16 @@ class _Parser:
         end = reader.expect_sign(")")
         span = Span(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index or "", name, span)
+
+    def _time(self) -> Expression:
+        """Read time(a): when an event ends."""
+        reader = self.reader
+        start = reader.next()
+        reader.expect_sign("(")
+        token = reader.expect_name("a component")
+        variable, index = self._indexed(token)
+        end = reader.expect_sign(")")
+        return self.variables.time(variable, index, Span(start.start, end.end))
 
     def _equivalences(self) -> Expression:
         """Read [a, b] or [a = value]."""
@@ -368,29 +267,63 @@ class _Parser:
         """Return the attributes that make partitions of contiguous events."""
         if strategy != "partition":
             return ()
-        asked = set(patterns.conjuncts_of(condition))
-        common = [
-            name
-            for name, test in self.tests.items()
-            if asked.issuperset(patterns.conjuncts_of(test))
-            and all(v.has(name) and name not in v.lacking for v in self.variables.positive())
-        ]
+        common = self._tested_by_all(condition)
         if not common:
             raise AlgebraError(
                 "partition_contiguity needs an equivalence test over all components",
                 hint="add one to the condition, such as [id]",
                 span=self.strategy.span,
             )
-        return tuple(common)
+        return common
+
+    def _tested_by_all(self, condition: Expression) -> tuple[str, ...]:
+        """Return the attributes in which all components agree that have to occur."""
+        asked = set(patterns.conjuncts_of(condition))
+        return tuple(
+            name
+            for name, test in self.tests.items()
+            if asked.issuperset(patterns.conjuncts_of(test))
+            and all(v.has(name) and name not in v.lacking for v in self.variables.positive())
+        )
 
     # -- the other clauses -----------------------------------------------------------------
 
-    def _within(self) -> Expression | None:
+    def _within(self) -> tuple[bool, Expression | None]:
+        """Read the window, and whether its length belongs to it."""
         reader = self.reader
         if not reader.take_word("WITHIN"):
-            return None
+            return False, None
         hint = "leave WITHIN out if there is no window"
-        return parameter(reader.duration("12 hours", zero=hint))
+        inclusive = reader.take_sign("<=")
+        zero = None if inclusive else hint
+        return inclusive, parameter(reader.duration("12 hours", zero=zero, before="AFTER"))
+
+    def _after_match(self) -> tuple[Policy, int | None]:
+        """Read AFTER MATCH and its policy, with the component that it goes to."""
+        reader = self.reader
+        if not reader.take_word("AFTER"):
+            return "none", None
+        self._expect("MATCH")
+        start = reader.at
+        words = [reader.next().word for _ in range(_longest(reader))]
+        policy = _POLICIES.get(tuple(words))
+        if policy is None:
+            known = ", ".join(" ".join(one) for one in _POLICIES)
+            message = "this is no policy after a match"
+            raise reader.fault(message, reader.tokens[start].span, f"policies are {known} x")
+        if policy not in ("to first", "to last"):
+            return policy, None
+        token = reader.expect_name("a component")
+        variable = self.variables.named(token.text)
+        if variable is None or variable.negated:
+            known = ", ".join(one.name for one in self.variables.positive())
+            message = f"there is no component {token.text} that occurs"
+            raise reader.fault(message, token.span, f"components are {known}")
+        return policy, variable.position
+
+    def _expect(self, word: str) -> None:
+        if not self.reader.take_word(word):
+            raise self.reader.expected(word)
 
     def _return(self) -> list[Item] | None:
         """Read RETURN; None stands for all attributes."""
@@ -410,6 +343,12 @@ class _Parser:
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
         return name, expression, Span(first.start, last.end)
+
+
+def _longest(reader: TokenReader) -> int:
+    """Return how many words the policy has that may be next."""
+    sizes = {words[0]: len(words) for words in _POLICIES}
+    return sizes.get(reader.token.word, 0)
 
 
 def _require_one(reference: Reference, span: Span | None) -> None:

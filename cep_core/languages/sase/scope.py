@@ -30,9 +30,15 @@ from cep_core.algebra.patterns import RUN_AGGREGATES, aggregate_type
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import unknown
 
+EACH = ("current", "previous", "current_end", "previous_end")  # roles of each event of a run
 TAG = "#type"  # the attribute that says of which type of an ANY an event is
+RUN_VALUES = (*RUN_AGGREGATES, "LIST")  # of a whole run
+_TIMES: dict[str, Role] = {"current": "current_end", "previous": "previous_end", "last": "end"}
+_OFFSETS = re.compile(r"last-(\d{1,4})|(\d{1,4})")
 _INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
-INDEXES = r"\[\s*(?:\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # of a variable
+INDEXES = (
+    r"\[\s*(?:last\s*-\s*\d+|\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # of a variable
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +55,9 @@ class Variable:
     negated: bool
     repeated: bool
     span: Span
+    optional: bool = False
+    group: int | None = None  # of the group that is repeated, its first component
+    ends: int | None = None  # the run that it ends
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -71,6 +80,7 @@ class Reference(NamedTuple):
     role: Role
     attribute: str | None
     before: bool = False
+    offset: int = 0
 
     @property
     def place(self) -> int | None:
@@ -82,17 +92,20 @@ class Reference(NamedTuple):
     @property
     def each(self) -> bool:
         """True if it has a value for each event of a run."""
-        return self.before or self.role in ("current", "previous")
+        return self.before or self.role in EACH
 
     @property
     def text(self) -> str:
         """The reference as it is written."""
         name, role = self.variable.name, self.role
         attribute = f".{self.attribute}" if self.attribute is not None else ""
-        if role in RUN_AGGREGATES:
+        if role in RUN_VALUES:
             return f"{role}({name}[{'..i-1' if self.before else ''}]{attribute})"
         index = {role: text for text, role in _INDEXES.items()}.get(role)
-        if role in ("start", "first_end", "end"):
+        if self.offset:
+            shown = self.offset + 1 if role == "first" else f"last-{self.offset}"
+            return f"{name}[{shown}]{attribute}"
+        if role in ("start", "first_end", "end", "current_end", "previous_end"):
             return f"{name}.#{role}"
         return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
 
@@ -109,6 +122,12 @@ class Variables:
     def positive(self) -> list[Variable]:
         """Return the components that have to occur."""
         return [one for one in self.all if not one.negated]
+
+    def beside(self, variable: Variable) -> set[int]:
+        """Return the components of the repeated group of a variable."""
+        if variable.group is None:
+            return {variable.position}
+        return {one.position for one in self.all if one.group == variable.group}
 
     def shown(self) -> list[str]:
         """Return the components that have to occur as a strategy names them."""
@@ -167,8 +186,29 @@ class Variables:
             if not any(one.has(name) for one in self.all):
                 raise self.unknown(name, [variable], span)
             return Missing(span=span)
-        role = self._role(variable, index, name, span)
-        return self.column(Reference(variable, role, name), span)
+        role, offset = self._role(variable, index, name, span)
+        return self.column(Reference(variable, role, name, offset=offset), span)
+
+    def time(self, variable: Variable, index: str | None, span: Span) -> Expression:
+        """Return when an event of a variable ends."""
+        if variable.negated:
+            message = f"{variable.name} does not occur: it has no time"
+            raise AlgebraError(message, span=span)
+        role: Role = "end"
+        if variable.repeated:
+            found, offset = self._role(variable, index, "time", span)
+            if offset or (found == "first" and index != "1"):
+                message = "time takes an event, the last or the first one of a run"
+                raise AlgebraError(message, span=span)
+            role = "first_end" if found == "first" else _TIMES[found]
+        elif index is not None:
+            raise AlgebraError(f"{variable.name} is one event, not a run", span=span)
+        return self.column(Reference(variable, role, None), span)
+
+    def needs_pattern(self) -> bool:
+        """Return True if something is read that only a `PatternMatch` computes."""
+        roles = ("LIST", "end", "first_end", "current_end", "previous_end")
+        return any(one.offset or one.role in roles for one in self.references)
 
     def aggregate(
         self, function: str, variable: Variable, index: str, name: str | None, span: Span
@@ -181,6 +221,8 @@ class Variables:
                 f"{function} takes a whole run, such as {whole}, or what is before, [..i-1]",
                 span=span,
             )
+        if before and function == "LIST":
+            raise AlgebraError("LIST takes a whole run, such as b[].x", span=span)
         if name is None and function != "COUNT":
             raise AlgebraError(
                 f"{function} takes an attribute of {variable.name}[]",
@@ -189,9 +231,9 @@ class Variables:
             )
         if name is not None and not variable.has(name):
             raise self.unknown(name, [variable], span)
-        if name is not None:
+        if name is not None and function != "LIST":
             aggregate_type(function, variable.type_of(name), span)
-        role: Role = function  # type: ignore[assignment]  # one of RUN_AGGREGATES
+        role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
         return self.column(Reference(variable, role, name, before), span)
 
     def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
@@ -203,7 +245,8 @@ class Variables:
         if value is not None:
             items = [Compare("=", self._each(one, name, span), value, span=span) for one in having]
         else:
-            first = next((v for v in having if not v.negated and name not in v.lacking), None)
+            certain = [v for v in having if not v.negated and not v.optional]
+            first = next((v for v in certain if name not in v.lacking), None)
             for one in having:
                 items += self._alike(one, first, name, having, span)
         return items[0] if len(items) == 1 else And(tuple(items), span=span)
@@ -220,6 +263,9 @@ class Variables:
 
         That one and those before it, or all if there is none, agree with whatever is before them.
         """
+        ended = None if one.ends is None else self.all[one.ends]
+        if ended is not None and ended.has(name):
+            return [self._equal(ended, one, name, span)]
         if first is not None and (one.negated or first.position < one.position):
             return [self._equal(first, one, name, span)]
         others = [
@@ -239,7 +285,11 @@ class Variables:
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
             role: Role = "first" if base.repeated else "value"
-            return Compare("=", self.column(Reference(base, role, name), span), each, span=span)
+            same = Compare("=", self.column(Reference(base, role, name), span), each, span=span)
+            if base.optional and base is not one and one.ends is None:
+                count = self.column(Reference(base, "COUNT", None), span)
+                self._vacuous.append((same, Compare("=", count, Constant(0))))
+            return same
         if not is_ordered(base.type_of(name)):
             raise AlgebraError(
                 f"[{name}] compares runs in which events lack {name}, and its values have no order",
@@ -291,21 +341,27 @@ class Variables:
 
     def _lacks(self, reference: Reference) -> list[tuple[Column, int]]:
         """Return (tag, number) of the types that lack an attribute."""
-        variable, role, attribute, before = reference
-        if attribute is None or role in RUN_AGGREGATES:
+        variable, role, attribute, before, offset = reference
+        if attribute is None or role in RUN_VALUES:
             return []
-        tag = Reference(variable, role, TAG, before)
+        tag = Reference(variable, role, TAG, before, offset)
         return [(self.column(tag), number) for number in variable.lacking.get(attribute, ())]
 
-    def _role(self, variable: Variable, index: str | None, name: str, span: Span) -> Role:
+    def _role(
+        self, variable: Variable, index: str | None, name: str, span: Span
+    ) -> tuple[Role, int]:
+        """Return the role of an event of a variable, and how far it is from its end of the run."""
         if not variable.repeated:
             if index is None:
-                return "value"
+                return "value", 0
             raise AlgebraError(
                 f"{variable.name} is one event, not a run",
                 hint=f"write {variable.name}.{name}, or + after its type",
                 span=span,
             )
+        far = None if index is None or index in _INDEXES else _OFFSETS.fullmatch(index)
+        if far is not None and (far[1] or int(far[2])):
+            return ("last", int(far[1])) if far[1] else ("first", int(far[2]) - 1)
         if index is None or index not in _INDEXES:
             ways = ", ".join(f"{variable.name}[{one}].{name}" for one in _INDEXES)
             what = "is a run" if index is None else f"has no event [{index}] by name"
@@ -314,7 +370,7 @@ class Variables:
                 hint=f"write one of {ways}, or an aggregate such as MAX({variable.name}[].{name})",
                 span=span,
             )
-        return _INDEXES[index]
+        return _INDEXES[index], 0
 
 
 def index_of(text: str) -> str:

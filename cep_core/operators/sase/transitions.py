@@ -9,27 +9,25 @@ runs are tested when the run is left, or at the end (Agrawal et al. 2008, sectio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from cep_core.algebra import Part
 from cep_core.algebra.patterns import RUN_AGGREGATES
 from cep_core.dataflow.code import ATOM_ERRORS, function_of
-from cep_core.events import VALUES, Row
+from cep_core.events import Row
+from cep_core.operators.sase.cells import (
+    COUNT,
+    Accumulator,
+    accumulators_of,
+    average,
+    longer,
+    started,
+)
 from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
 
 Cells: TypeAlias = tuple[Any, ...]
 Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]
-_COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
 _WHOLE = ("last", "end")
-_NOTHING = {"COUNT": 0, "AVG": (0, 0)}  # accumulators of no row; of others None
-
-
-class Accumulator(NamedTuple):
-    """An aggregate of an attribute in a run's cell; of AVG it is the pair (sum, number)."""
-
-    role: str
-    place: int
 
 
 class Transitions:
@@ -38,7 +36,7 @@ class Transitions:
     def __init__(self, pattern: Pattern, conjuncts: Sequence[Conjunct]) -> None:
         self._pattern = pattern
         size = len(pattern.components)
-        self.accumulators = [_accumulators(pattern, c) for c in range(size)]
+        self.accumulators = [accumulators_of(pattern.parts, c) for c in range(size)]
         self.begin: list[Condition] = []
         self.take: list[Condition] = []
         for c in range(size):
@@ -49,27 +47,18 @@ class Transitions:
         self.accept = self._condition(at_end, size, True)
         values = "".join(f"{self._source(part, size, True)}, " for part in pattern.outputs)
         self.values: Callable[[Cells], tuple[Any, ...]] = function_of(
-            f"def made(m):\n    return ({values})", {"average": _average}
+            f"def made(m):\n    return ({values})", {"average": average}
         )
 
     def started(self, component: int, row: Row) -> Any:
         """Return the cell of a component that a row begins."""
         if not self._pattern.components[component].repeated:
             return row
-        held = [
-            _added(one.role, _NOTHING.get(one.role), row[one.place + VALUES])
-            for one in self.accumulators[component]
-        ]
-        return (row, row, 1, *held)
+        return started(self.accumulators[component], row)
 
     def longer(self, component: int, cell: Any, row: Row) -> Any:
         """Return the cell of a run with a row more."""
-        first, _, count, *held = cell
-        more = [
-            _added(one.role, value, row[one.place + VALUES])
-            for one, value in zip(self.accumulators[component], held, strict=True)
-        ]
-        return (first, row, count + 1, *more)
+        return longer(self.accumulators[component], cell, row)
 
     def _condition(self, conjuncts: Sequence[Conjunct], current: int, begins: bool) -> Condition:
         """Return a conjunction of (cells, row, constants) that never raises."""
@@ -80,9 +69,9 @@ class Transitions:
             return self._source(part, current, begins)
 
         text, names = self._pattern.written(conjuncts, source)
-        names["average"] = _average
+        names["average"] = average
         quick: Condition = function_of(f"def made(m, x, k):\n    return {text}", names)
-        slow = self._pattern.careful(conjuncts, source, "m, x, k", {"average": _average})
+        slow = self._pattern.careful(conjuncts, source, "m, x, k", {"average": average})
 
         def holds(m: Cells, x: Row, k: Sequence[Any]) -> bool:
             try:
@@ -115,21 +104,12 @@ class Transitions:
             case "last" | "previous":
                 return attribute(last, part)
             case "COUNT" if part.index is None:
-                return f"{cell}[{_COUNT}]"
+                return f"{cell}[{COUNT}]"
             case _:
                 assert part.index is not None
                 held = self.accumulators[component].index(Accumulator(role, part.index))
-                text = f"{cell}[{_COUNT + 1 + held}]"
+                text = f"{cell}[{COUNT + 1 + held}]"
                 return f"average({text})" if role == "AVG" else text
-
-
-def _accumulators(pattern: Pattern, component: int) -> list[Accumulator]:
-    found = {
-        Accumulator(part.role, part.index): None
-        for part in pattern.parts
-        if part.component == component and part.role in RUN_AGGREGATES and part.index is not None
-    }
-    return list(found)
 
 
 def _tested_at(conjunct: Conjunct, pattern: Pattern) -> int:
@@ -146,46 +126,3 @@ def _tested_at(conjunct: Conjunct, pattern: Pattern) -> int:
 def _later(conjunct: Conjunct) -> bool:
     """Return True if a condition does not apply to the first row of a run."""
     return any(part.role == "previous" or part.before for part in conjunct.parts)
-
-
-def _added(role: str, held: Any, value: Any) -> Any:
-    """Return an accumulator with a value more; nulls and NaN are passed over.
-
-    Sums of integers are exact, those of floats in the order of the rows.
-    """
-    if value is None or value != value:
-        return held
-    match role:
-        case "COUNT":
-            return held + 1
-        case "AVG":
-            return (_sum(held[0], value) if held[1] else value, held[1] + 1)
-        case _ if held is None:
-            return value
-        case "SUM":
-            return _sum(held, value)
-        case _:
-            return _better(role, value, held)
-
-
-def _better(role: str, value: Any, held: Any) -> Any:
-    """Return the lesser or the larger value; what cannot be compared is passed over, as null."""
-    try:
-        return value if (value < held if role == "MIN" else held < value) else held
-    except ATOM_ERRORS:  # of a tuple with nulls, or of a type of the user's
-        return held
-
-
-def _sum(held: Any, value: Any) -> Any:
-    """Return a sum; where an integer is beyond all floats it is infinite."""
-    try:
-        return held + value
-    except OverflowError:
-        return inf if (held if isinstance(held, int) else value) > 0 else -inf
-
-
-def _average(held: tuple[Any, int]) -> float | None:
-    try:
-        return held[0] / held[1] if held[1] else None
-    except OverflowError:
-        return inf if held[0] > 0 else -inf

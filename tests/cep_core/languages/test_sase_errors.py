@@ -104,7 +104,7 @@ EVENT SEQ(A a, B b) WHERE a.id + 1
       EVENT SEQ(A a, B b) WHERE a.id + 1
                                 ^^^^^^^^
 EVENT SEQ(A a, B b) WHERE a.id = 1 b
-    line 1, column 36: the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order is expected here, not 'b'
+    line 1, column 36: the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order is expected here, not 'b'
       EVENT SEQ(A a, B b) WHERE a.id = 1 b
                                          ^
 EVENT SEQ(A a, B b) WHERE a = 1
@@ -144,9 +144,9 @@ EVENT SEQ(A a, B+ b[], C c) WHERE b.id = a.id
       EVENT SEQ(A a, B+ b[], C c) WHERE b.id = a.id
                                         ^^^^
       hint: write one of b[i].id, b[i-1].id, b[1].id, b[last].id, or an aggregate such as MAX(b[].id)
-EVENT SEQ(A a, B+ b[], C c) WHERE b[2].id = a.id
-    line 1, column 35: b has no event [2] by name
-      EVENT SEQ(A a, B+ b[], C c) WHERE b[2].id = a.id
+EVENT SEQ(A a, B+ b[], C c) WHERE b[0].id = a.id
+    line 1, column 35: b has no event [0] by name
+      EVENT SEQ(A a, B+ b[], C c) WHERE b[0].id = a.id
                                         ^^^^^^^
       hint: write one of b[i].id, b[i-1].id, b[1].id, b[last].id, or an aggregate such as MAX(b[].id)
 EVENT SEQ(A a, B+ b[], C c) WHERE b[i].id = c.w
@@ -235,7 +235,7 @@ EVENT SEQ(A a, B b) WITHIN 5 PUBLISH A
       EVENT SEQ(A a, B b) WITHIN 5 PUBLISH A
                                            ^
 EVENT SEQ(A a, B b) WITHIN 5 WHERE a.id = 1
-    line 1, column 30: the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order is expected here, not 'WHERE'
+    line 1, column 30: the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order is expected here, not 'WHERE'
       EVENT SEQ(A a, B b) WITHIN 5 WHERE a.id = 1
                                    ^^^^^
 EVENT SEQ(A a, B b) WHERE skip_till_next_match(a) {a.id = 1}
@@ -261,9 +261,9 @@ EVENT SEQ(A a, B b) WHERE a.s = 'x
     line 1, column 33: this string does not end
       EVENT SEQ(A a, B b) WHERE a.s = 'x
                                       ^
-EVENT SEQ(A a, B b) WHERE a.s ? 'x'
-    line 1, column 31: '?' is not part of the language
-      EVENT SEQ(A a, B b) WHERE a.s ? 'x'
+EVENT SEQ(A a, B b) WHERE a.s # 'x'
+    line 1, column 31: '#' is not part of the language
+      EVENT SEQ(A a, B b) WHERE a.s # 'x'
                                     ^
 EVENT SEQ(A a, B b) WHERE a.id = NULL.id
     line 1, column 34: a comparison with NULL never holds

@@ -1,0 +1,271 @@
+"""The automaton of a pattern: what may be taken next, derived from the tree.
+
+A state is what is left of the tree.  A *move* takes one event of a component and leads to another
+state; it knows which moves an event in between ends (marks, pace) and which moves come before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple, TypeAlias, assert_never
+
+from cep_core.algebra.pattern_tree import (
+    Absent,
+    Chain,
+    Choice,
+    Loop,
+    Mark,
+    One,
+    Pace,
+    Tree,
+    Unordered,
+    trees_in,
+)
+from cep_core.errors import AlgebraError, Span
+
+MOST_STATES = 1_000
+Absences: TypeAlias = tuple[Absent, ...]
+_EMPTY = Chain(())
+
+
+class Look(NamedTuple):
+    """How a component is looked for: alone, or as the first or a later one of an unordered part."""
+
+    component: int
+    among: bool = False
+    later: bool = False
+    span: int | None = None
+
+
+class _Way(NamedTuple):
+    """One event more: what it says about loops, and which absences lie before it."""
+
+    look: Look
+    mark: Mark | None
+    stays: frozenset[int] = frozenset()
+    leaves: frozenset[int] = frozenset()
+    until: tuple[tuple[int, bool], ...] = ()  # with whether the loop has begun
+    passes: Absences = ()
+
+
+class Move(NamedTuple):
+    """A way out of a state.
+
+    ``look`` is the number of what it looks for.  ``before`` are the looks that are preferred to it
+    for one event; ``stops`` the components that end its loops.
+    """
+
+    look: int
+    target: int
+    before: tuple[int, ...]
+    stops: tuple[int, ...]
+    passes: Absences
+
+
+class State(NamedTuple):
+    """What is left of a pattern.
+
+    ``ended_by`` says for each look, as bits, which moves end when an event between could have been
+    taken so; ``strict`` and ``partition`` which end by an event between of any type, or of the
+    same partition; ``stopped_by`` which end by an event of a component.  ``ends`` has the absences
+    up to the end of the pattern, in all ways, and is empty if something has to be taken.
+    """
+
+    looks: tuple[Look, ...]
+    moves: tuple[Move, ...]
+    ended_by: tuple[int, ...]
+    strict: int
+    partition: int
+    stopped_by: tuple[tuple[int, int], ...]
+    ends: tuple[Absences, ...]
+
+
+def automaton_of(tree: Tree, mark: Mark, span: Span | None = None) -> tuple[State, ...]:
+    """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
+    numbered, _ = _numbered(tree, 0)
+    paces = {one.number: one.pace for one in trees_in(numbered) if isinstance(one, Loop)}
+    places: dict[Tree, int] = {numbered: 0}
+    states: list[State] = []
+    for left in _growing(places):
+        ways = list(dict.fromkeys(_ways(left)))
+        for _, rest in ways:
+            if places.setdefault(rest, len(places)) >= MOST_STATES:
+                raise AlgebraError(
+                    f"the pattern has more than {MOST_STATES} states",
+                    hint="use smaller numbers of repetitions",
+                    span=span,
+                )
+        ends = tuple(empties(left)) if states else ()  # the empty word is no match
+        states.append(_state(ways, places, paces, mark, ends))
+    return tuple(states)
+
+
+def _growing(places: dict[Tree, int]) -> Iterator[Tree]:
+    """Yield the keys in order, also those that come while they are gone through."""
+    at = 0
+    while at < len(places):
+        known = list(places)
+        while at < len(known):
+            yield known[at]
+            at += 1
+
+
+def _numbered(tree: Tree, number: int) -> tuple[Tree, int]:
+    """Return a tree whose loops have numbers of their own, and the next number."""
+    match tree:
+        case Loop(inner):
+            below, after = _numbered(inner, number + 1)
+            return replace(tree, inner=below, number=number, begun=False), after
+        case Chain(parts) | Choice(parts):
+            made: list[Tree] = []
+            for part in parts:
+                below, number = _numbered(part, number)
+                made.append(below)
+            return replace(tree, parts=tuple(made)), number
+        case _:
+            return tree, number
+
+
+def _state(
+    ways: list[tuple[_Way, Tree]],
+    places: dict[Tree, int],
+    paces: dict[int, Pace],
+    mark: Mark,
+    ends: tuple[Absences, ...],
+) -> State:
+    """Return a state of its ways; a way is ended by its number as a bit."""
+    looks = list(dict.fromkeys(way.look for way, _ in ways))
+    ended_by, moves = [0] * len(looks), []
+    strict = partition = 0
+    stopped_by: dict[int, int] = {}
+    for number, (way, rest) in enumerate(ways):
+        bit, own = 1 << number, way.mark or mark
+        preferred = [looks.index(other.look) for other, _ in ways if _rather(way, other, paces)]
+        between = set(preferred)
+        if own == "next":
+            between.add(looks.index(way.look))
+        elif own == "nearest":
+            between.update(range(len(looks)))
+        for look in between:
+            ended_by[look] |= bit
+        strict |= bit * (own == "strict")
+        partition |= bit * (own == "partition")
+        for component, begun in way.until:
+            if begun:
+                stopped_by[component] = stopped_by.get(component, 0) | bit
+        if ends and any(paces[loop] == "reluctant" for loop in way.stays):
+            preferred = [looks.index(way.look), *preferred]  # nothing is taken where it is whole
+        stops = tuple(dict.fromkeys(component for component, _ in way.until))
+        before = tuple(dict.fromkeys(preferred))
+        look = looks.index(way.look)
+        moves.append(Move(look, places[rest], before, stops, way.passes))
+    return State(
+        *(tuple(looks), tuple(moves), tuple(ended_by), strict, partition),
+        *(tuple(stopped_by.items()), ends),
+    )
+
+
+def _rather(way: _Way, other: _Way, paces: dict[int, Pace]) -> bool:
+    """Return True if the pace of a loop prefers another way."""
+    return any(paces[loop] == "greedy" for loop in way.leaves & other.stays) or any(
+        paces[loop] == "reluctant" for loop in way.stays & other.leaves
+    )
+
+
+# -- derivation ------------------------------------------------------------------------------
+
+
+def empties(tree: Tree) -> list[Absences]:
+    """Return the absences on the ways through a tree that take nothing; none if there is none."""
+    match tree:
+        case One():
+            return []
+        case Loop(inner, least):
+            return [()] if least <= 0 else empties(inner)
+        case Chain(parts):
+            found = product(*map(empties, parts))
+            return list(dict.fromkeys(tuple(one for part in way for one in part) for way in found))
+        case Choice(parts):
+            return list(dict.fromkeys(way for part in parts for way in empties(part)))
+        case Unordered(components):
+            return [] if components else [()]
+        case Absent():
+            return [(tree,)]
+        case _:
+            assert_never(tree)
+
+
+def _ways(tree: Tree) -> Iterator[tuple[_Way, Tree]]:
+    """Yield what may be taken next, and what is left then."""
+    match tree:
+        case One(component, mark):
+            yield _Way(Look(component), mark), _EMPTY
+        case Loop(inner, least, most):
+            if most == 0:
+                return
+            less = None if most is None else most - 1
+            more = replace(tree, least=max(least - 1, 0), most=less, begun=True)
+            for way, rest in _ways(inner):
+                yield _in_loop(way, tree), _chained(rest, more)
+        case Chain(parts):
+            if not parts:
+                return
+            first, others = parts[0], parts[1:]
+            for way, rest in _ways(first):
+                yield way, _chained(rest, *others)
+            passes = empties(first)
+            if not passes:
+                return
+            for way, rest in _ways(_chained(*others)):
+                leaves = way.leaves | _loops(first)
+                for passed in passes:
+                    yield way._replace(leaves=leaves, passes=(*passed, *way.passes)), rest
+        case Choice(parts):
+            for part in parts:
+                yield from _ways(part)
+        case Unordered(components, span, begun):
+            for component in components:
+                left = tuple(one for one in components if one != component)
+                look = Look(component, True, begun, span)
+                yield _Way(look, "any"), replace(tree, components=left, begun=True)
+        case Absent():
+            return
+        case _:
+            assert_never(tree)
+
+
+def _in_loop(way: _Way, loop: Loop) -> _Way:
+    mark = loop.mark if loop.begun and loop.mark is not None else way.mark
+    until = () if loop.until is None else ((loop.until, loop.begun),)
+    return way._replace(mark=mark, stays=way.stays | {loop.number}, until=(*way.until, *until))
+
+
+def _chained(*parts: Tree) -> Tree:
+    """Return patterns one after the other, without those that are over."""
+    made: list[Tree] = []
+    for part in parts:
+        made += part.parts if isinstance(part, Chain) else [part]
+    kept = [one for one in made if not _over(one)]
+    return kept[0] if len(kept) == 1 else Chain(tuple(kept))
+
+
+def _over(tree: Tree) -> bool:
+    """Return True if a tree takes nothing more and asks for nothing."""
+    match tree:
+        case Loop(most=0) | Unordered(components=()):
+            return True
+        case _:
+            return False
+
+
+def _loops(tree: Tree) -> frozenset[int]:
+    """Return the loops that end if a tree is left."""
+    match tree:
+        case Loop(inner, _, most):
+            return frozenset() if most == 0 else _loops(inner) | {tree.number}
+        case Chain(parts):
+            return frozenset().union(*map(_loops, parts))
+        case _:
+            return frozenset()

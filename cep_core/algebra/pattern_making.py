@@ -1,0 +1,157 @@
+"""Patterns are made here, and only if they are well-formed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
+from cep_core.algebra.nodes import Component, Node, Part, PatternMatch
+from cep_core.algebra.pattern_automaton import automaton_of
+from cep_core.algebra.pattern_tree import (
+    Absent,
+    Loop,
+    Mark,
+    One,
+    Policy,
+    Tree,
+    Unordered,
+    trees_in,
+)
+from cep_core.algebra.patterns import MOST_COMPONENTS, RUN_AGGREGATES, aggregate_type
+from cep_core.algebra.schemas import Functions, require, require_window, schema_of
+from cep_core.errors import AlgebraError, Span, TypeFault
+
+_TIMES = ("start", "first_end", "end", "current_end", "previous_end")
+_OF_ONE = ("value", "COUNT", "start", "first_end", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a pattern says beside its tree and its conditions."""
+
+    window: Expression | None = None
+    inclusive: bool = False
+    simultaneous: bool = False
+    mark: Mark = "any"
+    partition: tuple[tuple[int, ...] | None, ...] = ()
+    policy: Policy = "none"
+    target: int | None = None
+    spans: tuple[Expression, ...] = ()
+
+
+def pattern_match(
+    inputs: Sequence[Node],
+    components: Sequence[Component],
+    tree: Tree,
+    parts: Sequence[Part],
+    names: Sequence[str],
+    predicate: Expression,
+    rules: Rules | None = None,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> PatternMatch:
+    """Return a pattern; ``names`` are those of the first parts, which are put out."""
+    rules = rules or Rules()
+    if len(components) > MOST_COMPONENTS:
+        raise AlgebraError(f"a pattern has at most {MOST_COMPONENTS} components", span=span)
+    for component in components:
+        _require_place(component.input, len(inputs), "input", span)
+    _require_tree(tree, components, rules, span)
+    kinds = tuple([_part_type(part, components, inputs, span) for part in parts])
+    if len(names) > len(parts):
+        raise AlgebraError("a pattern puts out more than it has", span=span)
+    require(predicate, {2: kinds}, functions)
+    if any(isinstance(one, Duration) for one in walk(predicate)):
+        raise AlgebraError("DUR has no meaning in a pattern", span=predicate.span, kind=TypeFault)
+    for one in (*rules.spans, *([] if rules.window is None else [rules.window])):
+        require_window(one, functions)
+    if rules.policy in ("to first", "to last"):
+        _require_place(rules.target, len(components), "component", span)
+    if rules.policy == "restart" and rules.simultaneous:
+        raise AlgebraError(
+            "RESTART follows one first event, and of simultaneous ones there is no first",
+            hint="leave out NONSTRICT",
+            span=span,
+        )
+    partition = tuple(rules.partition) or (None,) * len(inputs)
+    if len(partition) != len(inputs):
+        raise AlgebraError("a partition names columns of each input", span=span)
+    for columns, node in zip(partition, inputs, strict=True):
+        for column in columns or ():
+            _require_place(column, len(node.schema), "column", span)
+    automaton_of(tree, rules.mark, span)
+    schema = schema_of(names, kinds[: len(names)], span)
+    return PatternMatch(
+        *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules.window),
+        *(rules.inclusive, rules.simultaneous, rules.mark, partition, rules.policy),
+        *(rules.target, tuple(rules.spans), schema),
+    )
+
+
+def _require_tree(
+    tree: Tree, components: Sequence[Component], rules: Rules, span: Span | None
+) -> None:
+    """Raise AlgebraError unless each component is in the tree once, and some has to occur."""
+    found: list[int] = []
+    aside: list[int] = []
+    for one in trees_in(tree):
+        match one:
+            case One(component):
+                found.append(component)
+            case Unordered(those, bound):
+                found += those
+                if bound is not None:
+                    _require_place(bound, len(rules.spans), "bound", span)
+            case Absent(component):
+                aside.append(component)
+            case Loop(_, least, most, until=until):
+                if least < 0 or (most is not None and most < max(least, 1)):
+                    raise AlgebraError(f"there is no repetition {{{least},{most}}}", span=span)
+                aside += [] if until is None else [until]
+            case _:
+                continue
+    if sorted((*found, *aside)) != list(range(len(components))):
+        raise AlgebraError("each component is in a pattern once", span=span)
+    if not found:
+        raise AlgebraError("some component has to occur", span=span)
+    if rules.window is None and _meets_an_edge(tree):
+        raise AlgebraError(
+            "what is negated at the start or end of a pattern needs a window",
+            hint="add WITHIN and a duration",
+            span=span,
+        )
+
+
+def _meets_an_edge(tree: Tree) -> bool:
+    """Return True if something may be absent where a pattern begins or ends."""
+    states = automaton_of(tree, "any")
+    begins = any(move.passes for move in states[0].moves)
+    return begins or any(absences for state in states for absences in state.ends)
+
+
+def _part_type(
+    part: Part, components: Sequence[Component], inputs: Sequence[Node], span: Span | None
+) -> type:
+    """Return the type of a part; raises AlgebraError if there is no such part."""
+    _require_place(part.component, len(components), "component", span)
+    component, role, index = components[part.component], part.role, part.index
+    if (not component.repeated and role not in _OF_ONE) or (component.repeated and role == "value"):
+        what = "a run" if component.repeated else "a single row"
+        raise AlgebraError(f"{what} has no {role}", span=span)
+    if part.before and role not in RUN_AGGREGATES:
+        raise AlgebraError(f"there is no {role} before the current row", span=span)
+    if part.offset and (role not in ("first", "last") or part.offset < 0):
+        raise AlgebraError(f"there is no {role} with an offset", span=span)
+    if role in _TIMES or (role == "COUNT" and index is None):
+        return int
+    if index is None:
+        raise AlgebraError(f"{role} needs an attribute", span=span)
+    schema = inputs[component.input].schema
+    _require_place(index, len(schema), "attribute", span)
+    return tuple if role == "LIST" else aggregate_type(role, schema.types[index], span)
+
+
+def _require_place(place: object, number: int, what: str, span: Span | None) -> None:
+    if type(place) is not int or not 0 <= place < number:
+        raise AlgebraError(f"there is no {what} {place}", span=span)

@@ -1,0 +1,100 @@
+"""The tree of a pattern: steps, loops, chains, choices, unordered parts and absences.
+
+docs/internals/patterns.md defines the matches.  Components are numbers; what they read and the
+conditions on them belong to the node `PatternMatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+Mark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
+Pace: TypeAlias = Literal["all", "greedy", "reluctant"]
+Policy: TypeAlias = Literal[
+    "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """One event of a component; without a mark, that of the pattern."""
+
+    component: int
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A pattern, ``least`` to ``most`` times; ``mark`` is that of all but the first time.
+
+    An event of the component ``until`` ends it.  ``number`` tells loops of one pattern apart;
+    ``begun`` says that some events of it have been taken.
+    """
+
+    inner: Tree
+    least: int
+    most: int | None = None
+    pace: Pace = "all"
+    mark: Mark | None = None
+    until: int | None = None
+    number: int = 0
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Patterns one after the other."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some patterns."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """One event of each component, in any order; ``span`` is the number of what bounds them."""
+
+    components: tuple[int, ...]
+    span: int | None = None
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No event of a component between what comes before and after.
+
+    ``spanning`` is said behind an unordered part: the absence is all along it, too.
+    """
+
+    component: int
+    spanning: bool = False
+
+
+Tree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
+
+
+def parts_of(tree: Tree) -> tuple[Tree, ...]:
+    """Return the trees directly below one."""
+    match tree:
+        case Chain(parts) | Choice(parts):
+            return parts
+        case Loop(inner):
+            return (inner,)
+        case One() | Unordered() | Absent():
+            return ()
+        case _:
+            assert_never(tree)
+
+
+def trees_in(tree: Tree) -> Iterator[Tree]:
+    """Yield a tree and all below it, the upper first."""
+    yield tree
+    for part in parts_of(tree):
+        yield from trees_in(part)

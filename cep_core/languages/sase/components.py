@@ -1,0 +1,412 @@
+"""The pattern behind EVENT: components, quantifiers, marks, groups, alternatives, AND.
+
+It becomes a tree over the numbers of its components.  What earlier versions of the language had (a
+sequence of components, runs with + and negations) is *plain*: a `SequenceScan` computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import cast, get_args
+
+from cep_core import algebra
+from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
+from cep_core.algebra.expressions import Column, Constant, Expression, Function
+from cep_core.algebra.pattern_automaton import empties
+from cep_core.algebra.pattern_tree import Mark, Pace, Tree, trees_in
+from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.languages.cel.cel import Catalog, known_schema
+from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.sase.scope import TAG, Variable, index_of
+from cep_core.languages.tokens import Token
+
+KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
+TIMES = r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}"  # of a quantifier: numbers of the query's shape
+_MARKS = {mark.upper(): mark for mark in get_args(Mark)}
+_PACES = ("GREEDY", "RELUCTANT")
+_SIMPLE = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_MOST_NESTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern that has been read; ``plain`` if a `SequenceScan` says the same."""
+
+    variables: list[Variable]
+    tree: Tree
+    plain: bool
+    spans: tuple[Expression, ...]
+
+
+@dataclass(slots=True)
+class ComponentReader:
+    """Reads the pattern of a query."""
+
+    reader: TokenReader
+    catalog: Catalog
+    functions: Mapping[str, Function]
+    reads: dict[str, None]
+    found: list[Variable] = field(default_factory=list)
+    spans: list[Expression] = field(default_factory=list)
+    plain: bool = True
+    depth: int = 0
+
+    def pattern(self) -> Pattern:
+        """Read SEQ and its components, or one component or group."""
+        reader = self.reader
+        if self._is_call("SEQ"):
+            reader.next()
+            reader.expect_sign("(")
+            tree = self._sequence()
+            hint = f"{reader.token.text} is a word of the language: a variable needs another name"
+            if reader.token.word in KEYWORDS:
+                raise reader.expected("')' or a comma", hint)
+            reader.expect_sign(")", " or a comma")
+        elif reader.is_sign("!"):
+            raise reader.expected("SEQ (a negation needs a sequence)")
+        else:
+            tree = self._item()
+        self._require_names()
+        if all(one.negated for one in self.found):
+            raise AlgebraError("some component has to occur", span=self.found[0].span)
+        self._mark_optional(tree)
+        return Pattern(self.found, tree, self.plain, tuple(self.spans))
+
+    def _require_names(self) -> None:
+        names = [one.name for one in self.found]
+        for place, one in enumerate(self.found):
+            if one.name in names[:place]:
+                raise AlgebraError(
+                    f"two components are called {one.name}",
+                    hint="give each a variable of its own",
+                    span=one.span,
+                )
+
+    def _mark_optional(self, tree: Tree) -> None:
+        """Note which components need not occur."""
+        for part in trees_in(tree):
+            if isinstance(part, Choice) or (isinstance(part, Loop) and part.least == 0):
+                for one in trees_in(part):
+                    numbers = one.components if isinstance(one, Unordered) else ()
+                    for number in (one.component,) if isinstance(one, One) else numbers:
+                        self.found[number] = replace(self.found[number], optional=True)
+
+    # -- groups ----------------------------------------------------------------------------
+
+    def _sequence(self) -> Tree:
+        parts = [self._item()]
+        while self.reader.take_sign(","):
+            if len(self.found) >= patterns.MOST_COMPONENTS:
+                message = f"a sequence has at most {patterns.MOST_COMPONENTS} components"
+                raise self.reader.fault(message, self.reader.token.span)
+            parts.append(self._item())
+        return parts[0] if len(parts) == 1 else Chain(tuple(parts))
+
+    def _item(self) -> Tree:
+        """Read a component or a group, with its mark and its quantifier."""
+        reader = self.reader
+        start = reader.token
+        mark = self._mark()
+        if not reader.is_sign("("):
+            return self._component(mark)
+        self.depth += 1
+        if self.depth > _MOST_NESTED:
+            raise reader.fault(f"groups are at most {_MOST_NESTED} inside one another", start.span)
+        first = len(self.found)
+        reader.next()
+        tree = self._alternatives()
+        reader.expect_sign(")", ", a comma, | or AND")
+        self.depth -= 1
+        if mark is not None:
+            tree = self._marked(tree, mark, start)
+        times = self._times()
+        if times is None:
+            return tree
+        self.plain = False
+        if not empties(tree) and times[1] != 1:
+            for number in range(first, len(self.found)):
+                if not self.found[number].negated:
+                    known = self.found[number]
+                    self.found[number] = replace(known, repeated=True, group=first)
+        elif empties(tree):
+            raise AlgebraError("what is repeated has to take some event", span=start.span)
+        pace, inner = self._manner()
+        if self._is_clause("UNTIL"):
+            hint = "write it behind the run of one component"
+            raise reader.fault("UNTIL does not end a group", reader.token.span, hint)
+        least, most = times
+        return Loop(tree, least, most, pace, inner)
+
+    def _alternatives(self) -> Tree:
+        """Read what is in parentheses."""
+        reader = self.reader
+        parts = [self._sequence()]
+        if self._is_clause("AND"):
+            return self._unordered(parts[0])
+        while reader.take_sign("|") or self._take_clause("OR"):
+            self.plain = False
+            parts.append(self._sequence())
+        if len(parts) == 1:
+            return parts[0]
+        if all(isinstance(one, Absent) for one in parts):
+            raise reader.fault("one of the alternatives has to occur", reader.token.span)
+        return Choice(tuple(parts))
+
+    def _unordered(self, first: Tree) -> Tree:
+        """Read AND, and the bound of all events."""
+        reader, parts = self.reader, [first]
+        span = reader.token.span
+        while self._take_clause("AND"):
+            self.plain = False
+            parts.append(self._item())
+        for one in parts:
+            if not isinstance(one, Absent) and not (isinstance(one, One) and one.mark is None):
+                hint = "write groups before or after it"
+                raise AlgebraError("AND joins single components", hint=hint, span=span)
+        numbers = [one.component for one in parts if isinstance(one, One)]
+        if not numbers:
+            raise AlgebraError("some component of AND has to occur", span=span)
+        if len(numbers) > 6:
+            raise AlgebraError("AND joins at most 6 components", span=span)
+        bound = None
+        if reader.take_word("WITHIN"):
+            self.spans.append(parameter(reader.duration("5 min")))
+            bound = len(self.spans) - 1
+        unordered = Unordered(tuple(numbers), bound)
+        absences = [Absent(one.component, True) for one in parts if isinstance(one, Absent)]
+        return Chain((unordered, *absences)) if absences else unordered
+
+    def _marked(self, tree: Tree, mark: Mark, start: Token) -> Tree:
+        """Return a group of which what comes first has a mark."""
+        match tree:
+            case One(_, None):
+                return replace(tree, mark=mark)
+            case Loop(inner):
+                return replace(tree, inner=self._marked(inner, mark, start))
+            case Choice(parts):
+                return Choice(tuple([self._marked(one, mark, start) for one in parts]))
+            case Chain(parts):
+                made: list[Tree] = []
+                for place, one in enumerate(parts):
+                    begins = all(empties(before) for before in parts[:place])
+                    taking = begins and not isinstance(one, Absent)
+                    made.append(self._marked(one, mark, start) if taking else one)
+                return Chain(tuple(made))
+            case Unordered():
+                message = "what AND joins has no mark: its events come in any order"
+                raise AlgebraError(message, span=start.span)
+            case _:
+                return tree
+
+    # -- words -----------------------------------------------------------------------------
+
+    def _is_call(self, word: str) -> bool:
+        return self.reader.is_word(word) and self._after().text == "("
+
+    def _after(self) -> Token:
+        """Return the token after the next one."""
+        reader = self.reader
+        return reader.tokens[min(reader.at + 1, len(reader.tokens) - 1)]
+
+    def _is_clause(self, word: str) -> bool:
+        """Return True if a word is next that is not a name here: something follows it."""
+        after = self._after()
+        follows = after.kind == "name" or after.text in ("(", "!")
+        return self.reader.is_word(word) and follows
+
+    def _take_clause(self, word: str) -> bool:
+        found = self._is_clause(word)
+        if found:
+            self.reader.next()
+        return found
+
+    def _mark(self) -> Mark | None:
+        """Read a mark; a word that is a stream's name, or that ( follows as of ANY, is none."""
+        reader = self.reader
+        token, after = reader.token, self._after()
+        if token.word not in _MARKS or self.catalog.schema(token.text) is not None:
+            return None
+        if after.kind != "name" and (after.text != "(" or token.word == "ANY"):
+            return None
+        reader.next()
+        self.plain = False
+        return cast(Mark, _MARKS[token.word])
+
+    def _times(self) -> tuple[int, int | None] | None:
+        """Read a quantifier; None: there is none."""
+        reader = self.reader
+        token = reader.token
+        if token.kind == "sign" and token.text in _SIMPLE:
+            reader.next()
+            return _SIMPLE[token.text]
+        if token.kind != "verbatim" or not token.text.startswith("{"):
+            return None
+        reader.next()
+        least, comma, most = token.text.strip("{} \t\r\n").partition(",")
+        numbers = int(least), (int(most) if most.strip() else None) if comma else int(least)
+        if numbers[1] is not None and numbers[1] < max(1, numbers[0]):
+            hint = "the second number is the larger one, and at least 1"
+            raise reader.fault(f"there is no repetition {token.text}", token.span, hint)
+        return numbers
+
+    def _manner(self) -> tuple[Pace, Mark | None]:
+        """Read how a run goes on: its pace, and the mark of all events but the first."""
+        reader = self.reader
+        pace: Pace = "all"
+        follows = self._after().kind == "name" or self._after().text in (",", ")")
+        if reader.is_word(*_PACES) and follows and self._after().kind != "verbatim":
+            pace = "greedy" if reader.next().word == "GREEDY" else "reluctant"
+        mark: Mark | None = None
+        if reader.token.word in _MARKS and self._goes_on():
+            mark = cast(Mark, _MARKS[reader.next().word])
+        if pace != "all" or mark is not None:
+            self.plain = False
+        return pace, mark
+
+    def _goes_on(self) -> bool:
+        """Return True if the next word is no variable, since a variable or the end follows it."""
+        after = self._after()
+        return after.kind == "name" or after.text in (",", ")", "|")
+
+    # -- components ------------------------------------------------------------------------
+
+    def _component(self, mark: Mark | None) -> Tree:
+        """Read a component."""
+        reader = self.reader
+        start = reader.token.span
+        negated = reader.take_sign("!")
+        if negated and mark is not None:
+            raise AlgebraError("what is negated has no mark", span=start)
+        inside = negated and reader.take_sign("(")
+        streams, name = self._types()
+        sign = reader.token
+        times = self._times()
+        if times is not None and negated:
+            message = f"what is negated occurs not even once, so {sign.text} says nothing"
+            raise AlgebraError(message, span=start)
+        repeated = times is not None and times[1] != 1
+        if times is not None and times != (1, None):
+            self.plain = False
+        pace, inner = self._manner() if times is not None else ("all", None)
+        if reader.is_name() and not self._is_clause_word():
+            token = reader.next()
+            name, start = token.text, token.span
+            brackets = reader.token
+            if take_brackets(reader) and not repeated and not self.depth:
+                raise AlgebraError(
+                    f"{name}[] is a run, and its type is not repeated",
+                    hint="write + after the type",
+                    span=brackets.span,
+                )
+        if inside:
+            reader.expect_sign(")")
+        number = self._add(name, streams, negated, repeated, start)
+        if negated:
+            return Absent(number)
+        until = self._until(times is not None)
+        if times is None:
+            return One(number, mark)
+        least, most = times
+        return Loop(One(number, mark), least, most, pace, inner, until)
+
+    def _is_clause_word(self) -> bool:
+        return any(map(self._is_clause, ("UNTIL", "AND", "OR", "NONSTRICT", "AFTER")))
+
+    def _add(
+        self, name: str, streams: list[algebra.Stream], negated: bool, repeated: bool, span: Span
+    ) -> int:
+        node, lacking = self._any(streams, span)
+        number = len(self.found)
+        self.found.append(Variable(name, number, node, lacking, negated, repeated, span))
+        return number
+
+    def _until(self, runs: bool) -> int | None:
+        """Read what ends a run; return its component."""
+        reader = self.reader
+        if not self._is_clause("UNTIL"):
+            return None
+        token = reader.next()
+        if not runs:
+            raise AlgebraError("UNTIL ends a run", hint="write + after the type", span=token.span)
+        self.plain = False
+        streams, name = self._types()
+        span = token.span
+        if reader.is_name() and not self._is_clause_word():
+            name, span = reader.token.text, reader.next().span
+        number = self._add(name, streams, True, False, span)
+        self.found[number] = replace(self.found[number], ends=number - 1)
+        return number
+
+    def _types(self) -> tuple[list[algebra.Stream], str]:
+        """Read a type, or ANY of several; return their streams and the name without a variable."""
+        reader = self.reader
+        if not self._is_call("ANY"):
+            stream = self._type()
+            return [stream], stream.name
+        start = reader.next()
+        reader.expect_sign("(")
+        streams = reader.listed(self._type)
+        reader.expect_sign(")", " or a comma")
+        for place, one in enumerate(streams):
+            if one in streams[:place]:
+                raise AlgebraError(f"ANY names {one.name} twice", span=start.span)
+        return streams, f"any{start.start}" if len(streams) > 1 else streams[0].name
+
+    def _type(self) -> algebra.Stream:
+        """Read the name of a type; the paper's SHELF-READING finds SHELF_READING."""
+        reader = self.reader
+        if reader.token.kind != "name":
+            raise reader.expected("an event type")
+        if self._is_call("SEQ"):
+            hint = "write the components of both one after the other"
+            message = "a sequence cannot be inside a sequence"
+            raise reader.fault(message, reader.token.span, hint)
+        token = reader.next()
+        text, end = token.text, token.end
+        while reader.is_sign("-") and reader.tokens[reader.at + 1].kind == "name":
+            reader.next()
+            part = reader.next()
+            text, end = f"{text}_{part.text}", part.end
+        schema = known_schema(self.catalog, "event type", text, Span(token.start, end))
+        self.reads[text] = None
+        return algebra.stream(text, schema)
+
+    def _any(
+        self, streams: list[algebra.Stream], span: Span
+    ) -> tuple[Node, dict[str, tuple[int, ...]]]:
+        """Return the events of any of the types, and which types lack an attribute."""
+        types: dict[str, type] = {}
+        for one in streams:
+            for name, kind in zip(one.schema.names, one.schema.types, strict=True):
+                if types.setdefault(name, kind) is not kind:
+                    raise AlgebraError(
+                        f"{name} has another type in {one.name}",
+                        hint="ANY needs one type for each attribute; use a query for each",
+                        span=span,
+                        kind=SchemaFault,
+                    )
+        nodes: list[Node] = [*streams]
+        lacking: dict[str, tuple[int, ...]] = {}
+        if any(one.schema != streams[0].schema for one in streams):
+            nodes = []
+            for number, one in enumerate(streams):
+                columns: dict[str, Expression] = dict.fromkeys(types, Constant(None))
+                columns |= {name: Column(2, at) for at, name in enumerate(one.schema.names)}
+                columns[TAG] = Constant(number)
+                nulls = [*types.values(), int]
+                nodes.append(algebra.project(one, [*columns.items()], self.functions, span, nulls))
+                for name in types:
+                    if name not in one.schema.names:
+                        lacking[name] = (*lacking.get(name, ()), number)
+        return reduce(lambda left, right: algebra.union(left, right, span), nodes), lacking
+
+
+def take_brackets(reader: TokenReader) -> bool:
+    """Consume [] if it is next; return True if so."""
+    token = reader.token
+    found = token.kind == "verbatim" and index_of(token.text) == ""
+    if found:
+        reader.next()
+    return found

@@ -1,0 +1,1 @@
+"""Patterns with quantifiers, marks, unordered parts and policies: one m-op."""

@@ -1,0 +1,282 @@
+"""The conditions of a pattern, and when they are tested.
+
+A condition belongs to the last of its components, in the order of the text, and is tested with each
+event that this takes; components without an event are null.  Those that read a whole run (its
+last event, its aggregates) are tested with each event of later components, and at the end.
+Between components of one unordered part a condition is tested when the last of them comes.
+
+What has been taken is a *cell* for each component: a row, or of a repeated one what
+`operators.sase.cells` makes of its rows; None without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from cep_core.algebra import Part, PatternMatch
+from cep_core.algebra.expressions import Expression, Function
+from cep_core.algebra.pattern_automaton import State, automaton_of
+from cep_core.algebra.pattern_tree import Absent, Loop, Unordered, trees_in
+from cep_core.algebra.patterns import RUN_AGGREGATES, conjuncts_of, parts_in
+from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
+from cep_core.dataflow.predicates import Bound
+from cep_core.events import VALUES, Row
+from cep_core.operators.sase.cells import (
+    COUNT,
+    Accumulator,
+    accumulators_of,
+    average,
+    longer,
+    nth,
+    started,
+)
+
+Cells: TypeAlias = tuple[Any, ...]
+Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]
+_WHOLE = ("last", "end", "LIST")
+_NAMES = {"average": average, "nth": nth}
+
+
+class Matching(Bound["MatchShape"]):
+    """The definition of a pattern but for its window."""
+
+    __slots__ = ()
+
+
+class _Conjunct(NamedTuple):
+    """A condition, and the parts that it reads."""
+
+    node: Expression
+    parts: tuple[Part, ...]
+
+    @property
+    def components(self) -> set[int]:
+        """The components that it reads."""
+        return {part.component for part in self.parts}
+
+
+@dataclass(eq=False)
+class MatchShape:
+    """A pattern without inputs, constants and window; one object for equal ones.
+
+    The first ``outputs`` parts are put out; ``spans`` is where the constants of unordered parts
+    begin.
+    """
+
+    pattern: PatternMatch
+    outputs: int
+    spans: int
+    functions: Mapping[str, Function]
+    states: tuple[State, ...] = field(init=False)
+    absent: tuple[int, ...] = field(init=False)
+    stops: tuple[int, ...] = field(init=False)
+    first: list[Condition | None] = field(init=False)
+    more: list[Condition | None] = field(init=False)
+    accept: Condition | None = field(init=False)
+    values: Callable[[Cells], tuple[Any, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        pattern = self.pattern
+        self.components, self.parts = pattern.components, pattern.parts
+        self.states = automaton_of(pattern.tree, pattern.mark)
+        trees = list(trees_in(pattern.tree))
+        self.absent = tuple(dict.fromkeys(t.component for t in trees if isinstance(t, Absent)))
+        self.stops = tuple(
+            dict.fromkeys(t.until for t in trees if isinstance(t, Loop) and t.until is not None)
+        )
+        self._unordered = [set(one.components) for one in trees if isinstance(one, Unordered)]
+        self._accumulators = [
+            accumulators_of(self.parts, place) for place in range(len(self.components))
+        ]
+        read = [
+            _Conjunct(node, tuple(parts_in(node, self.parts)))
+            for node in conjuncts_of(pattern.predicate)
+        ]
+        places = range(len(self.components))
+        self.first = [self._condition(self._tested(read, place, True), place) for place in places]
+        self.more = [self._condition(self._tested(read, place, False), place) for place in places]
+        whole = [one for one in read if self._whole(one)]
+        self.accept = self._condition([(None, one) for one in whole], None)
+        sources = [self._value(part) for part in self.parts[: self.outputs]]
+        text = "".join(f"{one}, " for one in sources)
+        self.values = function_of(f"def made(m):\n    return ({text})", _NAMES)
+
+    # -- cells -----------------------------------------------------------------------------
+
+    def taken(self, cells: Cells, component: int, row: Row) -> Cells:
+        """Return the cells with one row more."""
+        cell = cells[component]
+        made: Any = row
+        if self.components[component].repeated:
+            known = self._accumulators[component]
+            made = started(known, row) if cell is None else longer(known, cell, row)
+        return (*cells[:component], made, *cells[component + 1 :])
+
+    # -- when conditions are tested --------------------------------------------------------
+
+    def _aside(self, one: _Conjunct) -> int | None:
+        """Return the component of a condition that does not occur itself, None if all do."""
+        return next((c for c in one.components if c in self.absent or c in self.stops), None)
+
+    def _whole(self, one: _Conjunct) -> bool:
+        """Return True if a condition reads the whole of the last run that it reads."""
+        if self._aside(one) is not None:
+            return False
+        latest = max(one.components, default=0)
+        return not one.parts or (
+            any(_is_whole(p) for p in one.parts if p.component == latest)
+            and self.components[latest].repeated
+        )
+
+    def _tested(
+        self, read: Iterable[_Conjunct], place: int, begins: bool
+    ) -> list[tuple[str | None, _Conjunct]]:
+        """Return the conditions that are tested with a row of a component, and when."""
+        found: list[tuple[str | None, _Conjunct]] = []
+        for one in read:
+            aside = self._aside(one)
+            if aside is not None:
+                if aside == place:
+                    found.append((None, one))
+                continue
+            latest = max(one.components, default=0)
+            if self._whole(one):
+                if latest < place and place not in (*self.absent, *self.stops):
+                    found.append((None, one))
+                continue
+            beside = next((u for u in self._unordered if latest in u), {latest}) & one.components
+            if place not in beside or (begins and _is_later(one, place)):
+                continue
+            others = sorted(beside - {place})
+            when = " and ".join(self._came(other, place) for other in others)
+            found.append((when or None, one))
+        return found
+
+    def _came(self, other: int, place: int) -> str:
+        """Return the source of: another component of an unordered part has come already."""
+        if not self.components[other].repeated:
+            return f"m[{other}] is not None"
+        own = f"(m[{place}][{COUNT}] if m[{place}] else 0)"
+        return f"(m[{other}] is not None and m[{other}][{COUNT}] > {own})"
+
+    def _condition(
+        self, conditions: Sequence[tuple[str | None, _Conjunct]], current: int | None
+    ) -> Condition | None:
+        """Return a conjunction as a function that never raises, None if there is nothing to test.
+
+        An atom that fails is false.
+        """
+        tests = [self._test(when, one, current) for when, one in conditions]
+        if not tests:
+            return None
+        if len(tests) == 1:
+            return tests[0]
+        return lambda m, x, k: all(test(m, x, k) for test in tests)
+
+    def _test(self, when: str | None, one: _Conjunct, current: int | None) -> Condition:
+        def writer() -> Writer:
+            made = Writer(
+                self.functions,
+                False,
+                lambda slot: f"k[{slot}]",
+                lambda column: self._source(self.parts[column.index], current),
+            )
+            made.names |= _NAMES
+            return made
+
+        written = writer()
+        text = written.condition(one.node)
+        source = f"def made(m, x, k):\n    return {text}"
+        quick: Condition = function_of(source, written.names)
+        slow = by_atoms(one.node, writer, "m, x, k")
+        applies: Callable[[Cells], bool] | None = None
+        if when is not None:
+            applies = function_of(f"def made(m):\n    return {when}", {})
+
+        def holds(m: Cells, x: Row, k: Sequence[Any]) -> bool:
+            if applies is not None and not applies(m):
+                return True
+            try:
+                return quick(m, x, k)
+            except ATOM_ERRORS:
+                return slow(m, x, k)
+
+        return holds
+
+    # -- sources ---------------------------------------------------------------------------
+
+    def _value(self, part: Part) -> str:
+        """Return the source of a part of a result: null if its component has not occurred."""
+        if part.role == "COUNT" and part.index is None:
+            return self._source(part, None)
+        return f"({self._source(part, None)} if m[{part.component}] is not None else None)"
+
+    def _source(self, part: Part, current: int | None) -> str:
+        """Return the source of a part, when the current component gets the row x."""
+        component, role = part.component, part.role
+        cell = f"m[{component}]"
+        own = component == current and not part.before
+        repeated = self.components[component].repeated
+        first, last = (f"{cell}[0]", f"{cell}[1]") if repeated else (cell, cell)
+        if own and repeated:
+            first = f"({cell}[0] if {cell} else x)"
+        begin = "x" if own and not repeated else first
+        latest = "x" if own else last
+        match role:
+            case "start":
+                return f"{begin}[0]"
+            case "first_end":
+                return f"{begin}[1]"
+            case "end" | "current_end":
+                return f"{latest}[1]"
+            case "previous_end":
+                return f"{last}[1]"
+            case "first":
+                text = f"{begin}[{_place(part)}]"
+            case "value" | "current":
+                return f"{latest}[{_place(part)}]"
+            case "last":
+                text = f"{last}[{_place(part)}]"
+            case "previous":
+                return f"{last}[{_place(part)}]"
+            case "COUNT" if part.index is None:
+                return (
+                    f"({cell}[{COUNT}] if {cell} else 0)"
+                    if repeated
+                    else f"int({cell} is not None)"
+                )
+            case _:
+                text = self._held(part, role, cell)
+                if role == "COUNT":
+                    return f"({text} if {cell} else 0)"
+                return f"average({text})" if role == "AVG" else text
+        if part.offset:
+            place = part.offset if role == "first" else -1 - part.offset
+            return f"nth({self._held(part, 'LIST', cell)}, {place})"
+        return text
+
+    def _held(self, part: Part, role: str, cell: str) -> str:
+        assert part.index is not None
+        held = self._accumulators[part.component].index(Accumulator(role, part.index))
+        return f"{cell}[{COUNT + 1 + held}]"
+
+
+def _place(part: Part) -> int:
+    assert part.index is not None
+    return part.index + VALUES
+
+
+def _is_whole(part: Part) -> bool:
+    """Return True if a part is of a whole run."""
+    aggregate = part.role in RUN_AGGREGATES and not part.before
+    return aggregate or part.role in _WHOLE or bool(part.offset)
+
+
+def _is_later(one: _Conjunct, place: int) -> bool:
+    """Return True if a condition does not apply to the first row of a run."""
+    later = ("previous", "previous_end")
+    return any(
+        part.component == place and (part.role in later or part.before) for part in one.parts
+    )

@@ -1,0 +1,667 @@
+"""Matches of patterns: runs of an automaton that go on event by event, an epoch at a time.
+
+A run of `algebra.pattern_automaton` says which moves are left to it: what comes between ends some
+of them (marks, greedy and reluctant loops, UNTIL).  So an epoch is looked at once, and nothing of
+it is kept but the runs, and the rows that may be absent.
+
+Queries whose patterns differ in constants and windows share an m-op: a run has the set of queries
+for which it stands, and is split where an event ends a move for some of them only.  Selections of
+one channel are told apart by the slots of its rows, as in `operators.sase.scan`.
+
+With partitions, where all components agree in some attributes, a row meets the runs of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from cep_core.algebra.text import counted
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.clock import END
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
+from cep_core.events import Row
+from cep_core.operators.pattern.conditions import Condition, Matching, MatchShape
+from cep_core.operators.pattern.policies import Policies
+from cep_core.operators.pattern.run import Gap, Place, Run, place_of
+from cep_core.operators.sase.scan import KeyOf, key_function
+
+_MASKED = 64  # slots of a membership that is a number
+_MOST_MASKS = 1_000
+Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
+
+
+class Waiting(NamedTuple):
+    """A match whose last absences are not certain yet: one of the ways has to hold."""
+
+    run: Run
+    ways: tuple[tuple[Gap, ...], ...]
+
+
+class PatternMatchMOp(OrderedMOp):
+    """Patterns of one shape over the same channels."""
+
+    kind = "pattern_match"
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        shape = cast(Matching, first.definition).shape
+        self._shape: MatchShape = shape
+        self._states = shape.states
+        self._inputs = [component.input for component in shape.components]
+        self._output = Channel(True)
+        self._wires: list[Wire] = []
+        self._reading: list[dict[int, int]] = [{} for _ in first.inputs]  # slot to queries
+        self._masks: list[dict[Members, int]] = [{} for _ in first.inputs]
+        self._constants: dict[tuple[Any, ...], int] = {}  # to queries
+        self._windows: dict[int, int] = {}  # to queries
+        self._longest = -1
+        self._policies = Policies(shape.pattern.policy, shape.pattern.target)
+        self._keys = _keys(shape)
+        self._runs: dict[Any, list[Run]] = {}  # by partition
+        self._waiting: dict[int, list[Waiting]] = {}  # by deadline
+        self._absent: dict[int, list[tuple[Row, int]]] = {one: [] for one in shape.absent}
+        self._rows: list[tuple[int, Row, int]] = []
+        # within an epoch more than one event may be taken
+        self._instant = shape.pattern.simultaneous or any(
+            look.among for state in shape.states for look in state.looks
+        )
+
+    # -- the plan --------------------------------------------------------------------------
+
+    def add(self, wanted: Wanted) -> Operator:
+        definition = cast(Matching, wanted.definition)
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        if not self._wires:
+            self._wires = [
+                Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
+            ]
+        bit = 1 << operator.slot
+        for wire, source, known in zip(self._wires, wanted.inputs, self._reading, strict=True):
+            if source.slot not in known:
+                wire.connect(source)
+            known[source.slot] = known.get(source.slot, 0) | bit
+        self._forget_masks()
+        window = END if wanted.window is None else wanted.window
+        self._constants[definition.constants] = self._constants.get(definition.constants, 0) | bit
+        self._windows[window] = self._windows.get(window, 0) | bit
+        self._longest = max(self._windows)
+        self.operators[operator] = None
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        bit = 1 << operator.slot
+        del self.operators[operator]
+        self._output.release(operator.slot)
+        for wire, source, known in zip(
+            self._wires, operator.wanted.inputs, self._reading, strict=True
+        ):
+            known[source.slot] &= ~bit
+            if not known[source.slot]:
+                del known[source.slot]
+                wire.disconnect(source)
+        self._forget_masks()
+        self._constants = _without(self._constants, bit)
+        self._windows = _without(self._windows, bit)
+        self._longest = max(self._windows, default=-1)
+        self._policies.closed.pop(operator.slot, None)
+        self._drop(lambda run: run.mask & ~bit)
+        self._absent = {
+            component: [(row, mask & ~bit) for row, mask in rows if mask & ~bit]
+            for component, rows in self._absent.items()
+        }
+        if not self.operators:
+            self._lane.drop(self)
+
+    def _forget_masks(self) -> None:
+        for masks in self._masks:
+            masks.clear()
+
+    def instances(self) -> int:
+        waiting = sum(map(len, self._waiting.values()))
+        return sum(map(len, self._runs.values())) + waiting + sum(map(len, self._absent.values()))
+
+    def entries(self) -> int:
+        return len(self._runs) if self._keys else 0
+
+    def indexes(self) -> str:
+        """Describe how matches are found, and what they share."""
+        states = counted(len(self._states), "state", "states")
+        said = f"runs of an automaton of {states}"
+        if self._keys:
+            said += ", partitioned"
+        if len(self.operators) > 1:
+            constants = counted(len(self._constants), "way", "ways")
+            said += f"; one run for {len(self.operators)} queries, tested {constants}"
+        return said
+
+    # -- snapshots -------------------------------------------------------------------------
+
+    def dump(self, number: Number) -> Saved:
+        by_slot = {operator.slot: number(operator) for operator in self.operators}
+
+        def owners(mask: int) -> list[int]:
+            return [by_slot[slot] for slot in slots_of(mask)] if mask else []
+
+        kept: Saved = []
+        for runs in self._runs.values():
+            kept += [[_flat(run), owners(run.mask), run.state] for run in runs]
+        base = len(self._states)
+        for deadline, waiting in self._waiting.items():
+            for run, ways in waiting:
+                flat = tuple([tuple(map(tuple, way)) for way in ways])
+                kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
+        base += base
+        for slot, until in self._policies.closed.items():
+            kept.append([(until,), [by_slot[slot]], base])
+        for component, rows in self._absent.items():
+            kept += [[row, owners(mask), base + 1 + component] for row, mask in rows]
+        return kept
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        mask = 0
+        for operator in operators:
+            mask |= 1 << operator.slot
+        size = len(self._states)
+        if side < size:
+            run = self._loaded(row, mask, side)
+            self._install(run)
+        elif side < 2 * size:
+            deadline, *flat, ways = row
+            gaps = tuple([tuple([Gap(*gap) for gap in way]) for way in ways])
+            self._wait(deadline, Waiting(self._loaded(tuple(flat), mask, side - size), gaps))
+        elif side == 2 * size:
+            self._policies.closed |= {operator.slot: row[0] for operator in operators}
+        else:
+            self._keep_absent(side - 2 * size - 1, row, mask)
+
+    def _loaded(self, row: Row, mask: int, state: int) -> Run:
+        dead, floor, opened, gaps, *taken = row
+        cells: tuple[Any, ...] = (None,) * len(self._inputs)
+        for component, one in taken:
+            cells = self._shape.taken(cells, component, one)
+        made = tuple([Gap(*gap) for gap in gaps])
+        return Run(tuple(taken), cells, state, mask, dead, made, floor, opened)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _receiver(self, input: int) -> Callable[[Row, Members], None]:
+        """Return the receiver of an input's rows."""
+        known, masks = self._reading[input], self._masks[input]
+
+        def receive(row: Row, members: Members) -> None:
+            if row[2] < self._since:
+                return
+            mask = masks.get(members)
+            if mask is None:
+                mask = 0
+                for slot in slots_of(members):
+                    mask |= known.get(slot, 0)
+                if len(masks) < _MOST_MASKS:
+                    masks[members] = mask
+            if not self._rows:
+                self._lane.flush_later(self)
+            self._rows.append((input, row, mask))
+
+        return receive
+
+    def flush(self, now: int) -> None:
+        """Go on with the events of the epoch, and report what is whole."""
+        rows, self._rows = self._rows, []
+        events: dict[tuple[Place, int], Happened] = {}
+        times: dict[tuple[Place, int], int] = {}
+        for input, row, mask in rows:
+            place = place_of(row)
+            again = times.get((place, input), 0)
+            times[place, input] = again + 1
+            events.setdefault((place, again), {})[input] = (row, mask)
+        ordered = [events[key] for key in sorted(events)]
+        for event in ordered:
+            for component in self._absent:
+                if (found := event.get(self._inputs[component])) is not None:
+                    self._keep_absent(component, *found)
+        made = self._advance(now, ordered)
+        self._report(now, list(made.values()))
+        policies = self._policies
+        if policies.policy == "newest":
+            self._replace(made.values())
+        if policies.discards:
+            self._drop(policies.left)
+        for run in made.values():
+            self._install(run._replace(mask=policies.left(run)) if policies.discards else run)
+        policies.forget()
+
+    def _advance(self, now: int, events: list[Happened]) -> dict[Hashable, Run]:
+        """Go on from all runs with the events of an epoch; return the new ones, each once."""
+        made: dict[Hashable, Run] = {}
+        if not events:
+            return made
+        if self._keys is None:
+            self._meet_all(now, None, events, made)
+        else:
+            apart: dict[Any, list[Happened]] = {}
+            for event in events:
+                for key, part in self._by_key(event):
+                    apart.setdefault(key, []).append(part)
+            for key, parts in apart.items():
+                self._meet_all(now, key, parts, made)
+        for event in events:
+            self._start(event, made)
+        if self._instant:
+            fresh = list(made.values())
+            while fresh:
+                further: dict[Hashable, Run] = {}
+                for run in fresh:
+                    for event in events:
+                        self._go_on(run, event, further)
+                fresh = [run for key, run in further.items() if _added(made, key, run)]
+        return made
+
+    def _by_key(self, event: Happened) -> Iterator[tuple[Any, Happened]]:
+        """Yield an event for each partition that its rows belong to."""
+        assert self._keys is not None
+        found: dict[Any, Happened] = {}
+        for input, one in event.items():
+            key_of = self._keys[input]
+            key = None if key_of is None else key_of(one[0])
+            if key is not None:
+                found.setdefault(key, {})[input] = one
+        yield from found.items()
+
+    def _meet_all(
+        self, now: int, key: Any, events: list[Happened], made: dict[Hashable, Run]
+    ) -> None:
+        runs = self._runs.get(key)
+        if runs is None:
+            return
+        kept: list[Run] = []
+        for run in runs:
+            ended: dict[int, int] = {}
+            for event in events if run.end < now else ():
+                self._go_on(run, event, made, ended)
+            kept += self._split(run, ended) if ended else (run,)
+        if kept:
+            self._runs[key] = kept
+        else:
+            del self._runs[key]
+
+    def _start(self, event: Happened, made: dict[Hashable, Run]) -> None:
+        """Begin with an event."""
+        everyone, begin = 0, 0
+        for row, mask in event.values():
+            everyone, begin = everyone | mask, row[0]
+        mask = self._policies.open(everyone, begin)
+        if not mask:
+            return
+        before = len(made)
+        run = Run((), (None,) * len(self._inputs), 0, mask)
+        self._go_on(run, event, made)
+        if self._policies.policy == "restart":
+            for one in list(made.values())[before:]:
+                for window, queries in self._windows.items():
+                    if one.mask & queries:
+                        self._policies.follow(one.mask & queries, one.end + window - 1)
+
+    def _go_on(
+        self,
+        run: Run,
+        event: Happened,
+        made: dict[Hashable, Run],
+        ended: dict[int, int] | None = None,
+    ) -> None:
+        """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
+        state, inputs = self._states[run.state], self._inputs
+        could: dict[int, int] = {}
+        for number, look in enumerate(state.looks):
+            found = event.get(inputs[look.component])
+            if found is not None and (mask := self._takes(run, look, *found)):
+                could[number] = mask
+        stopped: dict[int, int] = {}
+        for component in self._shape.stops:
+            found = event.get(inputs[component])
+            if found is not None:
+                condition = self._shape.first[component]
+                stopped[component] = self._holding(
+                    condition, run.cells, found[0], found[1] & run.mask
+                )
+        for number, move in enumerate(state.moves):
+            mask = could.get(move.look, 0)
+            if not mask or run.dead >> number & 1:
+                continue
+            for look_before in move.before:
+                mask &= ~could.get(look_before, 0)
+            for component in move.stops:
+                mask &= ~stopped.get(component, 0)
+            if mask:
+                look = state.looks[move.look]
+                longer = self._longer(run, look, move.target, move.passes, mask, event)
+                _added(made, _identity(longer), longer)
+        if ended is None:
+            return
+        for number, mask in could.items():
+            _ends(ended, state.ended_by[number], mask)
+        for component, moves in state.stopped_by:
+            if mask := stopped.get(component, 0):
+                _ends(ended, moves, mask)
+        if state.strict or state.partition:
+            everyone = 0
+            for _, mask in event.values():
+                everyone |= mask
+            _ends(ended, state.strict, everyone)
+            if state.partition and self._is_alike(run, event):
+                _ends(ended, state.partition, everyone)
+
+    def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
+        """Return the queries for which a row is taken, without regard to marks."""
+        mask = run.mask & wanting
+        if not mask:
+            return 0
+        if run.taken:
+            floor = run.floor if look.later else run.end
+            if floor is not None and not (
+                floor < row[0] or (self._shape.pattern.simultaneous and floor == row[0])
+            ):
+                return 0
+            mask &= self._within(row[1] - run.first_end)
+            if self._instant and mask:
+                place = place_of(row)
+                if any(place == place_of(one) for _, one in run.taken):
+                    return 0
+                if look.later and look.span is not None:
+                    mask &= self._spanning(look.span, row[1] - run.opened)
+        component = look.component
+        shape = self._shape
+        begins = run.cells[component] is None
+        condition = shape.first[component] if begins else shape.more[component]
+        return self._holding(condition, run.cells, row, mask)
+
+    def _longer(
+        self, run: Run, look: Any, target: int, passes: Any, mask: int, event: Happened
+    ) -> Run:
+        row = event[self._inputs[look.component]][0]
+        last = run.end if run.taken else None
+        gaps = run.gaps
+        for one in passes:
+            gaps += (Gap(one.component, run.floor if one.spanning else last, row[0]),)
+        floor, opened = run.floor, run.opened
+        if look.among and not look.later:
+            floor, opened = last, row[1]
+        cells = self._shape.taken(run.cells, look.component, row)
+        taken = (*run.taken, (look.component, row))
+        return Run(taken, cells, target, mask, 0, gaps, floor, opened)
+
+    def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
+        """Return what is left of a run when moves have ended, for all or some of its queries."""
+        parts = {run.dead: run.mask}
+        for moves, ending in ended.items():
+            divided: dict[int, int] = {}
+            for dead, mask in parts.items():
+                for more, queries in ((moves, mask & ending), (0, mask & ~ending)):
+                    if queries:
+                        divided[dead | more] = divided.get(dead | more, 0) | queries
+            parts = divided
+        every = (1 << len(self._states[run.state].moves)) - 1
+        return [run._replace(dead=dead, mask=mask) for dead, mask in parts.items() if dead != every]
+
+    def _install(self, run: Run) -> None:
+        """Keep a run that may go on."""
+        if not self._states[run.state].moves or not run.mask:
+            return
+        key = None
+        if self._keys is not None:
+            component, row = run.taken[0]
+            key_of = self._keys[self._inputs[component]]
+            key = None if key_of is None else key_of(row)
+            if key is None:
+                return
+        self._runs.setdefault(key, []).append(run)
+        self._arm(run.end, self._longest)
+
+    def _drop(self, left: Callable[[Run], int]) -> None:
+        """Drop runs and waiting matches, but for the queries for which they are left."""
+        self._drop_runs(left)
+        for deadline, waiting in list(self._waiting.items()):
+            self._waiting[deadline] = [
+                Waiting(run._replace(mask=mask), ways)
+                for run, ways in waiting
+                if (mask := left(run))
+            ]
+
+    def _drop_runs(self, left: Callable[[Run], int]) -> None:
+        for key, runs in list(self._runs.items()):
+            kept = [run._replace(mask=mask) for run in runs if (mask := left(run))]
+            if kept:
+                self._runs[key] = kept
+            else:
+                del self._runs[key]
+
+    def evict(self, watermark: int) -> None:
+        """Drop what no event from the watermark on meets."""
+        super().evict(watermark)
+        oldest = watermark - self._longest
+        self._drop(lambda run: run.mask if run.first_end > oldest else 0)
+        self._absent = {
+            component: [one for one in rows if one[0][1] > oldest]
+            for component, rows in self._absent.items()
+        }
+        if self._runs or any(self._absent.values()):
+            self._arm(watermark, self._longest)
+
+    # -- whole matches ---------------------------------------------------------------------
+
+    def _report(self, now: int, made: list[Run]) -> None:
+        """Emit the matches that are whole, and that the policy keeps."""
+        whole: dict[Hashable, Run] = {}
+        later: list[tuple[Run, tuple[tuple[Gap, ...], ...]]] = []
+        for run in made:
+            ends = self._states[run.state].ends
+            if not ends:
+                continue
+            mask = self._holding(self._shape.accept, run.cells, run.taken[-1][1], run.mask)
+            for gap in run.gaps:
+                mask &= ~self._happened(run, gap, mask, now)
+            if not mask:
+                continue
+            run = run._replace(mask=mask)
+            if () in ends:
+                _added(whole, run.same, run)
+            else:
+                later.append((run, tuple([self._gaps(run, way) for way in ends])))
+        for run, ways in later:
+            self._postpone(run, ways, whole.get(run.same))
+        for run, ways in self._waiting.pop(now, ()):
+            mask = 0
+            for way in ways:
+                happened = 0
+                for gap in way:
+                    happened |= self._happened(run, gap, run.mask, now)
+                mask |= run.mask & ~happened
+            if mask:
+                _added(whole, run.same, run._replace(mask=mask))
+        self._emit(now, whole.values())
+
+    def _gaps(self, run: Run, way: Iterable[Any]) -> tuple[Gap, ...]:
+        return tuple(
+            [Gap(one.component, run.floor if one.spanning else run.end, None) for one in way]
+        )
+
+    def _postpone(self, run: Run, ways: tuple[tuple[Gap, ...], ...], certain: Run | None) -> None:
+        """Wait for the end of the windows, unless the match is certain already."""
+        mask = run.mask & ~(0 if certain is None else certain.mask)
+        for window, queries in self._windows.items():
+            deadline = run.first_end + window - 1
+            if mask & queries and run.end < deadline:
+                self._wait(deadline, Waiting(run._replace(mask=mask & queries), ways))
+
+    def _wait(self, deadline: int, waiting: Waiting) -> None:
+        known = self._waiting.get(deadline)
+        if known is not None:
+            known.append(waiting)
+            return
+        self._waiting[deadline] = [waiting]
+        if not self._lane.expect(deadline, self):
+            self.fire(deadline)
+
+    def fire(self, deadline: int) -> None:
+        """Schedule `finish` for the end of the epoch."""
+        self._touch()
+
+    def finish(self, now: int) -> None:
+        """Prepare for a deadline at the next tick."""
+        super().finish(now)
+        if now + 1 in self._waiting:
+            self._lane.prepare(now + 1, self)
+
+    def awaiting(self, time: int) -> Iterator[Operator]:
+        by_slot = {operator.slot: operator for operator in self.operators}
+        for deadline in (time, time + 1):  # for the one after it something is prepared
+            for run, _ in self._waiting.get(deadline, ()):
+                yield from [by_slot[slot] for slot in slots_of(run.mask)] if run.mask else ()
+
+    def _emit(self, now: int, whole: Iterable[Run]) -> None:
+        policies = self._policies
+        for run in sorted(whole, key=lambda one: one.places) if policies.any else whole:
+            mask = run.mask
+            if policies.any:
+                mask = policies.left(run)
+                if not mask:
+                    continue
+                policies.keep(run, mask, now)
+            begin = min(row[0] for _, row in run.taken)
+            first = min(row[2] for _, row in run.taken)
+            row = (begin, now, first, *self._shape.values(run.cells))
+            self._output.emit(row, mask if mask < 1 << _MASKED else members_of(slots_of(mask)))
+
+    def _replace(self, made: Iterable[Run]) -> None:
+        """Drop the runs that have come as far as new ones by earlier events."""
+        newer: dict[tuple[int, ...], int] = {}
+        for run in made:
+            newer[run.names] = newer.get(run.names, 0) | run.mask
+        self._drop_runs(lambda run: run.mask & ~newer.get(run.names, 0))
+
+    # -- what may be absent ----------------------------------------------------------------
+
+    def _keep_absent(self, component: int, row: Row, mask: int) -> None:
+        self._absent[component].append((row, mask))
+        self._arm(row[1], self._longest)
+
+    def _happened(self, run: Run, gap: Gap, mask: int, now: int) -> int:
+        """Return the queries for which an event in a gap is what may not be there."""
+        rows = self._absent[gap.component]
+        condition = self._shape.first[gap.component]
+        newest = now if gap.before is None else gap.before - 1
+        oldest = run.end - self._longest if gap.after is None else gap.after
+        found = 0
+        for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
+            if row[1] > newest:
+                break
+            asking = mask & queries & ~found
+            if gap.after is None:
+                asking &= self._within(run.end - row[1])
+            elif row[0] <= gap.after:
+                continue
+            found |= self._holding(condition, run.cells, row, asking)
+        return found
+
+    # -- queries ---------------------------------------------------------------------------
+
+    def _holding(
+        self, condition: Condition | None, cells: tuple[Any, ...], row: Row, mask: int
+    ) -> int:
+        """Return those of some queries for which a condition holds."""
+        if condition is None or not mask:
+            return mask
+        found = 0
+        for constants, queries in self._constants.items():
+            if mask & queries and condition(cells, row, constants):
+                found |= mask & queries
+        return found
+
+    def _within(self, distance: int) -> int:
+        """Return the queries whose window is longer than a distance."""
+        found = 0
+        for window, queries in self._windows.items():
+            if distance < window:
+                found |= queries
+        return found
+
+    def _spanning(self, span: int, distance: int) -> int:
+        """Return the queries of which the bound of an unordered part is longer than a distance."""
+        place, found = self._shape.spans + span, 0
+        for constants, queries in self._constants.items():
+            if distance < constants[place]:
+                found |= queries
+        return found
+
+    def _is_alike(self, run: Run, event: Happened) -> bool:
+        """Return True if an event is of the partition of the last one that was taken."""
+        component, last = run.taken[-1]
+        known = self._shape.pattern.partition[self._inputs[component]]
+        if known is None:
+            return False
+        value = key_function(known)(last)
+        columns = self._shape.pattern.partition
+        return value is not None and any(
+            (own := columns[input]) is not None and key_function(own)(row) == value
+            for input, (row, _) in event.items()
+        )
+
+
+def sharing_key(wanted: Wanted) -> Hashable:
+    """Return the key of patterns that one m-op computes."""
+    shape = cast(Matching, wanted.definition).shape
+    channels = tuple([one.channel for one in wanted.inputs])
+    return (shape, channels, wanted.lane, wanted.since)
+
+
+def _keys(shape: MatchShape) -> list[KeyOf | None] | None:
+    """Return the keys of the inputs' partitions; None: runs are not in partitions."""
+    occurring = {
+        component.input
+        for place, component in enumerate(shape.components)
+        if place not in (*shape.absent, *shape.stops)
+    }
+    known = [
+        None if columns is None else key_function(columns) for columns in shape.pattern.partition
+    ]
+    apart = all(known[input] is not None for input in occurring)
+    strict = any(state.strict for state in shape.states)
+    return None if strict or shape.stops or not apart else list(known)
+
+
+def _identity(run: Run) -> Hashable:
+    """Return what tells runs of one epoch apart, but for their queries."""
+    return (run.state, run.same, run.gaps, run.floor)
+
+
+def _added(runs: dict[Hashable, Run], key: Hashable, run: Run) -> bool:
+    """Add a run to others; return whether it is new, for some query."""
+    known = runs.get(key)
+    if known is None:
+        runs[key] = run
+        return True
+    if run.mask & ~known.mask:
+        runs[key] = known._replace(mask=known.mask | run.mask)
+        return True
+    return False
+
+
+def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
+    """Record that moves have ended for some queries."""
+    if moves and mask:
+        ended[moves] = ended.get(moves, 0) | mask
+
+
+def _without(known: Mapping[Any, int], bit: int) -> dict[Any, int]:
+    return {key: left for key, queries in known.items() if (left := queries & ~bit)}
+
+
+def _ends_at(one: tuple[Row, int]) -> int:
+    return int(one[0][1])
+
+
+def _flat(run: Run) -> Row:
+    """Return a run as a row."""
+    gaps = tuple([tuple(gap) for gap in run.gaps])
+    return (run.dead, run.floor, run.opened, gaps, *run.taken)

@@ -1,0 +1,72 @@
+"""A run: a partial match of a pattern, for some of the queries that the m-op serves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from cep_core.events import Row
+
+Taken: TypeAlias = tuple[tuple[int, Row], ...]  # components with their rows, by their ends
+Place: TypeAlias = tuple[int, int, int]  # when a row ended and began, and its arrival
+
+
+class Gap(NamedTuple):
+    """A time in which no event of a component may be; None: where the pattern begins or ends."""
+
+    component: int
+    after: int | None
+    before: int | None
+
+
+class Run(NamedTuple):
+    """What has been taken, and the state of the automaton.
+
+    ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended.
+    ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
+    first event in it.
+    """
+
+    taken: Taken
+    cells: tuple[Any, ...]
+    state: int
+    mask: int
+    dead: int = 0
+    gaps: tuple[Gap, ...] = ()
+    floor: int | None = None
+    opened: int = 0
+
+    @property
+    def end(self) -> int:
+        """When the last event ends."""
+        return int(self.taken[-1][1][1])
+
+    @property
+    def first_end(self) -> int:
+        """When the first event ends: windows count from there."""
+        return int(self.taken[0][1][1])
+
+    @property
+    def begin(self) -> Place:
+        """The place of the first event."""
+        return min(map(place_of, (row for _, row in self.taken)))
+
+    @property
+    def places(self) -> list[Place]:
+        """The places of the events, in order."""
+        return sorted(place_of(row) for _, row in self.taken)
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        """The components of the events, in order."""
+        by_place = sorted(self.taken, key=lambda one: (place_of(one[1]), one[0]))
+        return tuple([component for component, _ in by_place])
+
+    @property
+    def same(self) -> frozenset[tuple[int, Row]]:
+        """What tells matches apart: components with their events."""
+        return frozenset(self.taken)
+
+
+def place_of(row: Row) -> Place:
+    """Return where a row stands in the order of events."""
+    return (row[1], row[0], row[2])

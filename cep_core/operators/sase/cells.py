@@ -1,0 +1,104 @@
+"""The cell of a run: its first row, its last row, the number of its rows, its accumulators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from cep_core.algebra import Part
+from cep_core.algebra.patterns import RUN_AGGREGATES
+from cep_core.dataflow.code import ATOM_ERRORS
+from cep_core.events import VALUES, Row
+
+COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
+_NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; of others None
+
+
+class Accumulator(NamedTuple):
+    """An aggregate of an attribute in a run's cell; of AVG it is the pair (sum, number)."""
+
+    role: str
+    place: int
+
+
+def accumulators_of(parts: Iterable[Part], component: int) -> list[Accumulator]:
+    """Return the accumulators that parts of a run need; of the n-th row the list of all."""
+    found: dict[Accumulator, None] = {}
+    for part in parts:
+        if part.component != component or part.index is None:
+            continue
+        if part.role in RUN_AGGREGATES:
+            found[Accumulator(part.role, part.index)] = None
+        elif part.role == "LIST" or part.offset:
+            found[Accumulator("LIST", part.index)] = None
+    return list(found)
+
+
+def started(accumulators: Sequence[Accumulator], row: Row) -> Any:
+    """Return the cell of a run that a row begins."""
+    held = [
+        _added(one.role, _NOTHING.get(one.role), row[one.place + VALUES]) for one in accumulators
+    ]
+    return (row, row, 1, *held)
+
+
+def longer(accumulators: Sequence[Accumulator], cell: Any, row: Row) -> Any:
+    """Return the cell of a run with a row more."""
+    first, _, count, *held = cell
+    more = [
+        _added(one.role, value, row[one.place + VALUES])
+        for one, value in zip(accumulators, held, strict=True)
+    ]
+    return (first, row, count + 1, *more)
+
+
+def nth(values: Sequence[Any], place: int) -> Any:
+    """Return a value of a list, null if it has no such place."""
+    return values[place] if -len(values) <= place < len(values) else None
+
+
+def _added(role: str, held: Any, value: Any) -> Any:
+    """Return an accumulator with a value more; but in lists nulls and NaN are passed over.
+
+    Sums of integers are exact, those of floats in the order of the rows.
+    """
+    if role == "LIST":
+        return (*held, value)
+    if value is None or value != value:
+        return held
+    match role:
+        case "COUNT":
+            return held + 1
+        case "AVG":
+            return (_sum(held[0], value) if held[1] else value, held[1] + 1)
+        case _ if held is None:
+            return value
+        case "SUM":
+            return _sum(held, value)
+        case _:
+            return _better(role, value, held)
+
+
+def _better(role: str, value: Any, held: Any) -> Any:
+    """Return the lesser or the larger value; what cannot be compared is passed over, as null."""
+    try:
+        return value if (value < held if role == "MIN" else held < value) else held
+    except ATOM_ERRORS:  # of a tuple with nulls, or of a type of the user's
+        return held
+
+
+def _sum(held: Any, value: Any) -> Any:
+    """Return a sum; where an integer is beyond all floats it is infinite."""
+    try:
+        return held + value
+    except OverflowError:
+        return inf if (held if isinstance(held, int) else value) > 0 else -inf
+
+
+def average(held: tuple[Any, int]) -> float | None:
+    """Return the average of an accumulator, null of no value."""
+    try:
+        return held[0] / held[1] if held[1] else None
+    except OverflowError:
+        return inf if held[0] > 0 else -inf

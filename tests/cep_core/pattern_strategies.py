@@ -1,0 +1,520 @@
+"""Random patterns of SASE with their definition, and events for them.
+
+A `Program` is a text of SASE and a query of `pattern_reference`, made side by side: conditions are
+tested here by what docs/languages/sase.md says, not by the engine's code.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never, cast
+
+from hypothesis import strategies as st
+
+from cep_core.events import Event, Schema
+from tests.cep_core.pattern_reference import (
+    Absent,
+    Chain,
+    Choice,
+    Mark,
+    Pace,
+    Pattern,
+    Policy,
+    Query,
+    Repeat,
+    Step,
+    Taken,
+    Unordered,
+)
+from tests.cep_core.sase_reference import Happened
+from tests.cep_core.strategies import Choice as Choose
+from tests.cep_core.strategies import Declared, in_order
+
+SCHEMA = Schema(("n", "k", "v"), (int, int, int))
+TYPES = ("A", "B", "C")
+_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+_QUANTIFIERS: tuple[tuple[str, int, int | None], ...] = (
+    *(("?", 0, 1), ("*", 0, None), ("+", 1, None), ("{2}", 2, 2), ("{1,2}", 1, 2)),
+    *(("{2,3}", 2, 3), ("{0,2}", 0, 2), ("{1,}", 1, None)),
+)
+POLICIES: dict[Policy, str] = {
+    "none": "",
+    "to next": "SKIP TO NEXT",
+    "past last": "SKIP PAST LAST",
+    "to first": "SKIP TO FIRST",
+    "to last": "SKIP TO LAST",
+    "first only": "FIRST ONLY",
+    "restart": "RESTART",
+    "newest": "NEWEST",
+}
+_STRATEGIES: dict[Mark, str] = {
+    "any": "skip_till_any_match",
+    "nearest": "skip_till_next_match",
+    "strict": "strict_contiguity",
+    "partition": "partition_contiguity",
+}
+
+
+@dataclass
+class Variable:
+    """A component: whether it occurs, more than once, in which unordered part and group."""
+
+    name: str
+    type: str
+    occurs: bool = True
+    repeated: bool = False
+    stop: bool = False
+    beside: set[str] = field(default_factory=set)
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value of a condition: an attribute of an event, or what is over a run."""
+
+    name: str
+    index: str = ""  # "", "i", "i-1", "1", "2", "last", "last-1", or the aggregate's name
+    time: bool = False
+
+    def __str__(self) -> str:
+        if self.index in ("COUNT", "SUM", "MAX"):
+            return f"{self.index}({self.name}[]{'' if self.index == 'COUNT' else '.v'})"
+        index = f"[{self.index}]" if self.index else ""
+        return f"time({self.name}{index})" if self.time else f"{self.name}{index}.v"
+
+    @property
+    def whole(self) -> bool:
+        return self.index in ("COUNT", "SUM", "MAX", "last", "last-1", "2")
+
+    def value(self, events: Sequence[Happened]) -> Any:
+        proper = [one.values["v"] for one in events if one.values["v"] is not None]
+        if self.index == "COUNT":
+            return len(events)
+        if self.index in ("SUM", "MAX"):
+            total: int | None = sum(proper) if self.index == "SUM" else max(proper, default=None)
+            return total if proper else None
+        place = {"1": 0, "2": 1, "i-1": -2, "last-1": -2}.get(self.index, -1)
+        if not -len(events) <= place < len(events):
+            return None
+        return events[place].t1 if self.time else events[place].values["v"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """left sign right, where right may be a number."""
+
+    left: Operand
+    sign: str
+    right: Operand | int
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+    @property
+    def operands(self) -> list[Operand]:
+        return [one for one in (self.left, self.right) if isinstance(one, Operand)]
+
+    def holds(self, taken: Taken, name: str = "", event: Happened | None = None) -> bool:
+        pairs = [*taken, *([(name, event)] if event is not None else [])]
+
+        def of(one: Operand | int) -> Any:
+            if isinstance(one, int):
+                return one
+            return one.value([event for name, event in pairs if name == one.name])
+
+        left, right = of(self.left), of(self.right)
+        if left is None or right is None:
+            return False
+        return _SIGNS[self.sign](left, right)
+
+
+@dataclass(repr=False)
+class Program:
+    """A text of SASE, its meaning, events in order of arrival, and where they are cut."""
+
+    text: str
+    query: Query
+    shown: list[Variable]
+    writer: _Writer
+    parts: tuple[tuple[str, Pattern], ...]
+    events: tuple[Event, ...] = ()
+    cuts: tuple[int, ...] = ()
+    lateness: int = 0
+
+    def __repr__(self) -> str:
+        shown = [f"{one.stream}{one.values}@[{one.t0}, {one.t1}]" for one in self.events]
+        return f"{self.text}\n  lateness {self.lateness}, cuts {self.cuts}: {' '.join(shown)}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def row(self, time: int, taken: Taken) -> tuple[Any, ...]:
+        """Return the result of a match: begin, end, and the numbers of its events."""
+        begin = min(event.t0 for _, event in taken)
+        values: list[Any] = []
+        for one in self.shown:
+            found = [event.values["n"] for name, event in taken if name == one.name]
+            if one.repeated:
+                values.append(tuple(sorted(found)) if found else None)
+            else:
+                values.append(found[0] if found else None)
+        return (begin, time, *values)
+
+
+@dataclass
+class _Writer:
+    choose: Choose
+    plain: bool = False  # nothing that a comparison by hand makes hard
+    variables: list[Variable] = field(default_factory=list)
+    groups: int = 0
+    tested: bool = False  # [k]
+    conditions: list[Condition] = field(default_factory=list)
+
+    # -- the pattern -----------------------------------------------------------------------
+
+    def step(self, occurs: bool = True, stop: bool = False) -> Step:
+        name = f"x{len(self.variables)}"
+        kind = self.choose.of("A", "B", "C", "A", "B")
+        self.variables.append(Variable(name, kind, occurs, stop=stop))
+        return Step(name, (kind,), None, self.test_of(name))
+
+    def test_of(self, name: str) -> Callable[[Taken, Happened], bool]:
+        return lambda taken, event: self.tests(name, taken, event)
+
+    def mark(self) -> Mark | None:
+        marks: tuple[Mark, ...] = ("next", "any", "nearest", "strict")
+        return self.choose.of(*marks) if self.choose.seldom(3) else None
+
+    def item(self, room: int, nested: bool = False) -> tuple[str, Pattern]:
+        """Return a part of a sequence, of at most so many components."""
+        choose = self.choose
+        kind = choose.number(0, 9)
+        if kind == 9 and not nested:
+            step = self.step(occurs=False)
+            return f"!({step.types[0]} {step.name})", Absent(step)
+        if kind == 8 and room > 1 and not nested:
+            return self.unordered(room)
+        if kind == 7 and room > 1 and not nested:
+            return self.choice()
+        if kind in (5, 6) and room > 1 and not nested:
+            return self.group()
+        return self.component(plain=kind < 2 and not nested)
+
+    def component(self, plain: bool) -> tuple[str, Pattern]:
+        choose, mark = self.choose, self.mark()
+        step = self.step()
+        said = f"{mark} " if mark else ""
+        step = Step(step.name, step.types, mark, step.test)
+        variable = self.variables[-1]
+        if plain:
+            return f"{said}{step.types[0]} {step.name}", step
+        sign, least, most = choose.of(*_QUANTIFIERS)
+        variable.repeated = most != 1
+        pace: Pace = choose.of("all", "all", "greedy", "reluctant")
+        inner = self.mark() if most != 1 else None
+        said += f"{step.types[0]}{sign}"
+        said += f" {pace}" if pace != "all" else ""
+        said += f" {inner}" if inner else ""
+        said += f" {step.name}{'[]' if variable.repeated else ''}"
+        until = None
+        if most != 1 and choose.seldom(4):
+            until = self.step(occurs=False, stop=True)
+            said += f" UNTIL {until.types[0]} {until.name}"
+        return said, Repeat(step, least, most, pace, inner, until)
+
+    def group(self) -> tuple[str, Pattern]:
+        first = len(self.variables)
+        parts = [self.component(plain=self.choose.often(3)) for _ in range(2)]
+        sign, least, most = self.choose.of(*_QUANTIFIERS[1:6], ("", 1, 1))
+        whole = Chain(tuple(part for _, part in parts))
+        said = f"({', '.join(text for text, _ in parts)}){sign}"
+        if not sign or all(isinstance(part, Repeat) and part.least < 1 for _, part in parts):
+            return f"({', '.join(text for text, _ in parts)})", whole
+        self.groups += 1
+        for one in self.variables[first:]:
+            if one.occurs:
+                one.repeated, one.group = True, self.groups
+        pace: Pace = self.choose.of("all", "greedy", "reluctant")
+        inner = self.mark()
+        said += f" {pace}" if pace != "all" else ""
+        said += f" {inner}" if inner else ""
+        return said, Repeat(whole, least, most, pace, inner)
+
+    def choice(self) -> tuple[str, Pattern]:
+        one = self.component(plain=self.choose.often(2))
+        if self.choose.seldom(3):
+            step = self.step(occurs=False)
+            other: tuple[str, Pattern] = (f"!{step.types[0]} {step.name}", Absent(step))
+        else:
+            other = self.component(plain=True)
+        return f"({one[0]} | {other[0]})", Choice((one[1], other[1]))
+
+    def unordered(self, room: int) -> tuple[str, Pattern]:
+        steps = [self.step() for _ in range(self.choose.of(2, 2, min(3, room)))]
+        names = {one.name for one in steps}
+        for variable in self.variables[-len(steps) :]:
+            variable.beside = names
+        said = [f"{one.types[0]} {one.name}" for one in steps]
+        absent = self.step(occurs=False) if self.choose.seldom(4) else None
+        if absent is not None:
+            said.append(f"!{absent.types[0]} {absent.name}")
+        span = self.choose.of(None, 2, 4)
+        text = f"({' AND '.join(said)}{f' WITHIN {span}' if span is not None else ''})"
+        whole: Pattern = Unordered(tuple(steps), span)
+        return text, whole if absent is None else Chain((whole, Absent(absent, True)))
+
+    # -- conditions ------------------------------------------------------------------------
+
+    def condition(self) -> Condition | None:
+        choose = self.choose
+        one = choose.of(*self.variables)
+        sign = choose.of(*_SIGNS)
+        if one.repeated and choose.often(2):
+            index = choose.of("i", "1", "last", "COUNT", "SUM", "MAX", "2", "last-1")
+            if index == "i" and choose.often(2):
+                return Condition(Operand(one.name, "i"), sign, Operand(one.name, "i-1"))
+            return Condition(Operand(one.name, index), choose.of(">=", sign), choose.of(1, 2, 3))
+        own = Operand(one.name, "i" if one.repeated else "")
+        before = [
+            other
+            for other in self.variables[: self.variables.index(one)]
+            if other.occurs and other is not one
+        ]
+        if before and choose.often(2):
+            other = choose.of(*before)
+            index = choose.of("last", "1") if other.repeated else ""
+            if one.group and other.group == one.group and choose.often(3):
+                index = "i"
+            time = one.occurs and choose.seldom(4)
+            return Condition(
+                Operand(one.name, own.index, time), sign, Operand(other.name, index, time)
+            )
+        return Condition(own, sign, choose.of(1, 2, 3))
+
+    def tests(self, name: str, taken: Taken, event: Happened) -> bool:
+        """Return whether an event may be taken by a component, or be what is absent or stops."""
+        if self.tested and not self._alike(name, taken, event):
+            return False
+        return all(
+            one.holds(taken, name, event) for one in self.conditions if self._at(one, name, taken)
+        )
+
+    def _alike(self, name: str, taken: Taken, event: Happened) -> bool:
+        own = event.values["k"]
+        if self._named(name).stop:
+            run = self.variables[self._order(name) - 1].name
+            if not any(each == run for each, _ in taken):
+                return False
+        if own is None and (self._named(name).repeated or taken):
+            return False
+        return all(one.values["k"] == own for _, one in taken)
+
+    def _named(self, name: str) -> Variable:
+        return next(one for one in self.variables if one.name == name)
+
+    def _order(self, name: str) -> int:
+        return self.variables.index(self._named(name))
+
+    def _at(self, one: Condition, name: str, taken: Taken) -> bool:
+        """Return whether a condition is tested with an event of a component."""
+        names = [operand.name for operand in one.operands]
+        aside = [each for each in names if not self._named(each).occurs]
+        if aside:
+            return name in aside
+        if not self._named(name).occurs:
+            return False
+        latest = max(names, key=self._order)
+        if self.is_whole(one):
+            return self._order(latest) < self._order(name)
+        together = [each for each in names if each in self._named(latest).beside] or [latest]
+        if name not in together:
+            return False
+        if not any(each == name for each, _ in taken):
+            previous = any(o.index == "i-1" and o.name == name for o in one.operands)
+            if previous:
+                return False
+        return all(any(each == other for each, _ in taken) for other in together if other != name)
+
+    def is_whole(self, one: Condition) -> bool:
+        """Return whether a condition reads the whole of the last run that it reads."""
+        names = [operand.name for operand in one.operands]
+        if not all(self._named(each).occurs for each in names):
+            return False
+        latest = max(names, key=self._order)
+        return any(o.whole for o in one.operands if o.name == latest)
+
+    def accepts(self, taken: Taken) -> bool:
+        return all(one.holds(taken) for one in self.conditions if self.is_whole(one))
+
+
+@dataclass(repr=False)
+class Company:
+    """Patterns of one shape: each is there between two positions of the input."""
+
+    programs: tuple[Program, ...]
+    lives: tuple[tuple[int, int], ...]
+    restored: int
+
+    def __repr__(self) -> str:
+        pairs = zip(self.lives, self.programs, strict=True)
+        lines = [f"{life} {one.text}" for life, one in pairs]
+        shown = [f"{one.stream}{one.values}@{one.t0}" for one in self.programs[0].events]
+        return "\n  ".join(["", *lines, f"restored at {self.restored}", " ".join(shown)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+@st.composite
+def companies(draw: st.DrawFn) -> Company:
+    """Return patterns that differ in constants and windows; they come and go."""
+    choose = Choose(draw)
+    first = program(choose)
+    made = [first, *[_other_constants(choose, first) for _ in range(choose.of(1, 2))]]
+    number = choose.number(5, 8)
+    kinds = (*[one.type for one in first.shown], *TYPES)
+    events = sorted(
+        [event(choose, at, choose.of(*kinds)) for at in range(number)],
+        key=lambda one: one.t1 or 0,
+    )
+    lives = [(0, number + 1)]
+    for one in made:
+        one.events = tuple(events)
+    for _ in made[1:]:
+        begin = choose.of(0, 0, choose.number(0, number // 2))
+        lives.append((begin, choose.of(number + 1, choose.number(begin, number))))
+    return Company(tuple(made), tuple(lives), choose.number(0, number))
+
+
+def _other_constants(choose: Choose, first: Program) -> Program:
+    """Return a pattern with other numbers in its conditions, and another window."""
+    writer = first.writer
+    conditions = [
+        replace(one, right=choose.of(1, 2, 3)) if isinstance(one.right, int) else one
+        for one in writer.conditions
+    ]
+    window = first.query.window
+    if window is not None and choose.often(2):
+        window = choose.of(3, 4, 5, 8)
+    query = replace(first.query, window=window)
+    return written(replace(writer, conditions=conditions), first.parts, query)
+
+
+@st.composite
+def programs(draw: st.DrawFn, policies: bool = True) -> Program:
+    """Return a pattern with events."""
+    choose = Choose(draw)
+    made = program(choose, policies)
+    made.lateness = choose.of(0, 0, 2)
+    streams = [Declared(name, SCHEMA, made.lateness) for name in TYPES]
+    number = choose.number(5, 9)
+    events = [
+        event(choose, number, choose.of(*[one.type for one in made.shown], *TYPES))
+        for number in range(number)
+    ]
+    made.events = tuple(in_order(choose, streams, events))
+    made.cuts = tuple(sorted({choose.number(0, number) for _ in range(choose.number(0, 3))}))
+    return made
+
+
+def event(choose: Choose, number: int, kind: str) -> Event:
+    """Return an event, seldom an interval."""
+    t1 = choose.number(0, 9)
+    t0 = t1 if choose.often(6) else t1 - choose.number(1, 3)
+    return Event(kind, (number, choose.of(1, 1, 1, 2, None), choose.of(1, 2, 3, 2, None)), t0, t1)
+
+
+def program(choose: Choose, policies: bool = True) -> Program:
+    """Return a pattern without events."""
+    writer = _Writer(choose)
+    parts: list[tuple[str, Pattern]] = []
+    for _ in range(choose.of(2, 2, 3, 1)):
+        parts.append(writer.item(4 - len(writer.variables)))
+        if len(writer.variables) > 3:
+            break
+    if not any(one.occurs for one in writer.variables):
+        parts.append(writer.component(plain=True))
+    shown = [one for one in writer.variables if one.occurs]
+    for _ in range(choose.of(0, 1, 1, 2)):
+        made = writer.condition()
+        if made is not None:
+            writer.conditions.append(made)
+    writer.tested = choose.seldom(3)
+    mark: Mark = choose.of("any", "any", "nearest", "strict")
+    if writer.tested and choose.seldom(3):
+        mark = "partition"
+    edges = any(not one.occurs and not one.stop for one in writer.variables)
+    window = choose.of(3, 5, 8) if edges or choose.often(2) else None
+    policy: Policy = choose.of(*POLICIES) if policies and choose.often(3) else "none"
+    target = choose.of(*shown).name if policy in ("to first", "to last") else ""
+    inclusive = window is not None and choose.seldom(3)
+    simultaneous = policy != "restart" and choose.seldom(5)
+    reads = tuple(one.type for one in writer.variables if not one.occurs)
+    query = Query(
+        Chain(tuple(part for _, part in parts)),
+        *(window, inclusive, mark, simultaneous, policy, target, ("k",), reads),
+        writer.accepts,
+    )
+    return written(writer, tuple(parts), query)
+
+
+def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query) -> Program:
+    """Return a pattern as text, its conditions being those of a writer."""
+    shown = [one for one in writer.variables if one.occurs]
+    query = replace(query, pattern=_bound(query.pattern, writer), accept=writer.accepts)
+    said = f"EVENT SEQ({', '.join(text for text, _ in parts)})"
+    said += " NONSTRICT" if query.simultaneous else ""
+    tests = [*(["[k]"] if writer.tested else []), *map(str, writer.conditions)]
+    condition = " AND ".join(tests)
+    if query.mark != "any":
+        named = ", ".join(one.name for one in shown)
+        said += f" WHERE {_STRATEGIES[query.mark]}({named}) {{{condition}}}"
+    elif condition:
+        said += f" WHERE {condition}"
+    if query.window is not None:
+        said += f" WITHIN {'<= ' if query.inclusive else ''}{query.window}"
+    if query.policy != "none":
+        said += f" AFTER MATCH {POLICIES[query.policy]} {query.target}".rstrip()
+    items = [
+        f"LIST({one.name}[].n) AS {one.name}" if one.repeated else f"{one.name}.n AS {one.name}"
+        for one in shown
+    ]
+    return Program(f"{said} RETURN {', '.join(items)}", query, shown, writer, tuple(parts))
+
+
+def _bound(pattern: Pattern, writer: _Writer) -> Pattern:
+    """Return a pattern whose steps test the conditions of a writer."""
+
+    def step(one: Step) -> Step:
+        return replace(one, test=writer.test_of(one.name))
+
+    match pattern:
+        case Step():
+            return step(pattern)
+        case Repeat(inner, until=until):
+            ended = None if until is None else step(until)
+            return replace(pattern, pattern=_bound(inner, writer), until=ended)
+        case Chain(parts) | Choice(parts):
+            return replace(pattern, parts=tuple([_bound(one, writer) for one in parts]))
+        case Unordered(steps):
+            return replace(pattern, steps=tuple(map(step, steps)))
+        case Absent(one):
+            return replace(pattern, step=step(one))
+        case _:
+            assert_never(pattern)
+
+
+def happened(event: Event) -> Happened:
+    """Return an event for the definition."""
+    t1 = event.t0 if event.t1 is None else event.t1
+    values = dict(zip(SCHEMA.names, event.values, strict=True))
+    return Happened(cast(str, event.stream), event.t0, t1, values)

@@ -1,0 +1,138 @@
+"""Patterns of SASE against their definition: random programs, rules, cuts, lateness, restores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cep_core import ALL_RULES, Engine, Event, Match, QueryError
+from tests.cep_core.pattern_reference import reported
+from tests.cep_core.pattern_strategies import (
+    SCHEMA,
+    TYPES,
+    Company,
+    Program,
+    companies,
+    happened,
+    programs,
+)
+from tests.examples import MORE
+
+USUAL = settings(
+    max_examples=60 * MORE,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def engine_for(case: Program, rules: Sequence[Any] = ALL_RULES) -> Engine:
+    core = Engine(1, rules=rules)
+    for name in TYPES:
+        core.stream(name, SCHEMA, lateness=case.lateness)
+    return core
+
+
+def rows(found: Sequence[Match]) -> list[tuple[Any, ...]]:
+    """Return matches as rows; the order within a run does not count."""
+    return [
+        (
+            *(event.t0, event.t1),
+            *(tuple(sorted(one)) if isinstance(one, tuple) else one for one in event.values),
+        )
+        for _, event in found
+    ]
+
+
+def expected(case: Program, events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    found = reported(case.query, [happened(one) for one in events])
+    return [case.row(time, taken) for time, taken in found]
+
+
+def registered(core: Engine, name: str, case: Program) -> None:
+    """Register a pattern; what the language refuses is no case."""
+    try:
+        core.register(name, case.text, "sase")
+    except QueryError as error:
+        assume("reads only what comes before it" not in str(error) and "in the" not in str(error))
+        raise
+
+
+@pytest.mark.hypothesis
+def test_the_engine_agrees_with_the_definitions() -> None:
+    tried: Counter[bool] = Counter()
+
+    @given(programs(), st.booleans(), st.booleans())
+    @USUAL
+    def agrees(case: Program, shared: bool, restored: bool) -> None:
+        core = engine_for(case, ALL_RULES if shared else ())
+        registered(core, "q", case)
+        wanted = expected(case, case.events)
+        ordered = any(
+            mop.lane is not None for mop in core.plan.mops
+        )  # one event is put out at once
+        found: list[tuple[Any, ...]] = []
+        clock = -100
+        for a, b in pairwise([0, *case.cuts, len(case.events)]):
+            batch = case.events[a:b]
+            found += rows(core.push(batch))
+            clock = max([clock, *[one.t1 for one in batch if one.t1 is not None]])
+            due = [row for row in wanted if row[1] < clock - case.lateness]
+            assert not ordered or Counter(found) == Counter(due)
+            if restored:
+                core = Engine.restore(core.snapshot(), rules=ALL_RULES if shared else ())
+        found += rows(core.close())
+        assert Counter(found) == Counter(wanted)
+        tried[bool(wanted)] += 1
+
+    agrees()
+    assert tried[True] * 3 >= tried[False], tried
+
+
+@pytest.mark.hypothesis
+def test_patterns_that_share_find_what_each_would_alone() -> None:
+    """Patterns of one shape are one m-op; each sees what came since its registration."""
+    tried: Counter[str] = Counter()
+
+    @given(companies())
+    @settings(USUAL, max_examples=30 * MORE)
+    def agrees(company: Company) -> None:
+        first = company.programs[0]
+        core = engine_for(first)
+        found: dict[str, list[Match]] = {str(at): [] for at in range(len(company.programs))}
+        members = list(enumerate(zip(company.programs, company.lives, strict=True)))
+        for at in range(len(first.events) + 1):
+            for number, (case, (begin, end)) in members:
+                if at == begin < end:
+                    registered(core, str(number), case)
+                if at == end > begin:
+                    core.unregister(str(number))
+            if at == company.restored:
+                core = Engine.restore(core.snapshot())
+            kinds = [(mop.kind, len(mop.operators)) for mop in core.plan.mops]
+            tried["shared"] += any(kind == "pattern_match" and n > 1 for kind, n in kinds)
+            for match in core.push(first.events[at : at + 1]):
+                found[match.query].append(match)
+        for match in core.close():
+            found[match.query].append(match)
+        for number, (case, (begin, end)) in members:
+            wanted = expected(case, first.events[begin:]) if begin < end else []
+            got = rows(found[str(number)])
+            if end <= len(first.events):  # what was certain before it was removed
+                clock = max([-100, *[one.t1 or 0 for one in first.events[:end]]])
+                wanted = [row for row in wanted if row[1] < clock]
+                got = [row for row in got if row[1] < clock]
+            assert Counter(got) == Counter(wanted)
+            tried["found"] += bool(wanted)
+        for name in core.queries:
+            core.unregister(name)
+        left = core.stats()
+        assert left["mops"] == left["operators"] == left["instances"] == left["waiting"] == 0
+
+    agrees()
+    assert min(tried["shared"], tried["found"]) > 5, tried
