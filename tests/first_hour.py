@@ -23,7 +23,7 @@ from email.utils import format_datetime
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
 CASE = "The same story in two feeds"
@@ -41,6 +41,8 @@ class Publisher(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.address = f"127.0.0.1:{self.server_port}"
         self.items: dict[str, list[tuple[str, datetime]]] = {}
+        self.answered: dict[str, float] = {}
+        """The monotonic time of the last answer, by feed."""
 
     def publish(self, feed: str, title: str, hours_ago: float = 0.0) -> None:
         """Add an item to a feed."""
@@ -69,12 +71,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: Publisher
 
     def do_GET(self) -> None:
-        body = self.server.body(self.path.strip("/").removesuffix(".rss"))
+        feed = self.path.strip("/").removesuffix(".rss")
+        body = self.server.body(feed)
         self.send_response(200)
         self.send_header("Content-Type", "application/rss+xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.server.answered[feed] = time.monotonic()
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
@@ -130,18 +134,19 @@ class Hour:
         return {**os.environ, **allowed}
 
     @contextmanager
-    def served(self) -> Iterator[None]:
-        """Run `xscl serve` while the block runs."""
+    def served(self) -> Iterator[IO[str]]:
+        """Run `xscl serve` while the block runs; yield what it prints."""
         with subprocess.Popen(
             [sys.executable, "-P", "-m", "xscl", "serve", "--no-spark", "--port", "0"],
             cwd=self.directory,
             env=self.environment,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as service:
+            assert service.stdout is not None
             try:
-                yield
+                yield service.stdout
             finally:
                 service.send_signal(signal.SIGINT)
                 assert service.stderr is not None
