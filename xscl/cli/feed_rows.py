@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from xscl.cli.output import one_line
+from xscl.cli.output import counted, one_line
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import SECOND, FeedsError, feed_key, shown, without_user
 from xscl.time_format import duration, moment, ticks_of_time
@@ -87,9 +87,9 @@ def first_poll(one: Row, *, is_served: bool) -> str:
         )
     if one["polls"]:
         return (
-            f"it has {one['items']} items now, which are history: subscriptions that are there join"
-            " what comes with them, later ones if made with --since; 'xscl try' finds matches among"
-            " them, which are not announced"
+            f"it has {counted(one['items'], 'item')} now, which are history: a subscription that is"
+            " made from now on begins with their matches, one that is there joins what comes with"
+            " them; 'xscl try' finds matches among them"
         )
     if is_served:
         return f"it is being polled: 'xscl feeds show {one['stream']}' says how that went"

@@ -38,7 +38,7 @@ from xscl.cli.options import (
     command_group,
     option,
 )
-from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
+from xscl.cli.output import UsageError, answer, counted, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
 from xscl.language.parser import parse_window
@@ -301,10 +301,10 @@ def _echo_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None
         elif each.row["error"] is not None:
             warn(f"{address}: {each.row['error']}")
         else:
-            echo(f"{address}: {each.new} new or changed items")
+            echo(f"{address}: {counted(each.new, 'new or changed item')}")
     if not outcomes:
         echo("no feed is due")
-    echo(f"{len(outcomes)} feeds polled, {report.shown} matches")
+    echo(f"{counted(len(outcomes), 'feed')} polled, {counted(report.shown, 'match')}")
     _echo_silent(report.silent)
 
 

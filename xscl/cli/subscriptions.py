@@ -170,7 +170,9 @@ def subscriptions(
         with opened("subscriptions", call) as service:
             rows = service.removed()
         lines = ((one["name"], one["version"], one_line(one["query"], 100)) for one in rows)
-        list_rows("removed", rows, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json)
+        list_rows(
+            "removed subscriptions", rows, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json
+        )
         return
     with opened("subscriptions", call) as service:
         found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]

@@ -413,7 +413,7 @@ def test_a_poll_that_reaches_nothing_fails() -> None:
     done = called("feeds", "poll")
     assert done.exit_code == 1
     assert done.stderr.startswith("xscl: http://127.0.0.1:9/f: ")
-    assert "1 feeds polled, 0 matches" in done.stdout
+    assert "1 feed polled, 0 matches" in done.stdout
     assert called("feeds", "poll").stdout.startswith("no feed is due\n")
 
 
@@ -424,7 +424,7 @@ def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
         answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
         poll = ("feeds", "poll", "weather", "--allow-address", server.address)
         assert answered(*poll) == (
-            f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+            f"{url}: 2 new or changed items\n1 feed polled, 0 matches\n"
             "1 more among items that the feeds held already (gales 1)\n"
         )
         (history,) = json_rows(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]

@@ -186,7 +186,7 @@ def test_a_feed_is_shown_and_changed(server: Server) -> None:
     )
     allow = ("--allow-address", server.address)
     assert answered("refresh", "news", *allow).startswith(
-        f"{server.url('/f')}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+        f"{server.url('/f')}: 2 new or changed items\n1 feed polled, 0 matches\n"
     )
     shown = answered("show", "news")
     for line in (

@@ -9,6 +9,7 @@ import json
 import statistics
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -17,7 +18,7 @@ import pytest
 from tests.first_hour import CASE, begun, gallery_query
 from tests.waiting import eventually
 from tests.xscl.web.browser import Browser
-from xscl.client import Client
+from xscl.client import Client, Feed
 
 ITEMS = 10
 SEEN = "return document.getElementById('matches').textContent.includes(arguments[0])"
@@ -60,15 +61,17 @@ def test_a_match_appears_in_the_terminal_and_on_the_page(browser: Browser, tmp_p
                 title = f"Lighthouse {number} is lit"
                 for feed, hours_ago in (("harbour-post", 0.1), ("bay-times", 0.0)):
                     hour.publisher.publish(feed, title, hours_ago)
-                    before = client.feed(keys[feeds[feed]]).polls
-                    client.poll(keys[feeds[feed]])
-                    key = keys[feeds[feed]]
-                    eventually(lambda key=key, before=before: client.feed(key).polls > before)
+                    before = client.poll(keys[feeds[feed]])
+                    eventually(partial(_is_polled_after, client, before))
                 answered = hour.publisher.answered["bay-times"]
-                browser.until(lambda title=title: browser.run(SEEN, title))
+                browser.until(partial(browser.run, SEEN, title))
                 on_page.append(time.monotonic() - answered)
-                printed_at = eventually(lambda title=title: lines.time_of(title))
-                in_terminal.append(printed_at - answered)
+                in_terminal.append(eventually(partial(lines.time_of, title)) - answered)
     for where, seconds in (("terminal", in_terminal), ("page", on_page)):
         median, most = statistics.median(seconds), max(seconds)
         print(f"{where}: median {median:.2f} s, at most {most:.2f} s of {len(seconds)} items")
+
+
+def _is_polled_after(client: Client, before: Feed) -> bool:
+    """Return True if a feed was polled since it was read."""
+    return client.feed(before.key).polls > before.polls
