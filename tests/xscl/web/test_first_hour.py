@@ -121,6 +121,7 @@ def test_the_first_hour_on_the_page(hour: Hour) -> None:
     hour.step("why-none")
     browser.one("button[value='save']").click()
     browser.until(lambda: browser.text("h1") == "same-story")
+    assert browser.text(".chosen") == "No match in the last 30 days; new ones will follow."
     hour.step("subscription")
 
     hour.open("/")
@@ -132,6 +133,11 @@ def test_the_first_hour_on_the_page(hour: Hour) -> None:
     assert "STORM AT NOON" in browser.text("article.match")
     hour.step("match")
 
+    browser.one("form.star button").click()
+    browser.until(lambda: browser.one("form.star button").text.startswith("★"))
+    hour.open("/starred")
+    assert "STORM AT NOON" in browser.text("article.match")
+    hour.step("starred")
     browser.one(".match-why").click()
     assert "every condition holds" in browser.text("#conditions-title")
     hour.step("why")

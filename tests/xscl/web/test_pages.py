@@ -236,6 +236,18 @@ def test_a_saved_subscription_says_what_it_begins_with(
     shop.client.post("/subscriptions/remove", data={"name": "begun", "purge": "yes"})
 
 
+def test_several_subscriptions_are_paused_and_resumed_at_once(shop: Shop) -> None:
+    names = ["rising", "silence"]
+    for paused in ("yes", ""):
+        form = {"names": names, "paused": paused, "back": "/subscriptions?q=i"}
+        answer = shop.client.post("/subscriptions/pause-all", data=form)
+        assert answer.headers["location"] == "/subscriptions?q=i"
+        page = parsed(shop.client.get("/subscriptions").text)
+        shown = page.xpath("//li[.//span[@class='state']]//input[@name='names']/@value")
+        assert shown == (names if paused else [])
+    assert shop.client.post("/subscriptions/pause-all", data={"paused": "yes"}).status_code == 422
+
+
 def test_a_subscription_is_edited_in_the_editor(shop: Shop) -> None:
     shop.subscribe("to edit", "S//a->x")
     page = parsed(shop.client.get("/subscribe", params={"edit": "to edit"}).text)

@@ -30,6 +30,7 @@ from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
+from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
 from xscl.web.views.matches import cards, starred_of
@@ -269,6 +270,20 @@ def pause(here: Here, who: Who, name: Name, paused: Flag = "") -> RedirectRespon
     """Pause or resume a subscription and return to it."""
     change(here, who, name, SubscriptionChange(paused=bool(paused)))
     return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/pause-all")
+def pause_all(
+    here: Here,
+    who: Who,
+    names: Annotated[list[Name], Form(max_length=LIMIT)],
+    paused: Flag = "",
+    back: Annotated[str, Form(max_length=4_000)] = "/subscriptions",
+) -> RedirectResponse:
+    """Pause or resume the chosen subscriptions of a list and return to it."""
+    for name in names:
+        change(here, who, name, SubscriptionChange(paused=bool(paused)))
+    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/rename")
