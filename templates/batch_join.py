@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
 from templates.state.batch_documents import BatchDocuments
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import Dense, HeavyBatch, Pass
+
+if TYPE_CHECKING:
+    from templates.registry.text_edges import TextEdges
 
 SHOWN = 100_000
 """Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
@@ -134,6 +137,11 @@ class BatchJoin:
 
         `usable` are the bindings whose values another document has, too.
         """
+        texts = self._registry.texts
+        if texts is not None:  # which compare with other values, too
+            pairs = self.bindings["pair"].to_numpy()
+            sides = (texts.near(pairs, side) for side in (LEFT, RIGHT))
+            usable = np.logical_or.reduce((usable, *sides))
         if not usable.any():
             return
         filtered_out = dict(self.out)
@@ -158,9 +166,24 @@ class BatchJoin:
         batch = chosen(bindings, np.flatnonzero(usable & asked))
         memory, times = self.documents.state.memory, columns_of(self.documents.times)
         half = Pass(memory, self._registry.retention.horizon(), times, back, first, self, older)
+        texts = self._registry.texts
+        if texts is not None:
+            compares = texts.near(batch["pair"], LEFT if back else RIGHT)
+            self._take_joins(views, self._text_joins(half, texts, chosen(batch, compares)))
+            batch = chosen(batch, ~compares)
+        driving = partial(self._registry.firing.driving, back=back)
+        self._take_joins(views, half.joins(batch, driving))
+
+    def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
+        from templates.text.text_pass import TextPass  # few queries compare texts
+
+        return TextPass(half, self.documents.state, edges, self.cut).joins(batch)
+
+    def _take_joins(self, views: str, parts: Iterable[Columns | Dense]) -> None:
+        """Evaluate the templates over R_vj, part by part."""
         shown = self.made.setdefault(views, [])
         size = sum(len(one["docs"]) for one in shown)
-        for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
+        for joins in parts:
             if isinstance(joins, Dense):
                 self._answer_dense(joins)
                 continue
@@ -205,6 +228,13 @@ class BatchJoin:
         for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
             rows = members.registered.any_of(dense.edges)
             self.take(self._bounded.dense((members, rows), docs, times))
+
+    def cut(self, doc: int, edges: Column) -> None:
+        """Note that not all value joins of a document were looked for."""
+        (rank,) = self.documents.ranks(np.array([doc])).tolist()
+        for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+            qids = members.registered.any_of(edges)["qid"].tolist()
+            self._bounded.cuts += [Cut(qid, doc, rank) for qid in qids]
 
     def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
         """Return the value joins that need no partner and no older one (`value_joins.Stops`)."""

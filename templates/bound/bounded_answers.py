@@ -175,7 +175,8 @@ class BoundedAnswers:
                 if len(part) == 1 and group["expected"][part[0]] > WAVE:
                     cut = Cut(qid, int(group["new"][part[0]]), rank)
                     both = unpack(int(docs[0]))
-                    made = self._first(graph, one, both, self._sides(both), cut)
+                    joins = views.of(docs).joins
+                    made = self._first(graph, one, both, self._sides(both), cut, joins)
                 else:
                     made = _distinct(graph, evaluator.answers(members, one, views.of(docs)))
                 yield made
@@ -220,13 +221,20 @@ class BoundedAnswers:
         docs: tuple[int, int],
         sides: tuple[Columns, Columns],
         group: Cut,
+        joins: Columns | None = None,
     ) -> Columns:
         """Return the first answers of one row of R_T over a left and a right document.
 
-        Adds the group to `cuts` if its remaining work does not suffice.
+        `joins` is their R_vj, which comparisons of texts need.  Adds the group to `cuts` if its
+        remaining work does not suffice.
         """
         pairs = [int(one[f"p{at}"][0]) for at, _ in enumerate(graph.pairs)]
-        relations, query = relations_of(graph, pairs, sides)
+        compared = {
+            edge: chosen(joins, joins["pairs"] == one[f"e{at}"][0])
+            for at, edge in graph.text_joins.items()
+            if joins is not None
+        }
+        relations, query = relations_of(graph, pairs, sides, compared)
         key = group.qid, group.rank
         query.work = self._work.get(key, WORK)
         nodes = query.answer(relations, self.enough)

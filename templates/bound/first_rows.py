@@ -27,7 +27,7 @@ from templates.columns.columns import (
     equal_rows,
     steps,
 )
-from templates.model.join_graph import JoinGraph
+from templates.model.join_graph import UNEQUAL, Edge, JoinGraph
 
 CHUNK = 100_000
 """Rows of an intermediate result from which on a query is split."""
@@ -197,15 +197,22 @@ def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
 
 
 def relations_of(
-    graph: JoinGraph, pairs: Sequence[int], sides: Sequence[Relation]
+    graph: JoinGraph,
+    pairs: Sequence[int],
+    sides: Sequence[Relation],
+    joined: Mapping[Edge, Relation],
 ) -> tuple[list[Relation], FirstRows]:
     """Return a template's query for one row of R_T over the bindings of its documents.
 
     `pairs` are the row's pairs of variables; `sides` are the bindings of the left and the right
-    document: pair, node1, node2, key, valued.  The head is the output nodes in their order.
+    document: pair, node1, node2, key, valued.  `joined` has R_vj of each comparison of texts.  The
+    head is the output nodes in their order.
     """
     keys = _key_variables(graph)
-    relations: list[Relation] = []
+    relations: list[Relation] = [
+        {f"n{edge.left}": rows["node1"], f"n{edge.right}": rows["node2"]}
+        for edge, rows in joined.items()
+    ]
     for (parent, child), pair in zip(graph.pairs, pairs, strict=True):
         bindings = sides[graph.nodes[child].side]
         here = bindings["pair"] == pair
@@ -217,7 +224,9 @@ def relations_of(
             made[keys[child]] = rows["key"]
         relations.append(made)
     outputs = [f"n{number}" for number, node in enumerate(graph.nodes) if node.output]
-    unequal = [(keys[edge.left], keys[edge.right]) for edge in graph.edges if edge.operator != "="]
+    unequal = [
+        (keys[edge.left], keys[edge.right]) for edge in graph.edges if edge.operator == UNEQUAL
+    ]
     return relations, FirstRows(outputs, unequal)
 
 
@@ -225,6 +234,8 @@ def _key_variables(graph: JoinGraph) -> dict[int, str]:
     """Return the variable of each compared node's value: nodes that have to be equal share one."""
     variables = {node: f"k{node}" for node in sorted(graph.compared)}
     for edge in graph.equalities:
+        if edge.operator != "=":
+            continue
         old, new = variables[edge.right], variables[edge.left]
         variables = {node: new if one == old else one for node, one in variables.items()}
     return variables

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from templates.model.join_graph import JoinGraph
+from templates.model.join_graph import UNEQUAL, JoinGraph
 
 JOINS, SEVERAL, BINDINGS, BATCH = "vj1", "several1", "others1", "batch_binding"
 """Names of relations: R_vj, what it has of documents with several value joins, all bindings of the
@@ -74,7 +74,7 @@ def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
     relation = SEVERAL if several and len(graph.equalities) > 1 else JOINS
     atoms = (*_value_joins(graph, relation), *_others(graph))
     compared = tuple(
-        ("<>", key(edge.left), key(edge.right)) for edge in graph.edges if edge.operator != "="
+        ("<>", key(edge.left), key(edge.right)) for edge in graph.edges if edge.operator == UNEQUAL
     )
     return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
 

@@ -12,11 +12,14 @@ whose binding belongs to the match is kept although nothing joins it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 LEFT, RIGHT = 0, 1
+UNEQUAL = "!="
+EXCHANGED = "within "
+"""What the operator of a comparison of texts begins with if its sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A comparison between a left and a right node, by their numbers."""
+    """A comparison between a left and a right node, by their numbers.
+
+    The operator is `=`, `!=`, or a comparison of texts (`templates.text.operators`).
+    """
 
     left: int
     right: int
@@ -66,13 +72,18 @@ class JoinGraph:
 
     @cached_property
     def equal(self) -> frozenset[int]:
-        """The nodes with an equality."""
+        """The nodes with a value join."""
         return _ends(self.equalities)
 
     @cached_property
     def equalities(self) -> tuple[Edge, ...]:
-        """The value joins proper."""
-        return tuple(edge for edge in self.edges if edge.operator == "=")
+        """The value joins proper: equalities, and comparisons of texts that an index answers."""
+        return tuple(edge for edge in self.edges if edge.operator != UNEQUAL)
+
+    @cached_property
+    def text_joins(self) -> Mapping[int, Edge]:
+        """The comparisons of texts, by their places in `equalities`."""
+        return {at: edge for at, edge in enumerate(self.equalities) if edge.operator != "="}
 
     @cached_property
     def value_joins(self) -> tuple[tuple[int, int], ...]:

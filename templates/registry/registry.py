@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +27,9 @@ from templates.model.relations import INFINITE, OPERATORS, Pair
 from templates.model.template import Template, Templates, embedding
 from templates.registry.members import Firing, Members, Row, Rows
 from templates.registry.variable_pairs import VariablePairs, WitnessRetention
+
+if TYPE_CHECKING:
+    from templates.registry.text_edges import TextEdges
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""
@@ -62,6 +65,7 @@ class Registry:
         self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
         self.pairs = VariablePairs(connection, self._new)
         self.retention = WitnessRetention()
+        self.texts: TextEdges | None = None  # made when a row compares texts
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
@@ -239,6 +243,12 @@ class Registry:
             self.pairs.count(counts, by, child in graph.compared)
         members.count(counted, by)
         self.retention.count(graph, columns, rows, by)
+        if graph.text_joins:
+            if self.texts is None:
+                from templates.registry.text_edges import TextEdges  # few queries compare texts
+
+                self.texts = TextEdges()
+            self.texts.count(graph, rows, by)
         if by > 0:
             self.firing.add(members, [pair for counts in counted for pair in counts])
         else:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import duckdb
 
 from templates.columns.columns import Columns
+from templates.errors import EvaluationError
 from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
@@ -30,14 +31,15 @@ class Base(NamedTuple):
 @lru_cache(maxsize=4096)
 def over_base(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
     """Return the SQL that computes R_out of a template with two sides from R_bin and R_doc."""
+    if any(edge.operator not in _SIGNS for edge in graph.edges):
+        raise EvaluationError("Algorithm 1 compares values by = and != only")
     sides = (left, right)
     atoms = tuple(_atoms(graph, sides)) + tuple(
         Atom(f"ts{side}", base.times, (("doc", f"doc{side + 1}"), ("base", f"base{side}")))
         for side, base in enumerate(sides)
     )
-    signs = {"=": "=", "!=": "<>"}
     compared = (
-        *((signs[edge.operator], key(edge.left), key(edge.right)) for edge in graph.edges),
+        *((_SIGNS[edge.operator], key(edge.left), key(edge.right)) for edge in graph.edges),
         ("<>", "base0", "base1"),
     )
     return select(ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True), table, _TIMES)
@@ -53,6 +55,7 @@ def _atoms(graph: JoinGraph, sides: tuple[Base, Base]) -> Iterator[Atom]:
             yield Atom(f"d{child}", sides[side].nodes, binds)
 
 
+_SIGNS = {"=": "=", "!=": "<>"}
 _TIMES = {
     "gap": "ts1.ts - ts0.ts",
     "lead": "ts1.start - ts0.ts",

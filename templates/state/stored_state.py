@@ -7,6 +7,7 @@ rollback.  The caller owns the connection and the transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -14,11 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from templates.columns.arrow_tables import Lender, written_order
-from templates.columns.columns import Column, distinct
+from templates.columns.columns import Column, columns_of, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
 from templates.state.join_state import Expiry, ViewCache
+
+if TYPE_CHECKING:
+    from templates.text.text_index import TextIndexes
 
 
 class StoredState:
@@ -40,6 +44,8 @@ class StoredState:
         self._budget = budget
         self._values = Values(connection, lender)
         self._memory: ViewCache | None = None
+        self._texts: TextIndexes | None = None
+        self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
         self._expiry: Expiry | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
@@ -60,7 +66,22 @@ class StoredState:
 
     def reload(self) -> None:
         """Drop the state in memory after a rollback; the next use reads it again."""
-        self._memory = None
+        self._memory = self._texts = None
+
+    @property
+    def texts(self) -> TextIndexes:
+        """The indexes of texts, made from the database on first use."""
+        if self._texts is None:
+            from templates.text.text_index import TextIndexes  # few queries compare texts
+
+            edges = self._registry.texts
+            assert edges is not None
+            self._texts = TextIndexes(self.connection, edges.of_role)
+        return self._texts
+
+    def text(self, key: int) -> str:
+        """Return a text of the batch, if some row of R_T compares texts."""
+        return self._batch_texts[key]
 
     # -- Adding ----------------------------------------------------------------------------
 
@@ -72,7 +93,10 @@ class StoredState:
         if self._memory is not None:
             self._memory.trim()
         values, bindings = witnesses.values, witnesses.bindings
-        interned = self._values.intern(values["strVal"].to_pylist())
+        texts = values["strVal"].to_pylist()
+        interned = self._values.intern(texts)
+        if self._registry.texts is not None:
+            self._batch_texts = dict(zip(interned.keys.tolist(), texts, strict=True))
         rows = bindings["value"].combine_chunks()
         keys = pa.array(interned.keys, pa.uint64()).take(rows)
         shared = pa.array(interned.known | (values["docs"].to_numpy() > 1))
@@ -92,6 +116,9 @@ class StoredState:
                 self._memory.bring(known.to_numpy())
                 self._memory.add(bindings, times)
             self._lender.insert("state.binding", bindings)
+            if self._texts is not None:
+                columns = columns_of(bindings)
+                self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
             new = pc.invert(pc.is_in(times["doc"], known))
             self._lender.insert("state.times", times.filter(new))
             self._newest = max(self._newest, pc.max(times["doc"]).as_py())
@@ -110,7 +137,8 @@ class StoredState:
             "DELETE FROM state.binding b USING batch_binding w"
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
-        self._memory = self._expiry = None  # which have only rows that are added
+        # These have only rows that are added.
+        self._memory = self._expiry = self._texts = None
         self.add(bindings, witnesses.times)
 
     def _known(self, times: pa.Table) -> pa.ChunkedArray:
@@ -176,6 +204,8 @@ class StoredState:
             "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
         )
         self._values.sweep()
+        if self._texts is not None:
+            self._texts.evict()
 
 
 _FORGET = """

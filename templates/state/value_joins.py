@@ -109,7 +109,7 @@ class Pass:
         if (there * here).sum() <= FEW:
             which, rows = self.kept.of_values(batch["key"])
             if len(rows) <= FEW:
-                yield self._made(batch, which, rows)
+                yield self.made(batch, which, rows)
                 return
         pairs, place = np.unique(batch["pair"], return_inverse=True)
         weights = np.bincount(place, there[places]).astype(np.int64)
@@ -145,7 +145,7 @@ class Pass:
     ) -> Iterator[Columns]:
         """Yield R_vj of some rows of the batch with the kept rows of their slices."""
         at, found = spread(*slices.T)
-        joins = self._made(ours, at, rows[found])
+        joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):
             besides = self._besides(ours, joins, driven)
             yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
@@ -246,7 +246,7 @@ class Pass:
             place, which = ours_by_doc.rows(near[part], most=UNBOUNDED)
             asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
             found, at = Index(asked).rows(there, most=UNBOUNDED)
-            made.append(self._made(batch, ours[which[at]], rows[found]))
+            made.append(self.made(batch, ours[which[at]], rows[found]))
         return together(made)
 
     def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
@@ -258,7 +258,7 @@ class Pass:
         which, at = spread(np.append(0, ends[:-1])[place], ends[place])
         return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
-    def _made(self, batch: Columns, which: Column, rows: Column) -> Columns:
+    def made(self, batch: Columns, which: Column, rows: Column) -> Columns:
         """Return R_vj of some rows of the batch, each with a kept one of the same value."""
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)

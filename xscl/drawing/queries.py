@@ -14,7 +14,7 @@ from typing import TypeAlias, assert_never
 
 from lxml import etree
 
-from templates.model.join_graph import LEFT, RIGHT, Edge
+from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
 from xscl.language.folding import Folding
 from xscl.language.normalform import Absent, Folded, Following
@@ -206,8 +206,12 @@ def _comparison(left: _Side, right: _Side, edge: Edge) -> Iterator[etree._Elemen
     start, end = (one.x + one.width, one.y), (other.x, other.y)
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     yield curve(start, end, "edge")
-    yield box(x - 13, y - 10, 26, 20, "sign", 10)
-    yield text(x, y + 4, edge.operator, "text", "middle")
+    sign = edge.operator
+    if sign.startswith(EXCHANGED):
+        sign = f"in: {sign.removeprefix(EXCHANGED)}"
+    half = max(13.0, 4.0 * len(sign))
+    yield box(x - half, y - 10, 2 * half, 20, "sign", 10)
+    yield text(x, y + 4, sign, "text", "middle")
 
 
 # -- An operator over time -------------------------------------------------------------------

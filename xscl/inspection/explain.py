@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from cep_core import EDGE_RULES
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views
-from templates.model.join_graph import LEFT, RIGHT, JoinGraph
+from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
 from templates.model.relations import INFINITE
 from templates.model.template import embedding
 from templates.processor import SMALL_BATCH
@@ -98,6 +98,8 @@ def _join(registry: Registry | None, join: CompiledJoin) -> Iterator[str]:
     yield from _graph("minor", join, join.reduced, join.kept)
     if join.residual is not None:
         yield f"tested on each candidate: {unparse(join.residual)}"
+    if join.compares_texts:
+        yield "an index of the texts within the window chooses the candidates"
     if join.crossed:
         yield "warning: no equality chooses candidates: every pair within the window is tested"
     if join.never:
@@ -123,7 +125,10 @@ def _graph(
             yield f"{indent}{join.label(numbers[number])}{mark}"
     for edge in graph.edges:
         left, right = (join.label(numbers[n]) for n in (edge.left, edge.right))
-        yield f"  {left} {edge.operator} {right}"
+        operator = edge.operator.removeprefix(EXCHANGED)
+        one, other = (left, right) if operator == edge.operator else (right, left)
+        test, *bound = operator.split(maxsplit=1)
+        yield f"  {test}({one}, {other}) {bound[0]}" if bound else f"  {one} {operator} {other}"
 
 
 def _depth(graph: JoinGraph, number: int) -> int:

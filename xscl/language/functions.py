@@ -102,6 +102,20 @@ def _after(text: str, separator: str) -> str:
     return "" if start < 0 else text[start + len(separator) :]
 
 
+_WORD = re.compile(r"\w+")
+
+
+def _tokens(text: str) -> str:
+    """Return the distinct words of a text in lower case, sorted, with spaces between them."""
+    return " ".join(sorted(set(_WORD.findall(text.lower()))))
+
+
+def _jaccard(one: str, other: str) -> float:
+    """Return the share of common words in all words of two texts; 0 of two without words."""
+    mine, others = set(one.split()), set(other.split())
+    return len(mine & others) / (len(mine | others) or 1)
+
+
 def _length(text: str) -> float:
     return float(len(text))
 
@@ -257,6 +271,8 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
                 "replace", ("value", "constant", "constant", "constant"), "string", _replace, ("",)
             ),
             Function("plain-text", ("value",), "string", _plain_text),
+            Function("tokens", ("value",), "string", _tokens),
+            Function("jaccard", ("value", "value"), "number", _jaccard),
             Function("string-length", ("value",), "number", _length),
             Function("number", ("value",), "number", _number),
             Function("abs", ("value",), "number", _of_number(abs)),
@@ -273,6 +289,20 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """The functions by name."""
 
+COMPARED_BY = "compared-by"
+"""The function of a derived node whose text is compared by the operator of the second argument.
+
+It returns the text.  It stands in definitions of variables only, so that a text that is compared
+otherwise than by equality is a variable of its own.
+"""
+DEFINING: Mapping[str, Function] = MappingProxyType(
+    {
+        **FUNCTIONS,
+        COMPARED_BY: Function(COMPARED_BY, ("value", "constant"), "string", lambda text, _: text),
+    }
+)
+"""The functions of derived nodes in definitions of variables."""
+
 TESTS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     {
         "contains": ("value", "value"),
@@ -282,6 +312,13 @@ TESTS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     }
 )
 """The arguments of the functions that are predicates; the flags of `matches` are optional."""
+
+
+def matches(text: str, pattern: str, flags: str = "") -> bool:
+    """Return True if a part of a text matches a regular expression."""
+    from xscl.language.regex import expression  # loads RE2
+
+    return expression(pattern, flags).within(text)
 
 
 # -- On the values of a path ---------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from xscl.language.faults import near_miss
-from xscl.language.functions import FUNCTIONS
+from xscl.language.functions import DEFINING, FUNCTIONS, TESTS
 from xscl.language.paths import (
     Node,
     Paths,
@@ -51,7 +51,6 @@ from xscl.language.syntax import (
 from xscl.time_format import UNITS
 
 MAX_WINDOW = 1 << 62
-_TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}
 
 
 class Queries(Paths):
@@ -229,7 +228,7 @@ class Queries(Paths):
             case "path" if calls(tree):
                 call = self.operand(tree)
                 assert isinstance(call, Call)
-                if call.function in ("contains", "starts-with"):
+                if call.function in TESTS:
                     return call
                 message = f"{call.function}() is a value, not a predicate"
                 raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
@@ -267,20 +266,23 @@ class Queries(Paths):
 
     def _call(self, tree: Tree[Token], span: Span) -> Call:
         name = function_name(tree)
-        if name not in (*FUNCTIONS, *_TESTS):
-            known = (*_TESTS, *FUNCTIONS)
+        functions = DEFINING if self._here else FUNCTIONS
+        if name not in (*functions, *TESTS):
+            known = (*TESTS, *FUNCTIONS)
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"
             raise self.fault(span, f"unknown function {name}()", hint)
         arguments = tuple(map(self.operand, formulas(tree)))
-        wanted = FUNCTIONS[name].arguments if name in FUNCTIONS else _TESTS[name]
-        missing = FUNCTIONS[name].missing(len(arguments)) if name in FUNCTIONS else None
+        wanted = functions[name].arguments if name in functions else TESTS[name]
+        missing = functions[name].missing(len(arguments)) if name in functions else None
+        if name == "matches" and len(arguments) == 2:
+            missing = ("",)
         arguments += tuple(map(Constant, missing or ()))
         if len(arguments) != len(wanted):
             several = "" if len(wanted) == 1 else "s"
             message = f"{name}() takes {len(wanted)} argument{several}, not {len(arguments)}"
             raise self.fault(span, message)
         for argument, kind in zip(arguments, wanted, strict=True):
-            if isinstance(argument, Call) and argument.function in _TESTS:
+            if isinstance(argument, Call) and argument.function in TESTS:
                 message = f"{argument.function}() is a predicate, not a value"
                 raise self.fault(argument.span, message)
             value = argument.value if isinstance(argument, Constant) else None

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, TypeAlias, TypeGuard, assert_never, cast
-from typing import Literal as Word
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, assert_never, cast
 
+from templates.model.join_graph import EXCHANGED
 from xscl.errors import QueryError
 from xscl.language.faults import fault
-from xscl.language.functions import FUNCTIONS
+from xscl.language.functions import COMPARED_BY, FUNCTIONS, TESTS
 from xscl.language.scope import leaves, rewritten
 from xscl.language.syntax import (
     MIRRORED,
@@ -50,9 +50,11 @@ from xscl.language.syntax import (
     Predicate,
     Span,
     Step,
+    TextFunction,
     TextMatch,
     VariablePath,
 )
+from xscl.language.unparse import literal
 
 MAX_DISJUNCTS = 64
 
@@ -207,7 +209,9 @@ class Disjunct:
     `blocks` are the sides with what was put into them (None for a composite), `leaves` the
     operands that composites are compared by.  `equalities` and `inequalities` name nodes, the left
     side's first: variables, or (from `$1` on) what was made of paths, functions and leaves.
-    `crossed`: there is no equality, so that all documents within the window are candidates.
+    `compared` is a comparison of the texts of two nodes that an index answers, with its operator,
+    where there is no equality.  `crossed`: there is neither, so that all documents within the
+    window are candidates.
     `never`: the predicate contradicts itself, so that nothing is a candidate.
     """
 
@@ -218,6 +222,12 @@ class Disjunct:
     residual: Predicate | None
     crossed: bool
     never: bool = False
+    compared: tuple[str, str, str] | None = None
+
+    @property
+    def needs_window(self) -> bool:
+        """True if no equality chooses the candidates."""
+        return self.crossed or self.compared is not None
 
 
 def value_joins(
@@ -238,7 +248,7 @@ def value_joins(
         return (_Conjunction(sides).never(),)
     made = tuple(_Conjunction(sides).take(literals) for literals in found)
     for one in made:
-        if one.crossed and not finite:
+        if one.needs_window and not finite:
             raise fault(
                 source,
                 span,
@@ -263,11 +273,11 @@ class _Conjunction:
 
     def take(self, literals: tuple[Literal, ...]) -> Disjunct:
         """Return the disjunct of a conjunction of literals."""
-        for literal in literals:
-            if not (self._joins(literal) or self._restricts(literal)):
-                atom = literal.atom
-                self._residuals.append(atom if literal.positive else Not(atom))
-        crossed = not self._equalities
+        for one in literals:
+            if not (self._joins(one) or self._restricts(one)):
+                self._residuals.append(one.atom if one.positive else Not(one.atom))
+        compared = None if self._equalities else self._compared()
+        crossed = not self._equalities and compared is None
         if crossed:
             self._join_constants("", "")
         residual = self._residuals[0] if len(self._residuals) == 1 else And(tuple(self._residuals))
@@ -278,6 +288,7 @@ class _Conjunction:
             tuple(dict.fromkeys(self._inequalities)),
             residual if self._residuals else None,
             crossed,
+            compared=compared,
         )
 
     def never(self) -> Disjunct:
@@ -352,6 +363,44 @@ class _Conjunction:
         condition = Exists(Path(steps))
         self._attach(side, None if found is None else found.variable, condition)
 
+    def _compared(self) -> tuple[str, str, str] | None:
+        """Take the first residual comparison of texts that an index answers out of the residuals.
+
+        Return the nodes and the operator of its edge.
+        """
+        for at, atom in enumerate(self._residuals):
+            found = _text_comparison(atom)
+            if found is None or not all(map(self._is_one_text, found.operands)):
+                continue
+            places = [self._place(operand) for operand in found.operands]
+            if sorted(places) != [0, 1]:
+                continue
+            del self._residuals[at]
+            exchanged = places == [1, 0] and not found.symmetric
+            operator = f"{EXCHANGED if exchanged else ''}{found.operator}"
+            by_side = dict(zip(places, found.operands, strict=True))
+            left, right = (
+                self._node(side, Call(COMPARED_BY, (by_side[side], Constant(operator))))
+                for side in (0, 1)
+            )
+            return left, right, operator
+        return None
+
+    def _is_one_text(self, operand: Operand) -> bool:
+        """Return True if an operand has one text for each node that its variable is bound to."""
+        match operand:
+            case VariablePath(variable, path):
+                unbound = self._sides[0].unbound | self._sides[1].unbound
+                return path == Path() and variable not in unbound
+            case Call("canonical-url"):
+                return False
+            case Call(function, arguments):
+                return FUNCTIONS[function].result == "string" and all(
+                    isinstance(one, Constant) or self._is_one_text(one) for one in arguments
+                )
+            case _:
+                return False
+
     # -- Conditions ------------------------------------------------------------------------
 
     def _restricts(self, literal: Literal) -> bool:
@@ -364,11 +413,13 @@ class _Conjunction:
                 condition = self._compare(operand, operator, value)
             case Comparison(operator, Constant(value), VariablePath() as operand):
                 condition = self._compare(operand, MIRRORED[operator], value)
-            case Call(
-                "contains" | "starts-with", (VariablePath() as operand, Constant(str() as value))
+            case Call(function, (VariablePath() as operand, Constant(str() as value), *flags)) if (
+                function in TESTS
             ):
-                function = cast(Word["contains", "starts-with"], atom.function)
-                condition = TextMatch(function, operand.path, value)
+                set_flags = "".join(str(one.value) for one in flags if isinstance(one, Constant))
+                condition = TextMatch(
+                    cast(TextFunction, function), operand.path, value, flags=set_flags
+                )
             case _:
                 return False
         side = next(n for n, s in enumerate(self._sides) if operand.variable in s.variables)
@@ -398,6 +449,29 @@ class _Conjunction:
             self._blocks[side] = replace(block, steps=(*before, last))
         else:
             self._blocks[side] = replace(block, steps=_with(block.steps, variable, condition))
+
+
+class _TextComparison(NamedTuple):
+    """A comparison of two texts that an index answers, with its operator."""
+
+    operator: str
+    operands: tuple[Operand, ...]
+    symmetric: bool = False
+
+
+def _text_comparison(atom: Predicate) -> _TextComparison | None:
+    match atom:
+        case Call("contains" | "starts-with" | "ends-with" as function, operands):
+            return _TextComparison(function, operands)
+        case Comparison(sign, Call("jaccard", operands), Constant(float() as bound)):
+            pass
+        case Comparison(mirrored, Constant(float() as bound), Call("jaccard", operands)):
+            sign = MIRRORED[mirrored]
+        case _:
+            return None
+    if sign not in (">", ">="):
+        return None
+    return _TextComparison(f"jaccard {sign} {literal(bound)}", operands, symmetric=True)
 
 
 def _is_path(operand: Operand) -> bool:

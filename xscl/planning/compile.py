@@ -30,7 +30,7 @@ from xscl.language.normalform import (
     normalise,
 )
 from xscl.language.parser import parse
-from xscl.language.syntax import Block, Exists, Operand, Predicate, Step
+from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Step, VariablePath
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.shredding.automaton.pattern import Pattern, pattern
@@ -63,10 +63,13 @@ class GraphSide:
     def label(self, number: int) -> str:
         """Return the readable label of a node: its variable, its operand, or its step."""
         if self.pattern is None:
-            return unparse(self.leaves[number - 1][1]) if number else "(composite)"
+            return unparse(_compared(self.leaves[number - 1][1])) if number else "(composite)"
         node = self.pattern.nodes[number]
         if node.step.derived is not None:
-            return unparse(node.step.derived)
+            derived = _compared(node.step.derived)
+            if derived == VariablePath("") and node.parent is not None:
+                return self.label(node.parent)
+            return unparse(derived)
         if node.variable is not None and not node.variable.startswith("$"):
             return node.variable
         return ("@" if node.step.attribute else "") + (node.step.test.local or "*")
@@ -81,6 +84,15 @@ class GraphSide:
         names = ((a.test.local, b.test.local), (a.test.uri, b.test.uri))
         same_name = all(x is None or y is None or x == y for x, y in names)
         return a.attribute == b.attribute and same_name
+
+
+def _compared(operand: Operand) -> Operand:
+    """Return what a comparison of texts compares."""
+    match operand:
+        case Call("compared-by", (inner, _)):
+            return inner
+        case _:
+            return operand
 
 
 @dataclass(frozen=True)
@@ -129,6 +141,11 @@ class CompiledJoin:
     def _may_coincide(self, one: int, two: int) -> bool:
         side = self.place(one)[0]
         return self.sides[side].may_coincide(self.place(one)[1], self.place(two)[1])
+
+    @property
+    def compares_texts(self) -> bool:
+        """True if an index of texts chooses the candidates."""
+        return bool(self.graph.text_joins)
 
     def definitions(self) -> tuple[str, ...]:
         """Return the canonical definitions of the minor's nodes; all sides are blocks."""
@@ -316,6 +333,9 @@ class _Compiler:
                 nodes.append(Node(side, above, name in self._normal.outputs))
         edges = [Edge(numbers[a], numbers[b]) for a, b in disjunct.equalities]
         edges.extend(Edge(numbers[a], numbers[b], "!=") for a, b in disjunct.inequalities)
+        if disjunct.compared is not None:
+            left, right, operator = disjunct.compared
+            edges.append(Edge(numbers[left], numbers[right], operator))
         graph = JoinGraph(tuple(nodes), tuple(edges))
         reduced, kept = minor(graph)
         return CompiledJoin(

@@ -11,16 +11,10 @@ from typing import Any
 from cep_core import Function
 from cep_core.algebra.expressions import FUNCTIONS as TYPED
 from xscl.language import functions
-from xscl.language.functions import FUNCTIONS, text_of
+from xscl.language.functions import FUNCTIONS, matches, text_of
 
 _TYPES: dict[functions.Kind, type] = {"value": str, "constant": str, "number": float}
 _WHOLE = {"year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"}
-
-
-def _matches(text: str, pattern: str, flags: str = "") -> bool:
-    from xscl.language.regex import expression  # loads RE2
-
-    return expression(pattern, flags).within(text)
 
 
 def _called(one: functions.Function) -> Callable[..., Any]:
@@ -46,6 +40,6 @@ EVENT_FUNCTIONS: dict[str, Function] = {
         for name, one in FUNCTIONS.items()
         if (written := name.replace("-", "_")) not in TYPED
     },
-    "matches": Function(_matches, (str, str, str), bool, 1),
+    "matches": Function(matches, (str, str, str), bool, 1),
 }
 """By name; `matches` is the predicate on regular expressions of XPath."""

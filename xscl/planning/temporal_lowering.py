@@ -33,7 +33,7 @@ from cep_core.algebra.expressions import Not as Negated
 from cep_core.algebra.expressions import Or as Either
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
-from xscl.language.functions import FUNCTIONS, text_of
+from xscl.language.functions import FUNCTIONS, matches, text_of
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric
@@ -224,7 +224,7 @@ class _Writer:
             case syntax.Comparison(operator, left, right):
                 return self._compare(operator, left, right)
             case syntax.Call(function, arguments):
-                name = {"contains": "contains", "starts-with": "starts_with"}[function]
+                name = _name(function) if function == "matches" else function.replace("-", "_")
                 return Apply(name, tuple(map(self._text, arguments)))
             case _:
                 assert_never(predicate)
@@ -329,6 +329,7 @@ FUNCTIONS_OVER_TIME: dict[str, Function] = {
         )
         for one in FUNCTIONS.values()
     },
+    _name("matches"): Function(matches, (str, str, str), bool),
     _name("text"): Function(text_of, (float,), str),
     _name("shared"): Function(_share, (object, object), bool),
     _name("div"): Function(ARITHMETIC["div"], (float, float), float),

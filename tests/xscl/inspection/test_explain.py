@@ -25,7 +25,8 @@ def engine() -> Iterator[xscl.Engine]:
     [
         (EQUAL, [STAGE_2]),
         (f"{A} FOLLOWED BY{{k1 = k2 AND k1 != 'u', 5 s}} {B}", [STAGE_2]),
-        (f"{A} JOIN{{contains(k1, k2), 5 s}} {B}", [f"{STAGE_2}, Refine (residual test)"]),
+        (f"{A} JOIN{{contains(k1, k2), 5 s}} {B}", [STAGE_2]),
+        (f"{A} JOIN{{NOT contains(k1, k2), 5 s}} {B}", [f"{STAGE_2}, Refine (residual test)"]),
         (f"{A} FOLLOWED BY{{k1 < k2, 5 s}} {B}", [f"{STAGE_2}, Refine (residual test)"]),
         ("S//a->x", [f"stage 1 (automaton), {STAGE_2}"]),
         (f"{A} NEXT{{k1 = k2}} {B}", ["core: Sequence"]),

@@ -32,7 +32,7 @@ def test_the_table_is_keyed_by_name() -> None:
             *("string", "lower-case", "upper-case", "normalize-space", "substring-before"),
             *("substring-after", "string-length", "number", "year-from-date", "month-from-date"),
             *("day-from-date", "hours-from-dateTime", "canonical-url", "plain-text", "substring"),
-            *("translate", "replace", "abs", "round", "floor", "ceiling"),
+            *("translate", "replace", "abs", "round", "floor", "ceiling", "tokens", "jaccard"),
         )
     }
 

@@ -6,8 +6,9 @@ predicate is analysed once; a chain of closures runs for each candidate.
 An operand is a sequence of values.  A variable has one, a path one for each selected node (perhaps
 none), and functions and arithmetic have the results for every choice of their arguments.  A
 comparison holds if it holds for some choice (XPath 1.0, section 3.4), so for an operand without
-nodes it is false.  NOT is the complement of the truth value.  The functions contains() and
-starts-with() take the first value, "" if there is none, as in conditions.
+nodes it is false.  NOT is the complement of the truth value.  The functions contains(),
+starts-with(), ends-with() and matches() take the first value, "" if there is none, as in
+conditions.
 
 A function without a value gives None, which compares like NaN: = < <= > >= are
 false and != is true.
@@ -19,11 +20,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
-from operator import add, mul, sub
+from operator import add, contains, mul, sub
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never
 
-from xscl.language.functions import FUNCTIONS, Value, number, text_of
+from xscl.language.functions import DEFINING, Value, matches, number, text_of
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -67,10 +68,8 @@ def compiled(predicate: Predicate) -> Test:
             return lambda row: not negated(row)
         case Comparison(operator, left, right):
             return _comparison(operator, left, right)
-        case Call("contains" | "starts-with" as function, (left, right)):
-            return _text_test(function, left, right)
-        case Call(function):
-            raise AssertionError(f"{function}() is no predicate of two operands")
+        case Call(function, operands):
+            return _text_test(TEXT_TESTS[function], *map(_first, operands))
         case _:
             assert_never(predicate)
 
@@ -107,11 +106,8 @@ def _some(holds: Callable[[Any, Any], bool], ones: Values, others: Values) -> Te
     return lambda row: any(holds(one, other) for one, other in product(ones(row), others(row)))
 
 
-def _text_test(function: Literal["contains", "starts-with"], left: Operand, right: Operand) -> Test:
-    text, part = _first(left), _first(right)
-    if function == "contains":
-        return lambda row: part(row) in text(row)
-    return lambda row: text(row).startswith(part(row))
+def _text_test(holds: Callable[..., bool], *operands: Callable[[Row], str]) -> Test:
+    return lambda row: holds(*[operand(row) for operand in operands])
 
 
 def _first(operand: Operand) -> Callable[[Row], str]:
@@ -160,8 +156,8 @@ def _nodes(name: str, path: Path) -> Values:
 
 
 def _call(function: str, arguments: tuple[Operand, ...]) -> Values:
-    apply = FUNCTIONS[function].apply
-    assert len(arguments) == len(FUNCTIONS[function].arguments)
+    apply = DEFINING[function].apply
+    assert len(arguments) == len(DEFINING[function].arguments)
     operands = [_values(argument) for argument in arguments]
 
     def values(row: Row) -> Iterable[Value]:
@@ -218,3 +214,13 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
     {"+": add, "-": sub, "*": mul, "div": _divided, "mod": _modulo}
 )
 """The function of each sign of arithmetic."""
+
+TEXT_TESTS: Mapping[str, Callable[..., bool]] = MappingProxyType(
+    {
+        "contains": contains,
+        "starts-with": str.startswith,
+        "ends-with": str.endswith,
+        "matches": matches,
+    }
+)
+"""The predicates on texts, `xscl.language.functions.TESTS`."""

@@ -1,0 +1,1 @@
+"""Value joins by a comparison of texts, found through indexes over the texts of the window."""

@@ -1,0 +1,168 @@
+"""The distinct texts of the join state that are compared otherwise than by equality, by role.
+
+An index has the texts of all pairs of variables with one role, so subscriptions that differ in
+constants or in their other nodes share it.  It has texts by key, and rows of the join state are
+found by the keys.  It is made from the database on first use, and follows what is added and
+evicted.
+
+The texts that remain after the index are tested one by one.  The caller bounds the characters that
+a text is compared with; those whose last document is the newest are compared first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+import duckdb
+import numpy as np
+
+from templates.columns.columns import Column
+from templates.text.operators import BOUNDS, PARTS, Role, TextOperator, jaccard
+from templates.text.parts import Parts
+from templates.text.wholes import Wholes
+from templates.text.word_sets import WordSets
+
+
+class Similar(NamedTuple):
+    """The keys of the texts that one text compares with, and the characters that were compared.
+
+    `cut`: some texts were not compared, because that had been more characters than allowed.
+    """
+
+    keys: Column
+    characters: int
+    cut: bool
+
+
+class TextIndex:
+    """The texts of one role."""
+
+    def __init__(self, role: Role) -> None:
+        self.pairs: set[int] = set()
+        self._role = role
+        self._wholes, self._parts, self._words = Wholes(), Parts(), WordSets()
+        self._numbers: dict[int, int] = {}  # by key
+        self._keys: dict[int, int] = {}  # by number
+        self._texts: dict[int, str] = {}
+        self._latest: dict[int, int] = {}  # the last document with the text
+        self._next = 0
+
+    def add(self, rows: Iterable[tuple[int, str, int]]) -> None:
+        """Add texts: (key, text, document)."""
+        for key, text, doc in rows:
+            number = self._numbers.get(key)
+            if number is None:
+                number, self._next = self._next, self._next + 1
+                self._numbers[key], self._keys[number], self._texts[number] = number, key, text
+                self._made.add(number, text)
+            self._latest[number] = max(doc, self._latest.get(number, doc))
+
+    @property
+    def _made(self) -> Wholes | Parts | WordSets:
+        match self._role:
+            case "whole":
+                return self._wholes
+            case "part":
+                return self._parts
+            case "words":
+                return self._words
+
+    def only(self, keys: Column) -> None:
+        """Remove the texts with other keys."""
+        stays = set(keys.tolist())
+        gone = [number for key, number in self._numbers.items() if key not in stays]
+        for number in gone:
+            del self._numbers[self._keys.pop(number)]
+            del self._texts[number], self._latest[number]
+        self._made.remove(np.array(gone, np.int64))
+
+    def similar(self, text: str, compared: TextOperator, most: int) -> Similar:
+        """Return the texts that compare with one; at most so many characters are compared."""
+        if compared.sign:
+            words = frozenset(text.split())
+            candidates = self._words.candidates(words, compared.bound)
+            holds = BOUNDS[compared.sign]
+
+            def test(number: int) -> bool:
+                other = self._words.words(number)
+                return holds(jaccard(words, other, len(words & other)), compared.bound)
+
+            return self._tested(candidates.tolist(), test, len(text), most)
+        within = PARTS[compared.test]
+        if self._role == "whole":
+            numbers = self._wholes.candidates(text).tolist()
+            return self._tested(numbers, lambda number: within(self._texts[number], text), 0, most)
+        numbers = self._parts.candidates(text).tolist()
+        return self._tested(
+            numbers, lambda number: within(text, self._texts[number]), len(text), most
+        )
+
+    def _tested(
+        self, candidates: list[int], test: Callable[[int], bool], own: int, most: int
+    ) -> Similar:
+        """Return the candidates that pass; each test reads `own` characters besides a candidate's.
+
+        If all of them are too many, those with the newest documents are tested.
+        """
+        costs = [own + len(self._texts[number]) for number in candidates]
+        spent, tested = sum(costs), candidates
+        if spent > most:
+            ages = [(self._latest[number], number) for number in candidates]
+            order = sorted(range(len(candidates)), key=ages.__getitem__, reverse=True)
+            sums = np.cumsum([costs[at] for at in order])
+            affordable = int(np.searchsorted(sums, most, "right"))
+            tested = [candidates[at] for at in order[:affordable]]
+            spent = most
+        found = [self._keys[number] for number in tested if test(number)]
+        return Similar(np.array(found, np.uint64), spent, len(tested) < len(candidates))
+
+
+Pairs: TypeAlias = "Callable[[Role], Mapping[int, int]]"
+
+
+class TextIndexes:
+    """The indexes of all roles over one join state; `pairs` are those of a role."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
+        self._connection = connection
+        self._pairs = pairs
+        self._indexes: dict[Role, TextIndex] = {}
+
+    def index(self, role: Role) -> TextIndex:
+        """Return the index of a role, with all stored texts of its pairs."""
+        index = self._indexes.setdefault(role, TextIndex(role))
+        missing = self._pairs(role).keys() - index.pairs
+        if missing:
+            index.add(self._stored(missing))
+            index.pairs |= missing
+        return index
+
+    def _stored(self, pairs: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+        listed = ", ".join(str(int(pair)) for pair in sorted(pairs))
+        found = self._connection.execute(
+            "SELECT key, any_value(strVal), max(doc)"
+            " FROM state.binding JOIN state.value USING (key)"
+            f" WHERE pair IN ({listed}) GROUP BY key ORDER BY max(doc), key"
+        )
+        yield from found.fetchall()
+
+    def add(self, pairs: Column, keys: Column, docs: Column, texts: Mapping[int, str]) -> None:
+        """Add the texts of new rows, given by their keys."""
+        for index in self._indexes.values():
+            own = np.isin(pairs, list(index.pairs))
+            rows = zip(keys[own].tolist(), docs[own].tolist(), strict=True)
+            index.add((key, texts[key], doc) for key, doc in rows)
+
+    def evict(self) -> None:
+        """Remove the texts that are not stored any more."""
+        for role, index in list(self._indexes.items()):
+            index.pairs &= self._pairs(role).keys()
+            if not index.pairs:
+                del self._indexes[role]
+                continue
+            listed = ", ".join(str(int(pair)) for pair in sorted(index.pairs))
+            kept = self._connection.execute(
+                f"SELECT DISTINCT key FROM state.binding WHERE pair IN ({listed})"
+            )
+            index.only(np.asarray(kept.fetchnumpy()["key"]))

@@ -1,0 +1,151 @@
+"""Joins by a comparison of texts give what a test of each pair of documents gives."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl
+from templates.state import value_joins
+from templates.text import text_pass
+from tests.examples import examples
+from tests.joining import in_database
+
+WORDS = ("rust", "streams", "and", "us", "Go", "a")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A document: its time, its channel, and its titles."""
+
+    number: int
+    time: int
+    channel: str
+    titles: tuple[str, ...]
+
+    def document(self) -> xscl.Document:
+        titles = "".join(f"<t>{title}</t>" for title in self.titles)
+        text = f"<item><c>{self.channel}</c>{titles}</item>"
+        return xscl.Document("S", f"d{self.number}", self.time, text.encode())
+
+
+def _jaccard(one: str, other: str) -> float:
+    mine, others = {*one.lower().split()}, {*other.lower().split()}
+    return len(mine & others) / len(mine | others) if mine | others else 0.0
+
+
+Test = Callable[[str, str], bool]
+TESTS: dict[str, Test] = {
+    "contains(u, t)": lambda t, u: t in u,
+    "contains(t, u)": lambda t, u: u in t,
+    "starts-with(u, t)": lambda t, u: u.startswith(t),
+    "ends-with(t, u)": lambda t, u: t.endswith(u),
+    "contains(lower-case(u), lower-case(t))": lambda t, u: t.lower() in u.lower(),
+    "jaccard(tokens(t), tokens(u)) > 0.4": lambda t, u: _jaccard(t, u) > 0.4,
+    "0.5 <= jaccard(tokens(u), tokens(t))": lambda t, u: _jaccard(t, u) >= 0.5,
+    "contains(u, t) AND t != u": lambda t, u: t in u and t != u,
+    "contains(u, t) AND starts-with(t, 'r')": lambda t, u: t in u and t.startswith("r"),
+    "contains(u, t) AND NOT ends-with(u, t)": lambda t, u: t in u and not u.endswith(t),
+    "contains(u, t) OR contains(t, u)": lambda t, u: t in u or u in t,
+    "contains(u, t) AND matches(u, 's.*s')": lambda t, u: t in u and u.count("s") > 1,
+}
+CHANNEL = {"": False, " AND c = d": True}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Item]:
+    """Return items in the order of time, some at the same time."""
+    texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+    gaps = draw(st.lists(st.sampled_from((0, 1, 1, 2, 9)), min_size=2, max_size=12))
+    return [
+        Item(
+            number,
+            sum(gaps[: number + 1]),
+            draw(st.sampled_from("pq")),
+            tuple(draw(st.lists(texts, max_size=2, unique=True))),
+        )
+        for number, _ in enumerate(gaps)
+    ]
+
+
+def expected(items: Sequence[Item], test: Test, same: bool, ordered: bool, window: int) -> set[str]:
+    """Return `left right` of each match: two nodes of two documents."""
+    return {
+        f"d{one.number} d{other.number} {t} {u}"
+        for one in items
+        for other in items
+        if one is not other
+        and abs(one.time - other.time) <= window
+        and (not ordered or one.time < other.time)
+        and (not same or one.channel == other.channel)
+        for t in one.titles
+        for u in other.titles
+        if test(t, u)
+    }
+
+
+@examples(8)
+@given(
+    items=histories(),
+    predicate=st.sampled_from([*TESTS]),
+    channel=st.sampled_from([*CHANNEL]),
+    ordered=st.booleans(),
+    window=st.sampled_from((1, 3, 10)),
+    size=st.sampled_from((1, 2, 20)),
+    reopened=st.integers(0, 12),
+    way=st.sampled_from(("", "database", "parts", "dropped")),
+)
+def test_text_joins_equal_brute_force(
+    items: list[Item],
+    predicate: str,
+    channel: str,
+    ordered: bool,
+    window: int,
+    size: int,
+    reopened: int,
+    way: str,
+) -> None:
+    """A file is closed and opened again midway; a second query shares what is shared."""
+    operator = "FOLLOWED BY" if ordered else "JOIN"
+    left, right = "S//item->x[./c->c][./t->t]", "S//item->y[./c->d][./t->u]"
+    if " OR " in predicate:
+        predicate, test = f"({predicate})", TESTS[predicate]
+    else:
+        test = TESTS[predicate]
+    shape = "<m>{string(t)}|{string(u)}</m>"
+    query = f"SELECT {shape} FROM {left} {operator}{{{predicate}{channel}, {window}}} {right}"
+    other = query.replace("item->x", 'item->x[./c = "p"]')
+    found: dict[str, list[str]] = {"all": [], "some": []}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        if way == "parts":
+            patch.setattr(value_joins, "PART", 1)
+            patch.setattr(text_pass, "PART", 1)
+        kept = 0 if way == "dropped" else None
+        path = Path(folder) / "state.duckdb"
+        with in_database() if way == "database" else nullcontext():
+            for part, first in ((items[:reopened], True), (items[reopened:], False)):
+                with xscl.Engine(path, kept_memory=kept) as engine:
+                    if first:
+                        engine.subscribe("all", query)
+                        engine.subscribe("some", other)
+                    for start in range(0, len(part), size):
+                        pushed = [item.document() for item in part[start : start + size]]
+                        for match in engine.push(pushed).matches:
+                            found[match.subscription].append(_words(match))
+    every = expected(items, test, CHANNEL[channel], ordered, window)
+    p = {f"d{item.number}" for item in items if item.channel == "p"}
+    assert sorted(found["all"]) == sorted(set(found["all"]))
+    assert {*found["all"]} == every
+    assert {*found["some"]} == {one for one in every if one.split()[0] in p}
+
+
+def _words(match: xscl.Match) -> str:
+    t, u = match.xml().decode().removeprefix("<m>").removesuffix("</m>").split("|")
+    return f"{match.documents[0]} {match.documents[1]} {t} {u}"
