@@ -22,6 +22,7 @@ from benchmarks import (
     rumor,
     sase,
     stage1,
+    text_joins,
     views,
     window_joins,
 )
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         noisy_neighbour,
         register,
         memory,
+        text_joins,
         window_joins,
     )
 }

@@ -169,8 +169,9 @@ class BatchJoin:
         texts = self._registry.texts
         if texts is not None:
             compares = texts.near(batch["pair"], LEFT if back else RIGHT)
-            self._take_joins(views, self._text_joins(half, texts, chosen(batch, compares)))
-            batch = chosen(batch, ~compares)
+            if compares.any():
+                self._take_joins(views, self._text_joins(half, texts, chosen(batch, compares)))
+                batch = chosen(batch, ~compares)
         driving = partial(self._registry.firing.driving, back=back)
         self._take_joins(views, half.joins(batch, driving))
 

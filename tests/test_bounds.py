@@ -24,6 +24,7 @@ import feeds.http.websub as websub
 import feeds.spool as spool
 import templates.bound.first_rows as first_rows
 import templates.sql.queries as plans
+import templates.text.text_pass as text_pass
 import xscl.delivery.channels.mail_confirmation as codes
 import xscl.delivery.channels.webhook as webhook
 import xscl.delivery.endpoint as endpoint
@@ -155,6 +156,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "processes that one document ends": (2,),
     "results of an arriving document": (RESULTS,),
     "work for one row": (first_rows.WORK,),
+    "texts of an arriving": (text_pass.CHARACTERS, text_pass.FOUND),
     "results of one transaction": (ingest.AIM,),
     "documents of one transaction": (ingest.MOST,),
     "documents shown as": (truncations.KEPT,),

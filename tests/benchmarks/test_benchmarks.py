@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1, window_joins
+from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1, text_joins, window_joins
 from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
 from benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
 from benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
@@ -238,8 +238,16 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "noisy-neighbour",
         "register",
         "memory",
+        "text-joins",
         "window-joins",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", text_joins.QUERIES)
+def test_joins_by_texts_find_what_a_test_of_each_pair_finds(query: str) -> None:
+    row = text_joins.measured(query, 100, 30)
+    assert int(str(row.figures["matches"])) > 0
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,18 +235,21 @@ def value_joins(
     sides: tuple[JoinInput, JoinInput],
     source: str,
     span: Span,
+    *,
     finite: bool,
+    indexed: bool,
 ) -> tuple[Disjunct, ...]:
     """Return the disjuncts of a predicate.
 
-    A predicate that can never hold is a join of different constants.  Raises QueryError if a
-    disjunct has no equality and the window is not `finite`.
+    With `indexed`, an index of texts chooses candidates where no equality does.  A predicate that
+    can never hold is a join of different constants.  Raises QueryError if a disjunct has no
+    equality and the window is not `finite`.
     """
     unbound = sides[0].unbound | sides[1].unbound
     found = ((),) if predicate is None else disjuncts(predicate, source, unbound)
     if not found:
         return (_Conjunction(sides).never(),)
-    made = tuple(_Conjunction(sides).take(literals) for literals in found)
+    made = tuple(_Conjunction(sides, indexed).take(literals) for literals in found)
     for one in made:
         if one.needs_window and not finite:
             raise fault(
@@ -261,8 +264,9 @@ def value_joins(
 class _Conjunction:
     """The blocks and comparisons while the literals of one disjunct are taken apart."""
 
-    def __init__(self, sides: tuple[JoinInput, JoinInput]) -> None:
+    def __init__(self, sides: tuple[JoinInput, JoinInput], indexed: bool = True) -> None:
         self._sides = sides
+        self._indexed = indexed
         self._blocks = [side.block for side in sides]
         self._leaves: list[list[tuple[str, Operand]]] = [[], []]
         self._equalities: list[tuple[str, str]] = []
@@ -276,7 +280,7 @@ class _Conjunction:
         for one in literals:
             if not (self._joins(one) or self._restricts(one)):
                 self._residuals.append(one.atom if one.positive else Not(one.atom))
-        compared = None if self._equalities else self._compared()
+        compared = self._compared() if self._indexed and not self._equalities else None
         crossed = not self._equalities and compared is None
         if crossed:
             self._join_constants("", "")

@@ -259,10 +259,13 @@ class CompiledQuery:
         return aggregates(self.normal.form)
 
 
-def compile_query(source: str) -> CompiledQuery:
-    """Return a query ready to be registered; raises QueryError."""
+def compile_query(source: str, *, indexed: bool = True) -> CompiledQuery:
+    """Return a query ready to be registered; raises QueryError.
+
+    Without `indexed` no index of texts chooses the candidates of its joins.
+    """
     try:
-        return _compiled(source)
+        return _compiled(source, indexed)
     except RecursionError:
         raise too_deep(source) from None
 
@@ -272,8 +275,8 @@ def too_deep(source: str) -> TooComplex:
     return TooComplex("the query is nested too deeply", source, 1, 1, "make several queries of it")
 
 
-def _compiled(source: str) -> CompiledQuery:
-    normal = normalise(parse(source), source)
+def _compiled(source: str, indexed: bool) -> CompiledQuery:
+    normal = normalise(parse(source), source, indexed=indexed)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)

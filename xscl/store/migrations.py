@@ -81,6 +81,13 @@ def _leases_of_hubs(run: Run) -> None:
         )
 
 
+def _joins_without_an_index(run: Run) -> None:
+    """Note the number from which on an index of texts chooses the candidates of subscriptions."""
+    for key, value in run("SELECT 'indexed_from', max(number) + 1 FROM state.subscription"):
+        if value is not None:
+            run("INSERT INTO state.meta VALUES (?, ?)", [key, value])
+
+
 def _has(run: Run, table: str) -> bool:
     tables = (
         "SELECT table_name FROM duckdb_tables()"
@@ -96,6 +103,7 @@ STEPS: Mapping[int, Step] = {
     13: _links_and_titles_of_items,
     14: _stars,
     15: _leases_of_hubs,
+    16: _joins_without_an_index,
 }
 """The steps by the version that each leads to, in ascending order."""
 

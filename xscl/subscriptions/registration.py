@@ -16,9 +16,10 @@ from cep_core import Query
 from templates.processor import Processor
 from templates.registry.registry import Placed, Registry
 from xscl.documents.composite_ids import CompositeIds
-from xscl.documents.results import XSCL
+from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
-from xscl.planning.compile_cache import Plain, Registrable, Shapes
+from xscl.planning.compile import compile_query
+from xscl.planning.compile_cache import Plain, Registrable, Shapes, registrable
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.query_plan import Outline
@@ -263,8 +264,7 @@ class Registration:
             elif subscription.template:
                 self._planned.attach_row(subscription)
             else:
-                outline = self._shapes.prepare(subscription.query)
-                assert isinstance(outline, Outline), "what is plain is a row of R_T"
+                outline = self._outline(subscription)
                 planned = self._planned.plan(
                     *(outline, subscription.since, subscription.updates, subscription.bound_to)
                 )
@@ -273,6 +273,14 @@ class Registration:
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
+
+    def _outline(self, subscription: Subscription) -> Outline:
+        """Return a planned subscription's outline, in the form that its join state has."""
+        made = self._shapes.prepare(subscription.query)
+        if made.compares_texts and subscription.number < self._store.meta("indexed_from"):
+            made = registrable(compile_query(subscription.query, indexed=False))
+        assert isinstance(made, Outline), "what is plain is a row of R_T"
+        return made
 
     def _add_waiting(self) -> None:
         """Add the rows of R_T again that were not written when the process ended.

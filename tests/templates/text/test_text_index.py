@@ -30,7 +30,7 @@ def jaccard(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("exchanged", ["", "within "])
-@examples(60)
+@examples(25)
 @given(
     kept=TEXTS,
     gone=st.sets(st.integers(0, 29)),

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -14,7 +15,9 @@ import pytest
 import xscl
 from tests.examples import usually
 from tests.xscl.commandline import called, json_rows
+from xscl.engine import transactions
 from xscl.errors import StoreError
+from xscl.planning.compile import compile_query
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
@@ -250,3 +253,26 @@ def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
     checked = called("doctor", "--json", "--data", str(old.parent))
     (found,) = [one for one in json_rows(checked.stdout) if one["what"] == "store"]
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
+
+
+def test_joins_by_texts_of_version_15_keep_their_join_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They test every pair within the window; what is edited uses an index."""
+    path = tmp_path / "state.duckdb"
+    query = "S//a->x JOIN{contains(x, y), 10 s} S//a->y"
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "compile_query", partial(compile_query, indexed=False))
+        with xscl.Engine(path) as engine:
+            engine.subscribe("q", query)
+            assert engine.push(document(1)).matches == ()
+    with closing(Store(path)) as store, store.transaction():
+        store.set_meta(version=15)
+    with xscl.Engine(path) as engine:
+        assert len(engine.push(document(2)).matches) == 2
+        engine.subscribe("new", query)
+        assert len(engine.push(document(3)).matches) == 4
+    with xscl.Engine(path) as engine:
+        found = engine.push(document(4)).matches
+        assert [match.subscription for match in found].count("q") == 6
+        assert [match.subscription for match in found].count("new") == 2
