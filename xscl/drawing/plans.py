@@ -6,7 +6,7 @@ The layers, their order and the routes of the edges are graphlay's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import graphlay
@@ -23,8 +23,8 @@ LONGEST = 28
 _OPTIONS = {"spacing": {"layer_gap": 40.0, "node_gap": 18.0}}
 
 
-def draw_plan(graph: PlanGraph) -> Picture:
-    """Return the picture of a plan, or of its largest part."""
+def draw_plan(graph: PlanGraph, chosen: Container[str] = ()) -> Picture:
+    """Return the picture of a plan, or of its largest part; `chosen` nodes are marked."""
     shown = largest(graph)
     title = f"The plan: {len(graph.nodes)} nodes, {len(graph.edges)} edges"
     if not shown.nodes:
@@ -34,9 +34,8 @@ def draw_plan(graph: PlanGraph) -> Picture:
     moved = (MARGIN - low["x"], MARGIN - low["y"])
     elements = [*_edges(laid.edges, moved)]
     for node, place in zip(shown.nodes, laid.nodes, strict=True):
-        elements.extend(
-            _node(node, place["center"]["x"] + moved[0], place["center"]["y"] + moved[1])
-        )
+        x, y = place["center"]["x"] + moved[0], place["center"]["y"] + moved[1]
+        elements.extend(_node(node, x, y, is_chosen=node.name in chosen))
     width, height = high["x"] - low["x"] + 2 * MARGIN, high["y"] - low["y"] + 2 * MARGIN
     return Picture(title, width, height, tuple(elements))
 
@@ -92,9 +91,9 @@ def rate(per_second: float) -> str:
     return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"
 
 
-def _node(node: PlanNode, x: float, y: float) -> Iterator[etree._Element]:
+def _node(node: PlanNode, x: float, y: float, *, is_chosen: bool) -> Iterator[etree._Element]:
     width = _width(node)
-    kind = {STREAM: "side", TEMPLATE: "output"}.get(node.kind, "node")
+    kind = "chosen" if is_chosen else {STREAM: "side", TEMPLATE: "output"}.get(node.kind, "node")
     yield box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, kind, 10)
     yield text(x, y - 12, shortened(node.name, LONGEST), "strong", "middle")
     yield text(x, y + 5, _words(node), "soft", "middle")

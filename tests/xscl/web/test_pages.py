@@ -22,6 +22,7 @@ from xscl.web.views.state import LATE, REJECTED
 PAGES = (
     *(path for path, _ in VIEWS),
     "/starred",
+    "/plan?subscription=rise-then-warning",
     "/?subscription=tricky",
     "/items?q=tricks&with=t00",
     "/compare?doc=t00&doc=t01",
@@ -234,6 +235,22 @@ def test_a_saved_subscription_says_what_it_begins_with(
     told = parsed(saved.text).xpath("string(//*[@class='chosen'])")
     assert re.search(says, " ".join(told.split()))
     shop.client.post("/subscriptions/remove", data={"name": "begun", "purge": "yes"})
+
+
+def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_template(
+    shop: Shop,
+) -> None:
+    page = parsed(shop.client.get("/plan", params={"subscription": "same-story"}).text)
+    path = page.xpath("//td[span[contains(., 'in the path')]]")
+    (template,) = [one for one in path if one.text_content().startswith("template ")]
+    assert any(one.text_content().startswith("feeds ") for one in path)
+    marked = page.xpath("//*[local-name() = 'rect'][@class='d-chosen']")
+    assert len(marked) == len(path) >= 3
+    (link,) = template.xpath("./a/@href")
+    listed = parsed(shop.client.get(link).text).xpath("//input[@name='names']/@value")
+    assert "same-story" in listed
+    assert "rising" not in listed
+    assert shop.client.get("/plan", params={"subscription": "nobody's"}).status_code == 404
 
 
 def test_several_subscriptions_are_paused_and_resumed_at_once(shop: Shop) -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest, rate
-from xscl.web.page_request import AskedByOperator
+from xscl.service.subscribing import existing
+from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
+from xscl.web.views.matches import names_of_subscriptions
+
+_NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")
+"""The names of nodes in an explanation."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/plan")
-def plan(asked: AskedByOperator) -> HTMLResponse:
-    """Show the plan; of a large one the largest part."""
+def plan(
+    asked: AskedByOperator, subscription: Annotated[str, Query(max_length=500)] = ""
+) -> HTMLResponse:
+    """Show the plan, of a large one the largest part, with the path of a subscription marked."""
+    path = _path(asked, subscription) if subscription else set[str]()
     graph = asked.here.engine.plan().renamed(asked.here.accounts.called)
     caption = (
         "From the streams, on the left, to what finds matches; rates are those of the last minute."
@@ -23,7 +34,22 @@ def plan(asked: AskedByOperator) -> HTMLResponse:
     if len(graph.nodes) > MOST:
         caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."
     nodes = sorted(largest(graph).nodes, key=lambda node: (-node.rate, -node.rows, -node.operators))
-    drawn = draw_plan(graph)
+    drawn = draw_plan(graph, path)
     return asked.page(
-        "plan.html", graph=graph, nodes=nodes, drawn=drawn, rate=rate, caption=caption
+        "plan.html",
+        graph=graph,
+        nodes=nodes,
+        drawn=drawn,
+        rate=rate,
+        caption=caption,
+        subscription=subscription,
+        path=path,
+        subscriptions=names_of_subscriptions(asked),
     )
+
+
+def _path(asked: PageRequest, name: str) -> set[str]:
+    """Return the nodes that evaluate a subscription, as `explain` names them; Problem 404."""
+    found = existing(asked.here, asked.who, name)
+    explained = asked.here.engine.explain(found.name)
+    return {*map(asked.here.accounts.called, found.reads), *_NODE.findall(explained)}

@@ -99,22 +99,26 @@ def listed(
     asked: Asked,
     q: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str, Query(max_length=500)] = "",
+    template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
 ) -> HTMLResponse:
-    """Show a page of the list in order of name."""
-    total, rows = _rows(asked, q, after)
+    """Show a page of the list in order of name; with a `template` those with its joins."""
+    total, rows = _rows(asked, q, after, template)
     more = len(rows) > LIMIT
-    query = {"q": q, "after": rows[LIMIT - 1].name} if more else {}
+    query = {"q": q, "after": rows[LIMIT - 1].name, "template": template} if more else {}
     return asked.page(
         "subscriptions.html",
         total=total,
         rows=rows[:LIMIT],
         q=q,
+        of_template=template,
         addresses=syndication.addresses_of_all(asked.here, asked.who),
         next="/subscriptions?" + urlencode(query) if more else None,
     )
 
 
-def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[SubscriptionRow]]:
+def _rows(
+    asked: PageRequest, q: str, after: str, template: int
+) -> tuple[int, list[SubscriptionRow]]:
     """Return the number of the reader's subscriptions, and the rows of a page with one more."""
     here, who = asked.here, asked.who
     own = own_condition("name", who.number)
@@ -123,8 +127,9 @@ def _rows(asked: PageRequest, q: str, after: str) -> tuple[int, list[Subscriptio
         rows = store.fetch(
             "SELECT name, query, language, publish, until IS NOT NULL, number"
             f" FROM state.subscription WHERE {own}"
-            f" AND name > ? AND contains(lower(name), lower(?)) ORDER BY name LIMIT {LIMIT + 1}",
-            [who.qualify(after) if after else "", q],
+            " AND name > ? AND contains(lower(name), lower(?)) AND ? IN (0, template)"
+            f" ORDER BY name LIMIT {LIMIT + 1}",
+            [who.qualify(after) if after else "", q, template],
         )
         counts = _counts(store, [number for *_, number in rows], here.clock.now())
     shown = [
