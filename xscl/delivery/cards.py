@@ -82,7 +82,7 @@ class MatchView:
     """The view model of a match; `values` are those of a match without documents.
 
     `place` is its cursor: position and number of the subscription.  `output` is the document that
-    the query constructs, if any.
+    the query constructs, if any; `arrived` is when the last document arrived, if known.
     """
 
     id: str
@@ -94,6 +94,7 @@ class MatchView:
     values: tuple[Value, ...] = ()
     output: str = ""
     gone: bool = False
+    arrived: int | None = None
 
     @property
     def summary(self) -> str:

@@ -157,7 +157,7 @@ class Queries:
         compile_query(query)
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
-            counts = self._vocabularies.counts(store, arrived)
+            counts = self._vocabularies.counts(store)
             known = {EVERYTHING, *self._state.streams.known(), *counts}
             # A user's own stream hides the public one of its name.
             engine_names = {

@@ -6,6 +6,7 @@ so its cost does not depend on the length of the past.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,15 +82,15 @@ class Vocabularies:
 
     def __init__(self) -> None:
         self._streams: dict[str, _Read[Vocabulary]] = {}
-        self._counts: dict[None, _Read[dict[str, int]]] = {}
+        self._counts = StreamCounts()
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
         """Return the vocabulary of a stream; `arrived` changes with each document."""
         return _reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
 
-    def counts(self, store: Store, arrived: int) -> dict[str, int]:
+    def counts(self, store: Store) -> dict[str, int]:
         """Return the number of known documents by stream."""
-        return _reused(self._counts, None, arrived, lambda: kept_by_stream(store))
+        return self._counts.of(store)
 
 
 def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
@@ -107,13 +108,44 @@ def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T
     return found
 
 
-def kept_by_stream(store: Store) -> dict[str, int]:
-    """Return the number of known documents by stream."""
-    rows = store.fetch(
-        "SELECT name, count(*) FROM (SELECT unnest(streams) AS name FROM state.document)"
-        " GROUP BY name"
-    )
-    return {str(name): int(count) for name, count in rows}
+_ARRIVED = (
+    "SELECT 0, NULL, count(*), coalesce(max(doc), 0) FROM state.document"
+    " UNION ALL SELECT 1, name, count(*), 0 FROM"
+    " (SELECT unnest(streams) AS name FROM state.document WHERE doc > ?) GROUP BY name"
+    " UNION ALL SELECT 2, NULL, count(*), 0 FROM state.document WHERE doc > ?"
+)
+"""In one snapshot: all documents and the last one, the new ones by stream, all new ones."""
+
+
+class StreamCounts:
+    """The numbers of known documents by stream; thread-safe.
+
+    What has arrived since the last call is added.  All are counted again only if some have left.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = self._known = 0
+        self._counts = Counter[str]()
+
+    def of(self, store: Store) -> dict[str, int]:
+        """Return the numbers by stream."""
+        with self._lock:
+            if not self._add(store):
+                self._last = self._known = 0
+                self._counts.clear()
+                self._add(store)
+            return dict(self._counts)
+
+    def _add(self, store: Store) -> bool:
+        """Add the documents after the last one; return False if earlier ones have left."""
+        rows = store.fetch(_ARRIVED, [self._last, self._last])
+        (_, _, known, last), *new, (_, _, arrived, _) = sorted(rows, key=lambda row: row[0])
+        if self._known + arrived != known:
+            return False
+        self._counts.update({str(name): int(count) for _, name, count, _ in new})
+        self._last, self._known = int(last), int(known)
+        return True
 
 
 def vocabulary(store: Store, stream: str) -> Vocabulary:

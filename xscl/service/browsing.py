@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
@@ -31,6 +31,7 @@ class BrowsedDocument:
     id: str
     streams: tuple[str, ...]
     ts: int
+    arrived: int
     history: bool
     xml: bytes | None
 
@@ -61,12 +62,23 @@ def browse(
         )
         parameters += [wanted, wanted, escape(wanted)]
     rows = store.fetch(
-        "SELECT d.doc, d.id, d.streams, d.ts, d.history, t.xml FROM state.document d"
+        "SELECT d.doc, d.id, d.streams, d.ts, d.arrived, d.history, t.xml FROM state.document d"
         f" LEFT JOIN state.text t USING (doc) WHERE {' AND '.join(conditions)}"
         " ORDER BY d.doc DESC LIMIT ?",
         [*parameters, limit],
     )
     return [_browsed(row) for row in rows]
+
+
+def arrivals(store: Store, ids: Collection[str]) -> dict[str, int]:
+    """Return the times of arrival of documents by their engine names, of the newest ones only."""
+    rows = store.fetch(
+        "SELECT id, max(arrived) FROM state.document"
+        f" WHERE doc > (SELECT next_doc FROM state.progress) - {SEARCHED}"
+        " AND list_contains(?::VARCHAR[], id) GROUP BY id",
+        [list(ids)],
+    )
+    return dict(rows)
 
 
 def visible_names(who: Account, streams: Sequence[str]) -> list[str]:
@@ -82,6 +94,6 @@ def _visible(who: Account) -> str:
 
 
 def _browsed(row: Sequence[Any]) -> BrowsedDocument:
-    number, name, streams, ts, history, xml = row
+    number, name, streams, ts, arrived, history, xml = row
     text = None if xml is None else bytes(xml)
-    return BrowsedDocument(number, name, tuple(streams), ts, history, text)
+    return BrowsedDocument(number, name, tuple(streams), ts, arrived, history, text)

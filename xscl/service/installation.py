@@ -13,6 +13,7 @@ from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.engine.facade import Engine
 from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.inspection.vocabulary import StreamCounts
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
@@ -184,9 +185,9 @@ class Installation:
     and `series` has the figures of the last day.
     `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
-    the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
-    `pushes` are those of hubs, None without a public address; `callbacks` limits the rate at each
-    callback, `deliveries` the number at a time.
+    the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.  `counts`
+    are the documents by stream.  `pushes` are those of hubs, None without a public address;
+    `callbacks` limits the rate at each callback, `deliveries` the number at a time.
     """
 
     home: DataDirectory
@@ -211,6 +212,7 @@ class Installation:
     watch: ConsumerWatch
     series: StatusSeries
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
+    counts: StreamCounts = field(default_factory=StreamCounts)
     pushes: Pushes | None = None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
     deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])

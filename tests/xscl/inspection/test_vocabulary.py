@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xscl import Document, Engine, Retention
-from xscl.inspection.vocabulary import DOCUMENTS, PATHS, SeenPath, kept_by_stream, vocabulary
+from xscl.inspection.vocabulary import DOCUMENTS, PATHS, SeenPath, StreamCounts, vocabulary
 
 
 def engine_with(*documents: str, streams: tuple[str, ...] = ("S",)) -> Engine:
@@ -46,7 +46,28 @@ def test_only_documents_of_the_stream_are_read() -> None:
     engine = engine_with("<i><t>mine</t></i>")
     engine.push(Document("other", "o", 9, b"<secret><t>hers</t></secret>"))
     assert "secret" not in seen(engine)
-    assert kept_by_stream(engine.host.state.store) == {"S": 1, "other": 1}
+
+
+def test_documents_are_counted_by_stream_as_they_come_and_leave() -> None:
+    engine, counts = engine_with("<i/>", streams=("S", "T")), StreamCounts()
+    store = engine.host.state.store
+    assert counts.of(store) == {"S": 1, "T": 1}
+    engine.push(Document("T", f"t{number}", number, b"<i/>") for number in range(3))
+    assert counts.of(store) == counts.of(store) == {"S": 1, "T": 4}
+    store.fetch("DELETE FROM state.document WHERE id = 'd1'")
+    engine.push(Document("T", "t3", 3, b"<i/>"))
+    assert counts.of(store) == {"T": 4}
+    assert StreamCounts().of(store) == {"T": 4}
+    assert StreamCounts().of(Engine().host.state.store) == {}
+
+
+def test_after_the_first_count_only_new_documents_are_read() -> None:
+    engine, counts = engine_with("<i/>", "<i/>"), StreamCounts()
+    store = engine.host.state.store
+    counts.of(store)
+    store.fetch("UPDATE state.document SET streams = ['unread']")
+    engine.push(Document("T", "t", 9, b"<i/>"))
+    assert counts.of(store) == {"S": 2, "T": 1}
 
 
 def test_the_newest_documents_are_read_within_the_bounds() -> None:

@@ -69,6 +69,8 @@ class ListedDocument(JsonBody):
     """The streams that it is on, as far as you see them."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Its time."""
+    arrived: Moment = Field(examples=["2026-03-01T12:05:00Z"])
+    """The time of its arrival, by which documents are listed."""
     history: bool = Field(examples=[False])
     """True if it is an item from before its feed was followed."""
     title: str = Field(examples=["Ferry stopped by gale"])
@@ -116,6 +118,7 @@ def _listed(who: Account, one: BrowsedDocument) -> ListedDocument:
         id=who.named(one.id),
         streams=visible_names(who, one.streams),
         timestamp=one.ts,
+        arrived=one.arrived,
         history=one.history,
         title="" if source is None else source.title,
         url=None if source is None else source.url,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
-from xscl.inspection.vocabulary import kept_by_stream, vocabulary
+from xscl.inspection.vocabulary import vocabulary
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
@@ -103,7 +103,7 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
     names = sorted({*mine, *here.public.names()} - {""})
     following = [name for name in names if after is None or name > after]
     with here.reading() as store:
-        counts = kept_by_stream(store)
+        counts = here.counts.of(store)
     shown = [_shown(here, who, name) for name in following[:limit]]
     items = [
         ListedStream(

@@ -87,7 +87,9 @@ async def deliver(secret: Secret, here: Here, request: Request) -> Response:
 
 async def _lease(here: Installation, secret: str) -> HubLease:
     """Return the lease of a callback, and count the request; raises Problem, RateExceeded."""
-    if here.pushes is None or not TOKEN.fullmatch(secret):
+    if not TOKEN.fullmatch(secret):
+        raise Problem("unknown_address", "this is no address of a callback")
+    if here.pushes is None:
         raise _unknown()
     lease = await run_in_threadpool(_found, here, digest(secret))
     if lease is None:

@@ -17,7 +17,7 @@ from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import Card, card
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
-from xscl.inspection.vocabulary import kept_by_stream, leaf_value, steps_of
+from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.document_bindings import spooled
@@ -61,6 +61,7 @@ class ItemRow:
 
     id: str
     ts: int
+    arrived: int
     streams: list[str]
     history: bool
     card: Card | None
@@ -104,7 +105,7 @@ def items(
     before: Annotated[int, Query(ge=0, le=END)] = END,
     chosen: Annotated[str, Query(alias="with", max_length=1_000)] = "",
 ) -> HTMLResponse:
-    """Show the documents, newest first; `with` is the first of two to compare."""
+    """Show the documents, the last one to arrive first; `with` is the first of two to compare."""
     found, following = browsed(
         asked.here, asked.who, stream=stream, text=q, before=before, limit=LIMIT
     )
@@ -228,13 +229,13 @@ def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
     shown = None if one.xml is None else card(one.part(one.xml), {})
     streams = [name for name in visible_names(asked.who, one.streams) if name != EVERYTHING]
-    return ItemRow(asked.who.named(one.id), one.ts, streams, one.history, shown)
+    return ItemRow(asked.who.named(one.id), one.ts, one.arrived, streams, one.history, shown)
 
 
 def _streams(asked: PageRequest) -> list[StreamRow]:
     """Return the streams with documents that the reader sees, the largest first."""
     with asked.here.reading() as store:
-        counts = kept_by_stream(store)
+        counts = asked.here.counts.of(store)
     rows = [
         StreamRow(name, number)
         for known, number in counts.items()

@@ -1,9 +1,9 @@
-"""Matches, newest first; live updates; a guide for an empty installation."""
+"""Matches, the last one found first; live updates; a guide for an empty installation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
@@ -13,7 +13,7 @@ from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import XSCL, Subscription
-from xscl.service.accounts import Account
+from xscl.service.browsing import arrivals
 from xscl.service.installation import Installation
 from xscl.service.names import own_condition
 from xscl.service.problems import not_found
@@ -106,7 +106,7 @@ def _filtered(
     listed: list[MatchView] = []
     for _ in range(PAGES):
         found = _page(asked, wanted.subscription, before=before, stream=wanted.stream)
-        page = cards(asked.who, found.matches)
+        page = cards(asked, found.matches)
         for one in page:
             if wanted.accepts(one):
                 listed.append(one)
@@ -141,7 +141,7 @@ def _streams(asked: PageRequest) -> list[str]:
 def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(asked, subscription, after=_place(after))
-    listed = cards(asked.who, found.matches)
+    listed = cards(asked, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
     stars = starred_of(asked, listed)
@@ -161,7 +161,7 @@ def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
     found = _page(asked, "", before=(position, number + 1), limit=1).matches
     if not found or found[0].id != id:
         raise not_found("match", id)
-    return cards(asked.who, found)[0]
+    return cards(asked, found)[0]
 
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
@@ -170,13 +170,15 @@ def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
         return starred_among(store, asked.who, [one.id for one in listed])
 
 
-def cards(who: Account, found: tuple[Match, ...]) -> list[MatchView]:
-    """Return the view models of matches with the user's names."""
+def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:
+    """Return the view models of matches with the user's names and their times of arrival."""
+    who = asked.who
+    with asked.here.reading() as store:
+        arrived = arrivals(store, {one for match in found for one in match.documents})
     return [
-        shown(
-            match,
-            who.named(match.subscription),
-            lambda document: who.named(document),
+        replace(
+            shown(match, who.named(match.subscription), lambda document: who.named(document)),
+            arrived=max((arrived[one] for one in match.documents if one in arrived), default=None),
         )
         for match in found
     ]

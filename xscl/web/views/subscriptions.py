@@ -199,7 +199,7 @@ def show(
     found = existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
-    listed = cards(who, last.matches)
+    listed = cards(asked, last.matches)
     return asked.page(
         "subscription.html",
         status=status,
