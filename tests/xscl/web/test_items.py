@@ -186,3 +186,19 @@ def test_items_are_chosen_without_script(items: Browser, shop: Shop, pair: tuple
         assert items.text("h1")
     finally:
         items.script(allowed=True)
+
+
+def test_items_and_matches_are_listed_by_the_time_of_arrival_that_they_show(shop: Shop) -> None:
+    listed = ok(shop.client.get("/v1/documents", params={"limit": 50}))["items"]
+    arrived = [one["arrived"] for one in listed]
+    assert arrived == sorted(arrived, reverse=True)
+    page = parsed(shop.client.get("/items").text)
+    shown = [one.xpath(".//time/@datetime") for one in page.xpath("//*[@class='list-side']")]
+    dated = [one["timestamp"][:16] for one in listed]
+    assert [[time[:16] for time in times] for times in shown] == [
+        [came[:16], own] if came[:16] != own else [own]
+        for came, own in zip(arrived, dated, strict=True)
+    ]
+    assert any(len(times) == 2 for times in shown)
+    (head, *_) = parsed(shop.client.get("/").text).xpath("//header[@class='match-head']")
+    assert "arrived" in head.text_content()
