@@ -9,10 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from cep_core.algebra import Component, Negation, Node, Project, Select, SequenceScan
+from cep_core.algebra import (
+    Component,
+    Loop,
+    Negation,
+    Node,
+    One,
+    PatternMatch,
+    Project,
+    Select,
+    SequenceScan,
+)
 from cep_core.algebra.expressions import TRUE, Column, Expression, moved, walk
+from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
+
+Selecting = TypeVar("Selecting", SequenceScan, PatternMatch)
 
 
 def push_down(node: Node) -> Node:
@@ -29,13 +43,18 @@ def push_down(node: Node) -> Node:
             return _scan(node)
         case Negation():
             return _negation(node)
+        case PatternMatch():
+            return _pattern(node)
         case _:
             return node
 
 
 def _scan(node: SequenceScan) -> SequenceScan:
-    if node.strategy in ("strict", "partition"):
-        return node
+    return node if node.strategy in ("strict", "partition") else _selecting(node)
+
+
+def _selecting(node: Selecting) -> Selecting:
+    """Return a pattern whose conditions on one event are selections of its inputs."""
     simple: dict[int, list[Expression]] = {}
     rest: list[Expression] = []
     for conjunct in conjuncts_of(node.predicate):
@@ -53,19 +72,27 @@ def _scan(node: SequenceScan) -> SequenceScan:
         if part.role in ("value", "current")
     }
     inputs: list[Node] = []
+    partition: list[tuple[int, ...] | None] = []
     components_made: list[Component] = []
     for number, component in enumerate(node.components):
         source = _selected(node.inputs[component.input], simple.get(number, ()), places)
         if source not in inputs:
             inputs.append(source)
+            partition.append(node.partition[component.input])
         components_made.append(Component(inputs.index(source), component.repeated))
     return replace(
         node,
         inputs=tuple(inputs),
         components=tuple(components_made),
         predicate=conjunction(rest),
-        partition=(None,) * len(inputs),
+        partition=tuple(partition),
     )
+
+
+def _pattern(node: PatternMatch) -> PatternMatch:
+    trees = list(trees_in(node.tree))
+    marks = {node.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
+    return node if marks & {"strict", "partition"} else _selecting(node)
 
 
 def _negation(node: Negation) -> Negation:

@@ -27,6 +27,7 @@ from tests.cep_core.pattern_reference import (
     Step,
     Taken,
     Unordered,
+    matches,
 )
 from tests.cep_core.sase_reference import Happened
 from tests.cep_core.strategies import Choice as Choose
@@ -417,10 +418,11 @@ def programs(draw: st.DrawFn, policies: bool = True) -> Program:
     made.lateness = choose.of(0, 0, 2)
     streams = [Declared(name, SCHEMA, made.lateness) for name in TYPES]
     number = choose.number(5, 9)
-    events = [
-        event(choose, number, choose.of(*[one.type for one in made.shown], *TYPES))
-        for number in range(number)
-    ]
+    kinds = (*[one.type for one in made.shown] * 3, *TYPES)
+    for _ in range(3):  # most often something matches
+        events = [event(choose, at, choose.of(*kinds)) for at in range(number)]
+        if choose.seldom(6) or matches(made.query, list(map(happened, events))):
+            break
     made.events = tuple(in_order(choose, streams, events))
     made.cuts = tuple(sorted({choose.number(0, number) for _ in range(choose.number(0, 3))}))
     return made
@@ -444,12 +446,12 @@ def program(choose: Choose, policies: bool = True) -> Program:
     if not any(one.occurs for one in writer.variables):
         parts.append(writer.component(plain=True))
     shown = [one for one in writer.variables if one.occurs]
-    for _ in range(choose.of(0, 1, 1, 2)):
+    for _ in range(choose.of(0, 0, 1, 1, 2)):
         made = writer.condition()
         if made is not None:
             writer.conditions.append(made)
     writer.tested = choose.seldom(3)
-    mark: Mark = choose.of("any", "any", "nearest", "strict")
+    mark: Mark = choose.of("any", "any", "any", "nearest", "nearest", "strict")
     if writer.tested and choose.seldom(3):
         mark = "partition"
     edges = any(not one.occurs and not one.stop for one in writer.variables)

@@ -78,13 +78,18 @@ DECORATED: "<decorated>"
 """
 SASE = """
 start: "EVENT" pattern where? within? returned? publish?
+    | "EVENT" pattern "NONSTRICT"? where? within? policy? returned? publish?
 pattern: "SEQ" "(" component ("," component)* ")" | "SEQ" "(" component ("," component)+ ")"
-    | component
+    | component | "SEQ" "(" part ("," part)+ ")" | part
+part: step | MARK step | "(" step ("," step)* ")" TIMES? | "(" step OR part ")"
+    | "(" types VARIABLE ("AND" types NAME)+ ("WITHIN" DURATION)? ")" | "!" types NAME
+step: types VARIABLE | types TIMES PACE? MARK? VARIABLE ("UNTIL" types NAME)?
+policy: "AFTER" "MATCH" POLICY
 component: types NAME? | types NAME | "!" types NAME | "!" "(" types NAME ")"
     | types "+" NAME "[" "]" | types "+"
 types: STREAM | STREAM | STREAM | "ANY" "(" STREAM ("," STREAM)* ")"
 where: "WHERE" formula | "WHERE" formula | STRATEGY "(" VARIABLE ("," VARIABLE)* ")" "{" formula? "}"
-within: "WITHIN" DURATION
+within: "WITHIN" DURATION | "WITHIN" "<=" DURATION
 returned: "RETURN" items
 items: "*" | item ("," item)*
 item: field | field | formula "AS" NAME
@@ -94,6 +99,12 @@ atom: field | field | field | field | LITERAL | LITERAL | "(" formula ")" | call
 equal: "[" NAME "]" | "[" NAME "]" | "[" NAME "=" formula "]" | "[" NAME "," NAME "]"
 field: NAME | VARIABLE "." NAME | VARIABLE "." NAME | VARIABLE INDEX "." NAME
 aggregate: FUNCTION "(" VARIABLE INDEX "." NAME ")" | "COUNT" "(" VARIABLE INDEX ")"
+    | "LIST" "(" VARIABLE INDEX "." NAME ")" | "time" "(" VARIABLE INDEX ")"
+MARK: "<mark>"
+TIMES: "<times>"
+PACE: "<pace>"
+OR: "<or>"
+POLICY: "<policy>"
 STREAM: "<stream>"
 VARIABLE: "<variable>"
 INDEX: "<index>"
@@ -128,7 +139,18 @@ _OWN = {
     "sase": {
         "STREAM": ("S", "S", "S", "T", "T", "U", "nope", "A-B"),
         "VARIABLE": (*"aabbcd", "a[]", "b[]", "S", "T"),
-        "INDEX": ("[i]", "[i-1]", "[1]", "[last]", "[]", "[..i-1]", "[2]", "[ i - 1 ]", ""),
+        "INDEX": (
+            *("[i]", "[i-1]", "[1]", "[last]", "[]", "[..i-1]", "[2]", "[ i - 1 ]", ""),
+            *("[last-1]", "[0]"),
+        ),
+        "MARK": ("any", "next", "nearest", "strict", "partition", "NEXT"),
+        "TIMES": (*"?*+", "{2}", "{1,2}", "{0,2}", "{1,}", "{3,1}", "{0}", "{999}"),
+        "PACE": ("greedy", "reluctant", "", ""),
+        "OR": ("|", "OR"),
+        "POLICY": (
+            *("SKIP TO NEXT", "SKIP PAST LAST", "FIRST ONLY", "RESTART", "NEWEST"),
+            *("SKIP TO FIRST a", "SKIP TO LAST b", "SKIP"),
+        ),
         "STRATEGY": tuple(
             f"WHERE {word}"
             for word in (
@@ -166,6 +188,9 @@ _SAMPLES = {
         "COUNT(b[]) AS k, «formula» AS l PUBLISH R",
         "EVENT SEQ(ANY(S, T) a, S b) WHERE [n = 1] OR «formula»",
         "EVENT S a WHERE n > 1 AND «formula» RETURN «items»",
+        "EVENT SEQ(S a, next S{1,2} greedy b[] UNTIL U z, T c) WHERE [n] AND «formula» WITHIN 5 s",
+        "EVENT SEQ((S a OR !T b), (S c, T d){2} strict) WHERE «formula» WITHIN 9 s «policy»",
+        "EVENT (S a AND T b AND !U c WITHIN 5 s) WHERE «formula» WITHIN <= 9 s RETURN «items»",
         "EVENT S+ b[] WHERE strict_contiguity(b[]) { b[i].n = 1 AND «formula» }",
     ),
     "eql": (

@@ -298,6 +298,83 @@ _CEP_CORE = (
     ),
 )
 
+_PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
+_PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
+_PATTERNS_TOGETHER = _PATTERN_CASES + "test_patterns_that_share_find_what_each_would_alone_often"
+
+_OF_PATTERNS = (
+    Fault(
+        "an event between does not end a step with next",
+        "cep_core/algebra/pattern_automaton.py",
+        "            between.add(looks.index(way.look))",
+        "            between.discard(looks.index(way.look))",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "a greedy run prefers to end",
+        "cep_core/algebra/pattern_automaton.py",
+        'paces[loop] == "greedy" for loop in way.leaves & other.stays',
+        'paces[loop] == "greedy" for loop in way.stays & other.leaves',
+        (_PATTERNS,),
+    ),
+    Fault(
+        "an event of UNTIL between does not end a run",
+        "cep_core/algebra/pattern_automaton.py",
+        "            if begun:\n",
+        "            if not begun:\n",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "a strict step takes whatever is between",
+        "cep_core/algebra/pattern_automaton.py",
+        'strict |= bit * (own == "strict")',
+        'strict |= bit * (own == "partition")',
+        (_PATTERNS,),
+    ),
+    Fault(
+        "the window of a pattern includes its end",
+        "cep_core/operators/pattern/matching.py",
+        "            if distance < window:",
+        "            if distance <= window:",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "the bound of AND includes its end",
+        "cep_core/operators/pattern/matching.py",
+        "            if distance < constants[place]:",
+        "            if distance <= constants[place]:",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "an absence looks at what ends with the next event",
+        "cep_core/operators/pattern/matching.py",
+        "newest = now if gap.before is None else gap.before - 1",
+        "newest = now if gap.before is None else gap.before + 1",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "past last keeps what begins with the last event",
+        "cep_core/operators/pattern/policies.py",
+        '"past last":\n                self._discarded.append(Discarded(mask, first, last, True)',
+        '"past last":\n                self._discarded.append(Discarded(mask, first, last, False)',
+        (_PATTERNS,),
+    ),
+    Fault(
+        "a policy forgets the runs that go on",
+        "cep_core/operators/pattern/matching.py",
+        "        if policies.discards:\n            self._drop(policies.left)\n",
+        "",
+        (_PATTERNS,),
+    ),
+    Fault(
+        "what ends for one query ends for all",
+        "cep_core/operators/pattern/matching.py",
+        "((moves, mask & ending), (0, mask & ~ending))",
+        "((moves, mask), (0, 0))",
+        (_PATTERNS_TOGETHER,),
+    ),
+)
+
 _FEEDS = (
     Fault(
         "one public address of a name is enough",
@@ -579,6 +656,6 @@ _SERVICE = (
 
 FAULTS = (
     *(_LANGUAGE + _SHREDDING + _TEMPLATES),
-    *(_CEP_CORE + _FEEDS),
+    *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
     *(_ENGINE_AND_STORE + _SERVICE),
 )
