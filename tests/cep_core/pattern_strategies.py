@@ -379,7 +379,7 @@ class Company:
 def companies(draw: st.DrawFn) -> Company:
     """Return patterns that differ in constants and windows; they come and go."""
     choose = Choose(draw)
-    first = program(choose)
+    first = program(choose, choose.seldom(2), selecting=True)
     made = [first, *[_other_constants(choose, first) for _ in range(choose.of(1, 2))]]
     number = choose.number(5, 8)
     kinds = (*[one.type for one in first.shown], *TYPES)
@@ -435,8 +435,8 @@ def event(choose: Choose, number: int, kind: str) -> Event:
     return Event(kind, (number, choose.of(1, 1, 1, 2, None), choose.of(1, 2, 3, 2, None)), t0, t1)
 
 
-def program(choose: Choose, policies: bool = True) -> Program:
-    """Return a pattern without events."""
+def program(choose: Choose, policies: bool = True, selecting: bool = False) -> Program:
+    """Return a pattern without events; if it is ``selecting`` it compares with a constant."""
     writer = _Writer(choose)
     parts: list[tuple[str, Pattern]] = []
     for _ in range(choose.of(2, 2, 3, 1)):
@@ -450,10 +450,16 @@ def program(choose: Choose, policies: bool = True) -> Program:
         made = writer.condition()
         if made is not None:
             writer.conditions.append(made)
+    if selecting:
+        one = choose.of(*shown)
+        own = Operand(one.name, "i" if one.repeated else "")
+        writer.conditions.append(Condition(own, choose.of(">=", "<=", "="), choose.of(1, 2, 3)))
     writer.tested = choose.seldom(3)
     mark: Mark = choose.of("any", "any", "any", "nearest", "nearest", "strict")
     if writer.tested and choose.seldom(3):
         mark = "partition"
+    if selecting and choose.often(3):
+        mark = "nearest"
     edges = any(not one.occurs and not one.stop for one in writer.variables)
     window = choose.of(3, 5, 8) if edges or choose.often(2) else None
     policy: Policy = choose.of(*POLICIES) if policies and choose.often(3) else "none"

@@ -25,7 +25,7 @@ from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Condition, Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
 from cep_core.operators.pattern.run import Gap, Place, Run, place_of
-from cep_core.operators.sase.scan import KeyOf, key_function
+from cep_core.operators.sase.scan import KeyOf, is_narrow, key_function
 
 _MASKED = 64  # slots of a membership that is a number
 _MOST_MASKS = 1_000
@@ -609,10 +609,16 @@ class PatternMatchMOp(OrderedMOp):
 
 
 def sharing_key(wanted: Wanted) -> Hashable:
-    """Return the key of patterns that one m-op computes."""
+    """Return the key of patterns that one m-op computes.
+
+    Those that select narrowly keep m-ops of their own: a row would meet the runs of all others.
+    """
     shape = cast(Matching, wanted.definition).shape
-    channels = tuple([one.channel for one in wanted.inputs])
-    return (shape, channels, wanted.lane, wanted.since)
+    inputs = [
+        one if one.wanted.kind == "select" and is_narrow(one) else one.channel
+        for one in wanted.inputs
+    ]
+    return (shape, tuple(inputs), wanted.lane, wanted.since)
 
 
 def _keys(shape: MatchShape) -> list[KeyOf | None] | None:

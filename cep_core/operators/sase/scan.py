@@ -272,13 +272,13 @@ def shared_inputs(wanted: Wanted) -> tuple[int, ...]:
         for i, source in enumerate(wanted.inputs)
         if source.wanted.kind == "select" and fed.count(i) == 1
     ]
-    broad = tuple([i for i in selected if not _is_narrow(wanted.inputs[i])])
+    broad = tuple([i for i in selected if not is_narrow(wanted.inputs[i])])
     if broad or len(selected) != 1:
         return broad
     return tuple(selected) if selected == fed[-1:] or not definition.constants else ()
 
 
-def _is_narrow(selection: Operator) -> bool:
+def is_narrow(selection: Operator) -> bool:
     """Return True if a selection fixes a value, or bounds one from both sides."""
     shape = cast(BoundPredicate, selection.wanted.definition).shape
     for disjunct in shape.disjuncts:
