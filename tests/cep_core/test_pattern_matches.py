@@ -161,3 +161,31 @@ def shared(chosen: settings) -> Counter[str]:
 
     agrees()
     return tried
+
+
+def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"v": int})
+    for least in (2, 3):
+        text = f"EVENT SEQ(A a, next B b) WHERE b.v >= {least} RETURN b.v"
+        core.register(f"from {least}", text, "sase")
+    assert [len(mop.operators) for mop in core.plan.mops if mop.kind == "pattern_match"] == [2]
+    events = [Event("A", (1,), 0), Event("B", (2,), 1), Event("B", (3,), 2)]
+    found = [(query, event.values) for query, event in [*core.push(events), *core.close()]]
+    assert found == [("from 2", (2,)), ("from 3", (3,))]
+
+
+def test_constants_and_windows_share_one_run() -> None:
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"v": int})
+    for at in range(100):
+        text = (
+            f"EVENT SEQ(A a, B{{1,2}} b[]) WHERE a.v > {at} WITHIN {at + 2} RETURN COUNT(b[]) AS n"
+        )
+        core.register(str(at), text, "sase")
+    core.push([Event("A", (99,), 0), Event("B", (1,), 1)])
+    core.advance(2)
+    assert core.stats()["instances"] == 2  # A, and A with B
+    assert "one run for 100 queries" in core.explain("0")

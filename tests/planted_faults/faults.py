@@ -300,7 +300,9 @@ _CEP_CORE = (
 
 _PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
 _PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
-_PATTERNS_TOGETHER = _PATTERN_CASES + "test_patterns_that_share_find_what_each_would_alone_often"
+_PATTERNS_TOGETHER = (
+    _PATTERN_CASES + "test_an_event_ends_a_step_only_for_the_queries_that_select_it"
+)
 
 _OF_PATTERNS = (
     Fault(
