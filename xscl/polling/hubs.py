@@ -88,9 +88,10 @@ class Hubs:
             return
         self._looked = now
         end_leases(self._feeds, now)
-        for lease in begin(self._feeds, self._pushes, now, AT_ONCE - len(self._flying)):
-            self._flying.add(asyncio.create_task(self._ask(lease)))
-        self._note_callbacks()
+        begun = begin(self._feeds, self._pushes, now, AT_ONCE - len(self._flying))
+        if begun:
+            self._note_callbacks()
+        self._flying.update(asyncio.create_task(self._ask(lease)) for lease in begun)
 
     async def close(self) -> None:
         """Drop requests in flight."""
