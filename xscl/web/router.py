@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from xscl.web.views import (
+    account,
     deliveries,
     editing,
     following,
@@ -32,6 +33,7 @@ for view in (
     sql,
     plan,
     state,
+    account,
     operator,
     gallery,
     signin,

@@ -40,12 +40,22 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
         assert "carol <b> 1 subscriptions" in flat(section(shop, "users"))
         assert "no subscriptions left" in flat(section(shop, "users"))
         assert carol.put("/v1/subscriptions/two", json=query).status_code == 403
+        mine = parsed(carol.get("/account").text)
+        assert "1 of 1" in re.sub(r"(\d)of", r"\1 of", flat(mine.xpath("//dl")[0]))
+        other = carol.post("/account/token", data={"label": "phone"}).text
+        (second,) = re.findall(r"xscl_([0-9a-f]{8})_", other)
+        assert carol.post("/account/token/revoke", data={"id": second}).status_code == 303
+        assert second not in carol.get("/account").text
         wrong = {"subscriptions": "-1"}
         assert shop.client.post("/operator/quota?user=carol+%3Cb%3E", data=wrong).status_code == 422
         name = token.split("_")[1]
         assert shop.client.post("/operator/token/revoke", data={"id": name}).status_code == 303
         assert carol.get("/v1/me").status_code == 401
-    shop.client.delete("/v1/accounts/carol%20%3Cb%3E")
+    form = {"user": "carol <b>", "sure": "carol"}
+    assert shop.client.post("/operator/erase", data=form).status_code == 422
+    assert "carol" in flat(section(shop, "users"))
+    assert shop.client.post("/operator/erase", data=form | {"sure": "carol <b>"}).status_code == 303
+    assert "carol" not in flat(section(shop, "users"))
 
 
 def test_busy_subscriptions_and_failing_deliveries_are_listed(shop: Shop, deaf: str) -> None:

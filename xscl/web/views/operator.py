@@ -12,44 +12,19 @@ from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.documents.retention import DAY
+from xscl.service.problems import Problem
 from xscl.service.routes import tokens
 from xscl.store.store import Store
 from xscl.web.page_request import AskedByOperator
 from xscl.web.problems import PageRoute
+from xscl.web.quotas import quota_rows
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST = 10
 """Maximum number of busy subscriptions, and of failing deliveries."""
 
-_USED = {
-    "documents_a_day": "documents_today",
-    "bytes_a_day": "bytes_today",
-    "matches_a_day": "matches_today",
-    "mails_a_day": "mails_today",
-}
-"""The names of usage that differ from those of their limits."""
-
 User = Annotated[str, Form(min_length=1, max_length=100)]
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaRow:
-    """A limit of a user, in words, and what is used of it; None is no limit, or not counted."""
-
-    name: str
-    limit: int | None
-    used: int | None
-
-    @property
-    def words(self) -> str:
-        """The name in words."""
-        return self.name.replace("_", " ")
-
-    @property
-    def is_full(self) -> bool:
-        """True if nothing is left of the limit."""
-        return self.limit is not None and self.used is not None and self.used >= self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +56,7 @@ def overview(asked: AskedByOperator) -> HTMLResponse:
     listed = defaultdict(list)
     for token in tokens.list_(here, who):
         listed[token.user].append(token)
-    users = [(one.name, _quotas(one)) for one in tokens.accounts(here, who)]
+    users = [(one.name, quota_rows(one)) for one in tokens.accounts(here, who)]
     with here.reading() as store:
         busy = _busiest(store, here.accounts.called, here.clock.now() - DAY)
         failing = _failing(store, here.accounts.called)
@@ -94,7 +69,7 @@ def create(
 ) -> HTMLResponse:
     """Create a token, for a new user if there is none of the name, and show it once."""
     made = tokens.create(tokens.New(user=user.strip(), label=label), asked.here, asked.who)
-    return asked.page("token.html", made=made)
+    return asked.page("token.html", made=made, back="/operator#users")
 
 
 @router.post("/operator/token/revoke")
@@ -103,6 +78,17 @@ def revoke(
 ) -> RedirectResponse:
     """Revoke a token and return."""
     tokens.revoke(id, asked.here, asked.who)
+    return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/operator/erase")
+def erase(asked: AskedByOperator, user: User, sure: User) -> RedirectResponse:
+    """Erase a user whose name was typed again; raises Problem 422 for another one."""
+    if sure != user:
+        raise Problem(
+            "invalid_request", f"{sure!r} is not {user!r}", hint="type the name of the user again"
+        )
+    tokens.erase(user, asked.here, asked.who)
     return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
 
 
@@ -115,14 +101,6 @@ def allow(
     """Set the limits of a user, none for an empty field, and return."""
     tokens.allow(user, quota, asked.here, asked.who)
     return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
-
-
-def _quotas(user: tokens.User_) -> list[QuotaRow]:
-    used = user.used.model_dump()
-    return [
-        QuotaRow(name, limit, used.get(_USED.get(name, name)))
-        for name, limit in user.quota.model_dump().items()
-    ]
 
 
 def _busiest(store: Store, called: Callable[[str], str], since: int) -> list[BusyJoin]:

@@ -1,0 +1,40 @@
+"""The reader's account: usage and limits, tokens, and all that is kept of a user."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.service.routes import tokens
+from xscl.web.page_request import Asked
+from xscl.web.problems import PageRoute
+from xscl.web.quotas import quota_rows
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
+
+
+@router.get("/account")
+def account(asked: Asked) -> HTMLResponse:
+    """Show what the reader uses and may use, and the reader's tokens."""
+    listed = [one for one in tokens.list_(asked.here, asked.who) if one.user == asked.who.name]
+    quotas = quota_rows(tokens.me(asked.here, asked.who))
+    return asked.page("account.html", quotas=quotas, tokens={asked.who.name: listed})
+
+
+@router.post("/account/token")
+def create(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> HTMLResponse:
+    """Create a token of the reader and show it once."""
+    made = tokens.create(tokens.New(user=None, label=label), asked.here, asked.who)
+    return asked.page("token.html", made=made, back="/account")
+
+
+@router.post("/account/token/revoke")
+def revoke(asked: Asked, id: TokenId) -> RedirectResponse:
+    """Revoke a token and return."""
+    tokens.revoke(id, asked.here, asked.who)
+    return RedirectResponse("/account", HTTPStatus.SEE_OTHER)
