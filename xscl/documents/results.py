@@ -89,6 +89,23 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill that is not complete: of a `subscription`, by its number and its `key`.
+
+    It was registered before the document of the number `doc` arrived, at a `clock`.  Earlier
+    matches are marked as backfilled, `most` of them if that is set.  One that is not
+    `acknowledged` is dropped when the engine is opened again.
+    """
+
+    subscription: int
+    key: str
+    doc: int
+    clock: int
+    most: int | None
+    acknowledged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """A row of results: documents, None where there is none, and the nodes of each output."""
 

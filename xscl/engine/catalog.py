@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from typing import TYPE_CHECKING
 
-from xscl.documents.results import XSCL, Subscription
+from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
-from xscl.engine.histories import DAYS, MATCHES, adopt, bound_to
+from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
-from xscl.engine.twin import Twin
-from xscl.errors import StreamInUse, TooLong, XsclError
+from xscl.errors import StreamInUse, XsclError
 from xscl.gc_control import paused as paused_collection
-from xscl.inspection.backfill import first_after, has_history
-from xscl.inspection.replay import BATCH, Trial, beginning
+from xscl.inspection.backfill import first_after
+from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
-from xscl.subscriptions.matches import Matches
+
+if TYPE_CHECKING:
+    from xscl.engine.backfills import Backfills
 
 
 class Catalog:
@@ -28,6 +29,17 @@ class Catalog:
     def __init__(self, transactions: Transactions, trials: Trials) -> None:
         self._transactions = transactions
         self._trials = trials
+        self._backfills: Backfills | None = None
+
+    @property
+    def backfills(self) -> Backfills:
+        """The backfills of subscriptions that begin with what is kept."""
+        from xscl.engine.backfills import Backfills  # a first subscription may need none
+
+        with self._transactions.lock:
+            if self._backfills is None:
+                self._backfills = Backfills(self._transactions, self._trials)
+            return self._backfills
 
     @property
     def _state(self) -> EngineState:
@@ -105,9 +117,9 @@ class Catalog:
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
         if since is not None:
-            self._subscribe_from(name, query, updates, language, since, None, seconds)
+            self._subscribe_from(name, query, updates, language, since, seconds)
         elif history:
-            self._subscribe_from(name, query, updates, language, DAYS, MATCHES, seconds)
+            self._subscribe_from(name, query, updates, language, None, seconds)
         elif language == XSCL:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
@@ -247,52 +259,83 @@ class Catalog:
 
     # -- With the past ---------------------------------------------------------------------
 
+    def subscribe_from(
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool = False,
+        language: str = XSCL,
+        since: str | int | None = None,
+    ) -> int | None:
+        """Register a query durably whose matches of what is kept are still to be found.
+
+        They are those of `since`, or of a history.  Returns the number of the backfill to complete;
+        None if it is complete, as it is for a query of events whose rows others may read.
+        """
+        with self._transactions.lock:
+            number = self._begin(name, query, updates, language, since)
+            with self._transactions.change() as state:
+                state.subscriptions.acknowledge_backfill(number)
+        return number
+
     def _subscribe_from(
         self,
         name: str,
         text: str,
         updates: bool,
         language: str,
-        since: str | int,
-        most: int | None,
+        since: str | int | None,
         seconds: float | None,
     ) -> None:
-        """Register a query with the matches of what is kept, `most` of them."""
-        with self._transactions.lock:
-            until = None if seconds is None else time.monotonic() + seconds
+        """Register a query with the matches of what is kept, or not at all."""
+        until = None if seconds is None else time.monotonic() + seconds
+        number = self._begin(name, text, updates, language, since)
+        try:
+            self.backfills.complete(number, until)
+        except BaseException:
+            self.drop_backfill(number)
+            raise
+
+    def _begin(
+        self, name: str, text: str, updates: bool, language: str, since: str | int | None
+    ) -> int:
+        with self._transactions.lock, paused_collection():
             state, store = self._state, self._transactions.store
             clock, end = state.documents.clock, state.documents.next
-            first = first_after(store, beginning(since, clock), end)
+            first = first_after(store, beginning(DAYS if since is None else since, clock), end)
+            if since is None:
+                first = max(first, end - DOCUMENTS)
             apart = bound_to(state.subscriptions, first)
-            known = set(state.dataflow.core.plan.operators)
-            own: Matches | None = None
             if language == XSCL:
                 compiled = [(name, state.registration.compiled_one(name, text))]
-                own = self._in_own_time(name, text, updates, first, until)
             else:
                 plan = state.registration.planned(name, text, language, updates, first, apart)
             with self._transactions.change() as state:
                 if language == XSCL:
-                    state.registration.register(compiled, updates, first, apart)
+                    state.registration.register(compiled, updates, first, apart, suspended=True)
                 else:
-                    state.registration.register_query(name, text, language, plan, first, apart)
-                with closing(Twin(self._transactions, state.subscriptions[name])) as twin:
-                    for _ in twin.replay(store, first, end, BATCH):
-                        if until is not None and time.monotonic() > until:
-                            raise TooLong
-                    twin.advance(clock)
-                    fresh = state.dataflow.core.plan.operators.keys() - known
-                    adopt(state, twin, fresh, own, most)
+                    state.registration.register_query(
+                        name, text, language, plan, first, apart, suspended=True
+                    )
+                one = state.subscriptions[name]
+                most = MATCHES if since is None else None
+                begun = Backfill(one.number, one.key, end, clock, most, acknowledged=False)
+                state.subscriptions.begin_backfill(name, begun, state.position)
+            return one.number
 
-    def _in_own_time(
-        self, name: str, text: str, updates: bool, first: int, until: float | None
-    ) -> Matches | None:
-        """Return the matches among what feeds held when first polled, as `try` finds them."""
-        query = self._transactions.compiled(text)
-        if not has_history(self._transactions.store, query.streams, first):
-            return None
-        trial = Trial(name, query.source, query.streams, updates, first=first)
-        return self._trials.run(trial, until).matches
+    def drop_backfill(self, number: int) -> None:
+        """Remove a subscription whose backfill is not complete."""
+        with self._transactions.lock:
+            one = self._state.subscriptions.numbered(number)
+            if one is not None:
+                self.unsubscribe(one.name, cascade=True, purge=True)
+
+    def drop_unacknowledged(self) -> None:
+        """Remove the subscriptions of which an earlier process has not said that they exist."""
+        for begun in list(self._state.subscriptions.backfills.values()):
+            if not begun.acknowledged:
+                self.drop_backfill(begun.subscription)
 
     # -- Retention -------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ the composites and the temporal operators.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress
 
@@ -75,8 +75,11 @@ class Forgetting:
         documents: DocumentLog,
         composites: CompositeEvents,
         plan: Plan,
+        needed_from: Callable[[], int],
     ) -> None:
+        """`needed_from` returns the first document that a backfill still reads."""
         self._store = store
+        self._needed_from = needed_from
         self._documents = documents
         self._composites = composites
         self._plan = plan
@@ -97,6 +100,11 @@ class Forgetting:
         self.told = told
         self._retention = _USUAL if told is None else told
         self._everything = self._retention.everything
+
+    @property
+    def texts_from(self) -> int:
+        """The first document whose text is kept although nothing refers to it."""
+        return self._texts.first
 
     @property
     def oldest(self) -> int:
@@ -206,7 +214,8 @@ class Forgetting:
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
         """Move a horizon to an age; return True if it changed."""
         before, horizon.looked = horizon.first, clock
-        horizon.first = self._first_since(clock - age, horizon)
+        first = min(self._first_since(clock - age, horizon), self._needed_from())
+        horizon.first = max(before, first)
         return horizon.first > before
 
     # -- Texts -----------------------------------------------------------------------------

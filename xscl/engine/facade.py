@@ -78,6 +78,7 @@ class Engine:
         _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
         self.host = EngineHost(path, Settings(kept_memory, result_bound))
+        self.host.catalog.drop_unacknowledged()
         if retention is not None:
             with ExitStack() as opened:
                 opened.callback(self.close)

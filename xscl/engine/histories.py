@@ -8,9 +8,11 @@ the state of joins, composites of inner joins, and rows of operators over time.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cep_core.plan import Operator
 from templates.model.relations import INFINITE
@@ -19,9 +21,7 @@ from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
-from xscl.inspection.backfill import found_before, witnesses
-from xscl.inspection.replay import Trial
-from xscl.planning.planned_subscriptions import is_leaf
+from xscl.inspection.backfill import found_before
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
@@ -29,6 +29,8 @@ DAYS = "30 d"
 """How far back from the clock a history begins."""
 MATCHES = 1_000
 """The matches that a history has at most, the newest ones."""
+DOCUMENTS = 100_000
+"""How many documents back a history begins at most."""
 SHARED = 0
 """What operators over time with a history are bound to: they are apart from those without."""
 
@@ -42,41 +44,58 @@ def bound_to(known: Iterable[Subscription], first: int) -> int:
     return first if shorter else SHARED
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a twin has found: the results up to a position of its log are the past.
+
+    Of these the newest `most` are taken, if that is set, and of the matches `own` of what feeds
+    held when first polled.
+    """
+
+    past: int
+    own: Matches | None
+    most: int | None
+
+
 def adopt(
     state: EngineState,
     twin: Twin,
+    subscription: Subscription,
     fresh: Container[Operator],
-    own: Matches | None,
-    most: int | None,
+    it: Found,
 ) -> None:
     """Take over the state and the results of a twin, within a transaction at its clock.
 
-    The `fresh` operators get its state; all others have it.  Of the results, the newest `most` are
-    taken, and of the matches `own` of what feeds held when first polled.
+    The `fresh` operators get its state; all others have it.  The witnesses of the kept documents
+    are in the state of joins.
     """
-    subscription = state.subscriptions[twin.name]
-    _keep_witnesses(state, subscription)
+    before = state.position
     numbers = _numbered(state, twin, subscription)
     _keep_composites(state, twin, numbers)
     entries = twin.store.fetch("SELECT entry FROM state.core ORDER BY number")
     state.dataflow.state_log.adopt(
-        (bytes(entry) for (entry,) in entries), twin.operators(state), fresh
+        (bytes(entry) for (entry,) in entries), twin.operators(state, subscription), fresh
     )
     for qid, doc, name in twin.store.fetch("SELECT qid, doc, id FROM state.cut"):
         state.dataflow.cuts.adopt(qid, {doc: name})
     state.dataflow.cuts.save()
     delivered = state.acknowledged == state.position
-    _append(state, _results(twin, subscription, most), numbers, subscription)
-    if own:
-        append_results(state, _newest(_in_own_time(state, subscription, own), most))
+    found = _results(twin, subscription)
+    in_past = pc.less_equal(found["position"], it.past)
+    results = found.drop_columns(["position"])
+    _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
+    if it.own:
+        append_results(state, _newest(_in_own_time(state, subscription, it.own), it.most))
+    if delivered:  # who asks for the past has it from `matches`
+        state.acknowledged = state.position
+    state.subscriptions.end_backfill(subscription, before, state.position)
+    _append(state, results.filter(pc.invert(in_past)), numbers, subscription)
     state.composites.save()
     if subscription.ordered:
         state.registration.save_plan_state()
-    if delivered:  # who asks for the past has it from `matches`
-        state.acknowledged = state.position
-        state.store.set_progress(told=state.acknowledged)
-    state.subscriptions.backfill(subscription.name, state.position)
-    state.store.set_progress(position=state.position, next_doc=state.documents.next)
+    state.store.set_progress(
+        position=state.position, told=state.acknowledged, next_doc=state.documents.next
+    )
 
 
 def _in_own_time(state: EngineState, subscription: Subscription, own: Matches) -> pa.Table:
@@ -94,19 +113,6 @@ def _in_own_time(state: EngineState, subscription: Subscription, own: Matches) -
         *(state.store, state.documents, state.composites, subscription, tried, chosen),
         state.eviction.oldest,
     )
-
-
-def _keep_witnesses(state: EngineState, subscription: Subscription) -> None:
-    """Add the witnesses of the kept documents to the state of joins."""
-    pairs = [
-        pair
-        for number in state.dataflow.subscribed.pairs(subscription)
-        if not is_leaf(pair := state.registry.pairs.describe(number))
-    ]
-    if pairs:
-        trial = Trial("", "", subscription.reads, first=subscription.since)
-        for one in list(witnesses(state.store, trial, pairs)):
-            state.processor.keep(one)
 
 
 class _Numbers(dict[int, int]):
@@ -157,13 +163,12 @@ def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int])
         state.dataflow.keep([(*key, composite) for key, composite in arrived.items()])
 
 
-def _results(twin: Twin, subscription: Subscription, most: int | None) -> pa.Table:
-    """Return the newest results of a twin, in order."""
-    found = twin.store.arrow(
-        "SELECT qid, doc1, doc2, nodes FROM state.result"
+def _results(twin: Twin, subscription: Subscription) -> pa.Table:
+    """Return the results of a twin, in order, with their positions there."""
+    return twin.store.arrow(
+        "SELECT position, qid, doc1, doc2, nodes FROM state.result"
         f" WHERE qid = {int(subscription.qid)} ORDER BY position"
     )
-    return _newest(found, most)
 
 
 def _newest(found: pa.Table, most: int | None) -> pa.Table:

@@ -108,7 +108,10 @@ class EngineState:
             self.dataflow,
             shapes,
         )
-        self.eviction = Forgetting(store, self.documents, self.composites, self.dataflow.core.plan)
+        self.eviction = Forgetting(
+            *(store, self.documents, self.composites, self.dataflow.core.plan),
+            self.subscriptions.needed_from,
+        )
         self.registration.plan_again()
         self.readings = LatenessBounds(
             self.subscriptions, self.registry, self.streams.lateness, compiled

@@ -8,7 +8,7 @@ and so do the results.  Only its composites are numbered apart, from `composites
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -32,21 +32,22 @@ MOST = 1 << 31
 class Twin:
     """The private engine of one subscription."""
 
-    def __init__(self, live: Transactions, subscription: Subscription) -> None:
-        """Copy the registration of a subscription; the caller is in a transaction of the engine."""
+    def __init__(self, live: Transactions) -> None:
+        """Make an engine without a subscription, which `copy` gives it."""
+        self._live = live
         self._twin = Transactions(None, replace(live.settings, kept_memory=None))
         self._ingest = Ingest(self._twin, MatchLog(self._twin))
-        self._subscription = subscription
-        self.composites = (live.state.documents.next + MOST) // 2
-        with self._twin.store.transaction():
-            _copy(live.state, subscription, self._twin.store)
-            self._twin.store.set_progress(next_doc=self.composites)
-        self._twin.state = EngineState(self._twin.store, self._twin.settings, live.compiled)
+        self._subscription: Subscription
+        self.composites = MOST
 
-    @property
-    def name(self) -> str:
-        """The name of the subscription."""
-        return self._subscription.name
+    def copy(self, state: EngineState, subscription: Subscription) -> None:
+        """Copy the registration of a subscription, within a transaction of the engine."""
+        self._subscription = subscription
+        self.composites = (state.documents.next + MOST) // 2
+        with self._twin.store.transaction():
+            _copy(state, subscription, self._twin.store)
+            self._twin.store.set_progress(next_doc=self.composites)
+        self._twin.state = EngineState(self._twin.store, self._twin.settings, self._live.compiled)
 
     @property
     def state(self) -> EngineState:
@@ -58,29 +59,26 @@ class Twin:
         """The store of the twin."""
         return self._twin.store
 
-    def replay(self, store: Store, first: int, end: int, size: int) -> Iterator[int]:
-        """Push the kept documents from one number to before another, in batches of a size.
+    def replay(self, store: Store, first: int, end: int, size: int) -> int:
+        """Push the kept documents from one number to before another, as many as `size`.
 
-        Yields the number of documents of each batch.
+        Returns the number from which to go on: `end` after the last one.
         """
-        streams = pa.table({"name": list(self._subscription.reads)})
-        while True:
-            store.lend("read_streams", streams)
-            rows = store.arrow(
-                "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
-                " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
-                f" AND d.doc >= {int(first)} AND d.doc < {int(end)}"
-                f" AND d.first >= {self._subscription.since} ORDER BY d.doc LIMIT {int(size)}"
-            )
-            if not len(rows):
-                return
-            first = rows["doc"][-1].as_py() + 1
-            try:
-                self._push(rows)
-            except Interleaved:
-                for place in range(len(rows)):
-                    self._push(rows.slice(place, 1))
-            yield len(rows)
+        store.lend("read_streams", pa.table({"name": list(self._subscription.reads)}))
+        rows = store.arrow(
+            "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
+            " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
+            f" AND d.doc >= {int(first)} AND d.doc < {int(end)}"
+            f" AND d.first >= {self._subscription.since} ORDER BY d.doc LIMIT {int(size)}"
+        )
+        if not len(rows):
+            return end
+        try:
+            self._push(rows)
+        except Interleaved:
+            for place in range(len(rows)):
+                self._push(rows.slice(place, 1))
+        return end if len(rows) < size else int(rows["doc"][-1].as_py()) + 1
 
     def _push(self, rows: pa.Table) -> None:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
@@ -94,15 +92,15 @@ class Twin:
         """Advance to the clock of the engine."""
         self._ingest.advance(clock)
 
-    def operators(self, state: EngineState) -> dict[int, Operator]:
+    def operators(self, state: EngineState, live: Subscription) -> dict[int, Operator]:
         """Return the operators over time and their inputs in the engine, by their numbers here."""
-        one = self._subscription
+        ours = self.state.subscriptions[self._subscription.name]
         found: dict[int, Operator] = {}
-        if not one.ordered:
+        if not live.ordered:
             return found
         _pair(
-            self.state.dataflow.subscribed.operators(self.state.subscriptions[one.name]),
-            state.dataflow.subscribed.operators(one),
+            self.state.dataflow.subscribed.operators(ours),
+            state.dataflow.subscribed.operators(live),
             found,
         )
         return found

@@ -44,8 +44,12 @@ def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
     return bool(found)
 
 
-def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Witnesses]:
-    """Yield the witnesses of the documents of a trial for pairs of variables, in batches.
+def witnesses(
+    store: Store, trial: Trial, pairs: Iterable[Pair], first: int, end: int
+) -> Iterator[Witnesses]:
+    """Yield the witnesses of documents of a trial for pairs of variables, in batches.
+
+    The documents are those with the numbers from `first` to before `end`.
 
     They replace the kept ones for the same pairs.
     """
@@ -53,18 +57,19 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
     numbers: list[int] = []
     derived: list[int] = []  # pairs whose second variable is
     for pair in pairs:
-        first, second = (parse_block(one, short=True) for one in (pair.first, pair.second))
-        automaton.add(pair.number, first, second, pair.valued)
+        one, other = (parse_block(text, short=True) for text in (pair.first, pair.second))
+        automaton.add(pair.number, one, other, pair.valued)
         numbers.append(pair.number)
-        if second.steps[-1].derived is not None:
+        if other.steps[-1].derived is not None:
             derived.append(pair.number)
     rows = store.connection.execute(
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
         " FROM state.document d JOIN state.text t USING (doc) LEFT JOIN"
         " (SELECT doc, max(node2) AS last FROM state.binding WHERE ? AND NOT list_contains(?, pair)"
-        " AND doc IN (SELECT doc FROM state.document WHERE first >= ?) GROUP BY doc) b USING (doc)"
-        " WHERE list_has_any(d.streams, ?) AND d.first >= ? ORDER BY d.doc",
-        [bool(derived), numbers, trial.first, list(trial.streams), trial.first],
+        " AND doc >= ? AND doc < ? GROUP BY doc) b USING (doc)"
+        " WHERE list_has_any(d.streams, ?) AND d.first >= ? AND d.doc >= ? AND d.doc < ?"
+        " ORDER BY d.doc",
+        [bool(derived), numbers, first, end, list(trial.streams), trial.first, first, end],
     )
     while found := rows.fetchmany(BATCH):
         last = {doc: kept for doc, *_, kept in found if kept is not None}

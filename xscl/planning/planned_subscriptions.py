@@ -111,6 +111,7 @@ class PlannedSubscriptions:
     _log: StateLog
     _truncations: Cuts
     _planned: dict[str, Planned] = field(default_factory=dict, init=False)
+    _suspended: set[str] = field(default_factory=set, init=False)
     # Subscriptions with operators over time, and of these those that read joins of rows of another.
     ordered: int = field(default=0, init=False)
     nested: int = field(default=0, init=False)
@@ -120,6 +121,27 @@ class PlannedSubscriptions:
     ) -> Planned:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
         return self._planner.plan(query, since, updates, bound_to)
+
+    def suspend(self, subscription: Subscription, planned: Planned | None = None) -> None:
+        """Give a subscription its rows of R_T and numbers of streams, but no operators.
+
+        It has neither state nor results until it is attached.
+        """
+        self._suspended.add(subscription.key)
+        if planned is not None:
+            self._planner.release_operators(planned)
+            self._planned[subscription.key] = planned
+        elif subscription.relational:
+            self._relational.remove(subscription.key)
+
+    def end_suspension(self, subscription: Subscription) -> Planned | None:
+        """Let a subscription be attached; return what it has in the plan, to be released then."""
+        self._suspended.discard(subscription.key)
+        return self._planned.pop(subscription.key, None)
+
+    def release(self, planned: Planned) -> None:
+        """Release what a suspended subscription had, after it was attached."""
+        self._pairs.remove(self._planner.release(planned))
 
     def attach(self, subscription: Subscription, planned: Planned) -> None:
         """Make a subscription read the results of its planned query."""
@@ -155,6 +177,8 @@ class PlannedSubscriptions:
 
     def unmute(self, subscription: Subscription) -> None:
         """Collect and publish the results of a subscription, unless it is paused."""
+        if subscription.key in self._suspended:
+            return
         if subscription.relational:
             self._collect_rows(subscription)
         else:
@@ -182,7 +206,7 @@ class PlannedSubscriptions:
 
     def mute(self, subscription: Subscription) -> None:
         """Neither collect nor publish the results of a subscription; its state continues."""
-        if subscription.is_paused:
+        if subscription.is_paused or subscription.key in self._suspended:
             return
         self._published.remove(subscription.key)
         if subscription.relational:
@@ -193,21 +217,26 @@ class PlannedSubscriptions:
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Remove a subscription; return the pairs of variables that nothing uses any more."""
         self.mute(subscription)
+        is_suspended = subscription.key in self._suspended
+        self._suspended.discard(subscription.key)
         if subscription.relational:
-            self._relational.remove(subscription.key)
-            self.ordered -= 1
-            self._log.release(_holder(subscription))
-            self._log.hold(_STREAMS, self._relational.adopted())
+            if not is_suspended:
+                self._relational.remove(subscription.key)
+                self.ordered -= 1
+                self._log.release(_holder(subscription))
+                self._log.hold(_STREAMS, self._relational.adopted())
             return ()
         planned = self._planned.pop(subscription.key, None)
         if planned is None:
-            self._scans.release(subscription.reads)
+            if not is_suspended:
+                self._scans.release(subscription.reads)
             pairs = self._registry.remove(subscription.qid)
         else:
-            self.ordered -= planned.ordered
-            self.nested -= planned.ordered and planned.nested
+            if not is_suspended:
+                self.ordered -= planned.ordered
+                self.nested -= planned.ordered and planned.nested
+                self._log.release(_holder(subscription))
             pairs = self._planner.release(planned)
-            self._log.release(_holder(subscription))
         self._truncations.keep(self._registry.__contains__)
         self._pairs.remove(pairs)
         return pairs
@@ -236,6 +265,8 @@ class PlannedSubscriptions:
 
     def operators(self, subscription: Subscription) -> Iterable[Operator]:
         """Return the operators of a subscription, inputs before the operators that read them."""
+        if subscription.key in self._suspended:
+            return ()
         planned = self._planned.get(subscription.key)
         if planned is not None:
             return dict.fromkeys(planned.held)

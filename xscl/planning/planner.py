@@ -125,9 +125,14 @@ class Planner:
 
     def release(self, planned: Planned) -> tuple[int, ...]:
         """Take a query out of the plan; return the pairs of variables that nothing uses now."""
+        self.release_operators(planned)
+        return tuple(pair for one in planned.placed for pair in self.registry.remove(one.qid))
+
+    def release_operators(self, planned: Planned) -> None:
+        """Take the operators of a query out of the plan; it keeps its rows of R_T."""
         for operator in reversed(planned.held):
             self.core.release(operator)
-        return tuple(pair for one in planned.placed for pair in self.registry.remove(one.qid))
+        planned.held.clear()
 
     def source(self, name: str) -> Operator:
         """Return a stream of documents."""

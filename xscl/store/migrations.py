@@ -96,6 +96,14 @@ def _has(run: Run, table: str) -> bool:
     return (table,) in run(tables)
 
 
+def _backfills(run: Run) -> None:
+    """Give backfills that are not complete a table."""
+    run(
+        "CREATE TABLE state.backfill(subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT,"
+        " most BIGINT, acknowledged BOOLEAN)"
+    )
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -104,6 +112,7 @@ STEPS: Mapping[int, Step] = {
     14: _stars,
     15: _leases_of_hubs,
     16: _joins_without_an_index,
+    17: _backfills,
 }
 """The steps by the version that each leads to, in ascending order."""
 

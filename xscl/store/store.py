@@ -73,6 +73,9 @@ CREATE TABLE state.retired(
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
     columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
     bound_to BIGINT, backfilled BIGINT);
+CREATE TABLE state.backfill(
+    subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT, most BIGINT,
+    acknowledged BOOLEAN);
 CREATE TABLE state.core(number BIGINT, entry BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
 CREATE TABLE state.result(

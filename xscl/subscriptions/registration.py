@@ -22,6 +22,7 @@ from xscl.planning.compile import compile_query
 from xscl.planning.compile_cache import Plain, Registrable, Shapes, registrable
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
+from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
@@ -125,16 +126,19 @@ class Registration:
         updates: bool,
         since: int,
         bound_to: int | None = None,
+        *,
+        suspended: bool = False,
     ) -> None:
         """Plan queries; they see documents that arrive from `since` on.
 
-        Their operators over time are shared by queries of the same `bound_to`.
+        Their operators over time are shared by queries of the same `bound_to`.  Those that are
+        `suspended` have no operators until `activate`.
         """
         for name, query in compiled:
             if isinstance(query, Plain):
-                self._register_row(name, query, updates, since)
+                self._register_row(name, query, updates, since, suspended)
             else:
-                self._register_planned(name, query, updates, since, bound_to)
+                self._register_planned(name, query, updates, since, bound_to, suspended)
         self._subscriptions.save()
         if not self.may_wait(query for _, query in compiled):
             self._numbers.save()
@@ -143,11 +147,16 @@ class Registration:
         if any(self._subscriptions[name].ordered for name, _ in compiled):
             self.save_plan_state()
 
-    def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
+    def _register_row(
+        self, name: str, query: Plain, updates: bool, since: int, suspended: bool
+    ) -> None:
         """Register a query that is only a row of R_T."""
         placed = self._add(query)
         added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
-        self._planned.attach_row(added)
+        if suspended:
+            self._planned.suspend(added)
+        else:
+            self._planned.attach_row(added)
 
     def _add(self, query: Plain, qid: int | None = None) -> Placed:
         """Add a query to R_T; `qid` is the number of its row if it is new there."""
@@ -164,14 +173,23 @@ class Registration:
         )
 
     def _register_planned(
-        self, name: str, query: Outline, updates: bool, since: int, bound_to: int | None
+        self,
+        name: str,
+        query: Outline,
+        updates: bool,
+        since: int,
+        bound_to: int | None,
+        suspended: bool,
     ) -> None:
         self._refuse_later(query)  # readers may have come with it
         planned = self._planned.plan(query, since, updates, bound_to)
         added = self._subscriptions.add(
             name, query, planned, since=since, updates=updates, bound_to=bound_to
         )
-        self._planned.attach(added, planned)
+        if suspended:
+            self._planned.suspend(added, planned)
+        else:
+            self._planned.attach(added, planned)
 
     def register_query(
         self,
@@ -181,19 +199,39 @@ class Registration:
         query: Query,
         since: int,
         bound_to: int | None = None,
+        *,
+        suspended: bool = False,
     ) -> None:
-        """Store a planned relational query."""
+        """Store a planned relational query; see `register`."""
         qid = self._numbers.acquire(_definition(self._subscriptions.key_of(name), language))
         added = self._subscriptions.add_query(
             *(name, text, language, query, qid, since),
             self._dataflow.relational.events(query),
             bound_to,
         )
-        self._planned.attach_query(added, query)
+        if suspended:
+            self._planned.suspend(added)
+        else:
+            self._planned.attach_query(added, query)
         self._subscriptions.save()
         self._numbers.save()
         self.set_prompt()
         self.save_plan_state()
+
+    def activate(self, one: Subscription) -> None:
+        """Give a suspended subscription its operators, without state."""
+        before = self._planned.end_suspension(one)
+        if one.relational:
+            self._planned.attach_query(one, self._dataflow.relational.plan_again(one))
+        elif before is None:
+            self._planned.attach_row(one)
+        else:
+            self._planned.attach(one, self._planned_again(one))
+            self._planned.release(before)
+            for number in before.numbers:
+                self._numbers.release(number)
+        self._dataflow.pairs.install(self._registry.take_changed())
+        self.set_prompt()
 
     def remove(self, name: str, position: int) -> None:
         """Remove a subscription, and the join state that no other needs.
@@ -257,18 +295,14 @@ class Registration:
         """
         self._add_waiting()
         for subscription in self._subscriptions:
-            if subscription.relational:
-                query = self._dataflow.relational.plan_again(subscription)
-                self._numbers.acquire(_definition(subscription.key, subscription.language))
-                self._planned.attach_query(subscription, query)
+            if subscription.number in self._subscriptions.backfills:
+                self._suspend_again(subscription)
+            elif subscription.relational:
+                self._planned.attach_query(subscription, self._query_again(subscription))
             elif subscription.template:
                 self._planned.attach_row(subscription)
             else:
-                outline = self._outline(subscription)
-                planned = self._planned.plan(
-                    *(outline, subscription.since, subscription.updates, subscription.bound_to)
-                )
-                self._planned.attach(subscription, planned)
+                self._planned.attach(subscription, self._planned_again(subscription))
         self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
@@ -281,6 +315,24 @@ class Registration:
             made = registrable(compile_query(subscription.query, indexed=False))
         assert isinstance(made, Outline), "what is plain is a row of R_T"
         return made
+
+    def _suspend_again(self, subscription: Subscription) -> None:
+        planned = None
+        if subscription.relational:
+            self._query_again(subscription)
+        elif not subscription.template:
+            planned = self._planned_again(subscription)
+        self._planned.suspend(subscription, planned)
+
+    def _query_again(self, subscription: Subscription) -> Query:
+        self._numbers.acquire(_definition(subscription.key, subscription.language))
+        return self._dataflow.relational.plan_again(subscription)
+
+    def _planned_again(self, subscription: Subscription) -> Planned:
+        outline = self._outline(subscription)
+        return self._planned.plan(
+            *(outline, subscription.since, subscription.updates, subscription.bound_to)
+        )
 
     def _add_waiting(self) -> None:
         """Add the rows of R_T again that were not written when the process ended.

@@ -19,9 +19,10 @@ from typing import Any
 
 from cep_core import Query
 from templates.model.join_graph import JoinGraph
+from templates.model.relations import INFINITE
 from templates.registry.registry import Placed, Registry
 from xscl.documents.document_log import LEVELS
-from xscl.documents.results import Subscription
+from xscl.documents.results import Backfill, Subscription
 from xscl.errors import (
     NameTaken,
     StreamCycle,
@@ -53,6 +54,7 @@ class Subscriptions:
         self._new: list[Subscription] = []
         self._next = 1
         self._changes = 0
+        self.backfills: dict[int, Backfill] = {}
         self._load()
 
     def __len__(self) -> int:
@@ -322,9 +324,51 @@ class Subscriptions:
         self._new.append(subscription)
         return subscription
 
-    def backfill(self, name: str, position: int) -> Subscription:
-        """Mark the matches of a stored subscription up to a position as backfilled."""
-        return self._exchange(self[name], replace(self[name], backfilled=position))
+    # -- Backfills -------------------------------------------------------------------------
+
+    def begin_backfill(self, name: str, begun: Backfill, position: int) -> None:
+        """Record that the matches of a stored subscription before a document are to be found."""
+        self._exchange(self[name], replace(self[name], backfilled=position))
+        self.backfills[begun.subscription] = begun
+        self._store.insert_rows("state.backfill", [_backfill_values(begun)])
+
+    def acknowledge_backfill(self, number: int) -> None:
+        """Record that a registration was acknowledged: its backfill is resumed after a crash."""
+        self.backfills[number] = replace(self.backfills[number], acknowledged=True)
+        self._store.fetch(
+            "UPDATE state.backfill SET acknowledged = true WHERE subscription = ?", [number]
+        )
+
+    def end_backfill(self, one: Subscription, before: int, position: int) -> None:
+        """Mark the matches of a subscription after a position as backfilled, up to another one.
+
+        Matches between its registration and `before` are of results that others share: they are
+        those of an earlier part of the version.
+        """
+        self._drop_backfill(one.number)
+        shared = self._store.fetch(
+            "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position <= ? LIMIT 1",
+            [one.qid, one.backfilled, before],
+        )
+        if not shared:
+            self._exchange(one, replace(one, backfilled=position))
+            return
+        self._retire(one, before)
+        self._exchange(one, replace(one, after=before, backfilled=position))
+
+    def _drop_backfill(self, number: int) -> None:
+        if self.backfills.pop(number, None) is not None:
+            self._store.fetch("DELETE FROM state.backfill WHERE subscription = ?", [number])
+
+    def numbered(self, number: int) -> Subscription | None:
+        """Return the subscription of a number whose backfill is not complete, or None."""
+        begun = self.backfills.get(number)
+        return None if begun is None else self[self.name_of(begun.key)]
+
+    def needed_from(self) -> int:
+        """Return the first document that a backfill needs; INFINITE if there is none."""
+        found = filter(None, map(self.numbered, self.backfills))
+        return min((one.since for one in found), default=INFINITE)
 
     def save(self) -> None:
         """Write the subscriptions added since the last call."""
@@ -350,6 +394,7 @@ class Subscriptions:
             del self.by_qid[subscription.qid]
             self._drop_results(subscription.qid)
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        self._drop_backfill(subscription.number)
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
         return subscription
@@ -507,6 +552,8 @@ class Subscriptions:
         rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
         for row in rows:
             self._index(_from_row(row))
+        for row in self._store.fetch("SELECT * FROM state.backfill"):
+            self.backfills[row[0]] = Backfill(*row)
         for one in (*self, *self.retired):
             if one.key != one.name:
                 self._keys[one.key] = one.name
@@ -515,6 +562,7 @@ class Subscriptions:
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
 
 
+_backfill_values = attrgetter(*(one.name for one in fields(Backfill)))
 _PLACE = [one.name for one in fields(Subscription)].index("outputs")
 _values = attrgetter(*(one.name for one in fields(Subscription)))
 

@@ -1,0 +1,199 @@
+"""Backfills: the matches of what was kept when a subscription was registered (decision 067).
+
+    begin    the subscription is registered without operators, durably            (lock)
+    slices   a twin replays the kept documents; their witnesses join the state    (short locks)
+    cut-over the twin catches up, the subscription takes over its state           (lock)
+
+Pushes go on between slices.  A crash before the cut-over leaves the registration, and the backfill
+begins again.  Backfills run one at a time: the operators over time of one that was registered
+earlier have their state before a later one shares them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+
+from templates.model.relations import Pair
+from xscl.documents.results import XSCL, Subscription
+from xscl.engine.histories import Found, adopt
+from xscl.engine.state import EngineState
+from xscl.engine.transactions import Transactions
+from xscl.engine.trials import Trials
+from xscl.engine.twin import Twin
+from xscl.errors import Stopping, TooLong
+from xscl.inspection.backfill import has_history, witnesses
+from xscl.inspection.replay import Trial
+from xscl.planning.planned_subscriptions import is_leaf
+from xscl.store.store import Store
+from xscl.subscriptions.matches import Matches
+
+FIRST_SLICE, LARGEST_SLICE = 32, 1_000
+"""Documents of the first slice and of the largest one."""
+IDLE, BUSY = 0.2, 0.01
+"""Seconds of a slice while nothing is pushed, and while something is."""
+REST = 4
+"""The pause after a slice in which something was pushed, in multiples of its time."""
+FEW = 100
+"""Documents that are left to the cut-over at most, unless they arrive faster than a twin reads."""
+ROUNDS = 20
+"""Attempts to catch up with what arrives; the cut-over replays the rest."""
+ATTEMPTS = 3
+"""Attempts between which texts were evicted; the last one holds the lock of the engine."""
+
+
+class Backfills:
+    """Completes the backfills of one engine; thread-safe."""
+
+    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+        self._transactions = transactions
+        self._trials = trials
+        self._running = threading.Lock()
+        self._ending = threading.Event()
+
+    def end(self) -> None:
+        """Stop all backfills, also later ones: they raise Stopping."""
+        self._ending.set()
+
+    def complete(self, number: int, until: float | None = None) -> None:
+        """Complete the backfill of a subscription, and those that have to precede it.
+
+        `until` is a time of `time.monotonic`.  Raises TooLong after it, Stopping after `end`.
+        """
+        with self._running:
+            while (following := self._following(number)) is not None:
+                self._run(following, until)
+
+    def _following(self, number: int) -> int | None:
+        """Return the backfill to run before that of a number is complete; None if it is."""
+        with self._transactions.lock:
+            known = self._transactions.state.subscriptions
+            one = known.numbered(number)
+            if one is None or not one.ordered:
+                return None if one is None else number
+            earlier = map(known.numbered, sorted(known.backfills))
+            return next(each.number for each in earlier if each is not None and each.ordered)
+
+    def _run(self, number: int, until: float | None) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            with ExitStack() as held:
+                run = _Run(self._transactions, self._trials, self._ending, number, until)
+                held.callback(run.close)
+                if attempt == ATTEMPTS:
+                    held.enter_context(self._transactions.lock)
+                if run.complete():
+                    return
+
+
+class _Run:
+    """One attempt to complete a backfill."""
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        trials: Trials,
+        ending: threading.Event,
+        number: int,
+        until: float | None,
+    ) -> None:
+        self._transactions = transactions
+        self._trials = trials
+        self._ending = ending
+        self._number = number
+        self._until = until
+        self._twin = Twin(transactions)
+        self._pairs: Sequence[Pair] = ()
+        self._size = FIRST_SLICE
+
+    def close(self) -> None:
+        """Free the twin."""
+        self._twin.close()
+
+    def complete(self) -> bool:
+        """Complete the backfill, or end if the subscription was removed.
+
+        Returns False if texts were evicted meanwhile that it may not have read.
+        """
+        with self._transactions.change() as state:
+            one = state.subscriptions.numbered(self._number)
+            if one is None:
+                return True
+            begun, texts = state.subscriptions.backfills[self._number], state.eviction.texts_from
+            self._twin.copy(state, one)
+            pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
+            self._pairs = [pair for pair in pairs if not is_leaf(pair)]
+        with closing(self._transactions.connect()) as store, store.translate_errors():
+            own = self._in_own_time(store, one)
+            self._replay(store, one, one.since, begun.doc)
+            self._twin.advance(begun.clock)
+            found = Found(self._twin.state.position, own, begun.most)
+            reached = begun.doc
+            for _ in range(ROUNDS):
+                following = store.progress("next_doc")
+                if following - reached <= FEW:
+                    break
+                self._replay(store, one, reached, following)
+                reached = following
+        with self._transactions.change() as state:
+            current = state.subscriptions.numbered(self._number)
+            if current is None:
+                return True
+            if state.eviction.texts_from > texts:
+                return False
+            self._cut_over(state, current, reached, found)
+        return True
+
+    def _in_own_time(self, store: Store, one: Subscription) -> Matches | None:
+        """Return the matches among what feeds held when first polled, as `try` finds them."""
+        if one.language != XSCL:
+            return None
+        query = self._transactions.compiled(one.query)
+        if not has_history(store, query.streams, one.since):
+            return None
+        trial = Trial(one.name, query.source, query.streams, one.updates, first=one.since)
+        return self._trials.run(trial, self._until).matches
+
+    def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
+        """Replay the kept documents from one number to before another, slice by slice."""
+        while first < end:
+            if self._ending.is_set():
+                raise Stopping
+            began, pushes = time.monotonic(), self._transactions.state.pushes
+            if self._until is not None and began > self._until:
+                raise TooLong
+            following = self._twin.replay(store, first, end, self._size)
+            self._keep_witnesses(store, one, first, following)
+            first = following
+            took = time.monotonic() - began
+            is_busy = self._transactions.state.pushes != pushes
+            wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
+            self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
+            if is_busy:
+                self._ending.wait(REST * took)
+
+    def _keep_witnesses(self, store: Store, one: Subscription, first: int, end: int) -> None:
+        """Add the witnesses of documents to the state of joins."""
+        if not self._pairs:
+            return
+        trial = Trial("", "", one.reads, first=one.since)
+        for some in list(witnesses(store, trial, self._pairs, first, end)):
+            with self._transactions.change() as state:
+                if self._number in state.subscriptions.backfills:
+                    state.processor.keep(some)
+
+    def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
+        """Replay what has arrived, and take over what the twin has."""
+        end = state.documents.next
+        trial = Trial("", "", one.reads, first=one.since)
+        if self._pairs:
+            for some in list(witnesses(state.store, trial, self._pairs, first, end)):
+                state.processor.keep(some)
+        while first < end:
+            first = self._twin.replay(state.store, first, end, LARGEST_SLICE)
+        self._twin.advance(state.documents.clock)
+        known = set(state.dataflow.core.plan.operators)
+        state.registration.activate(one)
+        fresh = state.dataflow.core.plan.operators.keys() - known
+        adopt(state, self._twin, one, fresh, found)
