@@ -34,6 +34,8 @@ import xscl.delivery.syndication.secret_addresses as secret_addresses
 import xscl.delivery.syndication.syndicated_feed as atom
 import xscl.documents.retention as retention
 import xscl.documents.tree_cache as tree_cache
+import xscl.engine.backfills as backfills
+import xscl.engine.histories as histories
 import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
 import xscl.inspection.vocabulary as vocabulary
@@ -53,7 +55,6 @@ import xscl.service.connection as connection
 import xscl.service.guard as guard
 import xscl.service.installation as installation
 import xscl.service.logs as logs
-import xscl.service.registrar as registrar
 import xscl.service.routes.documents as posted
 import xscl.service.routes.inspection as trials
 import xscl.service.routes.subscriptions as imported
@@ -175,7 +176,10 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "alternatives of a predicate": (MAX_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "items of a list": (reader.MOST_ITEMS,),
-    "matches of the past": (registrar.PAST,),
+    "matches of the past": (
+        *(histories.MATCHES, histories.DOCUMENTS),
+        *(backfills.LONGEST, backfills.MOST_RESULTS),
+    ),
     "time of a query": (SQL.seconds, SQL.grace),
     "memory of a query": (SQL.memory / MIB,),
     "rows of an answer": (SQL.rows, SQL.most_rows),

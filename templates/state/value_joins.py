@@ -84,6 +84,10 @@ class Pass:
     With `back` the batch is the left side, and the right side is the state before the document
     `first`.  Otherwise the batch is the right side, and the left side is the whole state, the batch
     included; with `older` only the state before `first`.
+
+    The numbers of the batch's documents from `first` on are those up to its last one.  What has a
+    higher number came before the batch, too: composites of a private engine that replays documents
+    of another one (`xscl.engine.twin`).
     """
 
     kept: JoinState
@@ -117,6 +121,11 @@ class Pass:
         driven = driving(dict(zip(pairs[light].tolist(), weights[light].tolist(), strict=True)))
         if len(driven.edges):
             yield from self._driven(batch, driven)
+
+    def _precedes(self, docs: Column) -> Column:
+        """Return a mask of the documents in the state before `first`."""
+        before: Column = (docs < self.first) | (docs > self.times["doc"][-1])
+        return before
 
     def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts, given the value joins that drive."""
@@ -163,7 +172,7 @@ class Pass:
         )
         which, at = spread(*distinct_slices.T)
         kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
-        older = kept["doc"] < self.first
+        older = self._precedes(kept["doc"])
         if not older.any():
             return
         which, at, kept = which[older], at[older], chosen(kept, older)
@@ -269,7 +278,7 @@ class Pass:
         if self.bounds.forward_only:
             wanted &= lead > 0
         if self.back or self.older:
-            wanted &= self.kept.rows(rows, ("doc",))["doc"] < self.first
+            wanted &= self._precedes(self.kept.rows(rows, ("doc",))["doc"])
         which, rows = which[wanted], rows[wanted]
         near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
         one, other = (near, far) if self.back else (far, near)

@@ -52,6 +52,7 @@ LONGEST_NAME = 500
 
 _ROWS = 100_000  # the most rows in an answer to SQL
 _FIRST_POLL = 3.0  # seconds for which `follow` waits for the first poll
+_AGAIN = 0.3  # seconds between looks at a history that is being read
 _POLL = 120.0  # seconds in which a poll is expected to end
 
 
@@ -153,7 +154,13 @@ class RemoteService:
                 f"there is a subscription named {name!r} already",
                 hint="unsubscribe it first, or choose another name",
             )
-        return [str(one) for one in answer.json()["reads"]]
+        shown: Row = answer.json()
+        while shown["history"] == "reading":
+            time.sleep(_AGAIN)
+            shown = self.http.value(path)
+        if shown["history"] == "failed":
+            warn("the matches of what is kept are missing: there are too many (see the log)")
+        return [str(one) for one in shown["reads"]]
 
     def add_webhook(self, name: str, url: str) -> Row:
         """Post the matches of a subscription from now on; return the id and the secret."""

@@ -35,6 +35,7 @@ class Webhook:
     url: str
     history: bool = False
     grouped: bool = True
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Mail:
     every: float = 0.0
     history: bool = False
     grouped: bool = True
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class File:
     name: str
     history: bool = False
     grouped: bool = True
+    backfilled: bool = False
 
 
 Channel: TypeAlias = Webhook | Mail | File

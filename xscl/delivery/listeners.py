@@ -132,4 +132,5 @@ def event(name: str, data: bytes, id: str = "") -> bytes:
 
 
 def _events(messages: Iterable[Message], id_of: Callable[[Message], str]) -> tuple[bytes, ...]:
-    return tuple(event("match", message.json(), id_of(message)) for message in messages)
+    live = (message for message in messages if not message.backfilled)
+    return tuple(event("match", message.json(), id_of(message)) for message in live)

@@ -154,7 +154,8 @@ class MatchTail:
             if newest - self._place[0] > self._behind:
                 self._skip(newest - self._behind // 10)
             page = self._pages.of_all(self._mine, after=self._place, limit=LIMIT)
-            if page.matches and not self._listened(page.matches):
+            live = [match for match in page.matches if not match.backfilled]
+            if live and not self._listened(live):
                 return
             more = page.more
             if more and len(page.matches) == LIMIT:

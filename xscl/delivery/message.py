@@ -47,6 +47,11 @@ class Message:
     text: tuple[str, ...] = ()
 
     @property
+    def backfilled(self) -> bool:
+        """True if its matches are of what was kept when its subscription was registered."""
+        return bool(self.matches[0]["backfilled"])
+
+    @property
     def title(self) -> str:
         """The subscription's name and the titles of the documents, at most 200 characters."""
         titles = dict.fromkeys(" ".join(s.title.split()) for s in self.sources if s.title.strip())

@@ -23,6 +23,10 @@ RESULTS_UP_TO = "results_forgotten"
 """The key in `state.meta` of the last position at which a result was deleted for its age."""
 
 
+WITHOUT_PAST = -2
+"""The `backfilled` of a subscription whose history could not be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A registered query.

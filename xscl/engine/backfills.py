@@ -11,10 +11,13 @@ earlier have their state before a later one shares them.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
 
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Subscription
@@ -23,12 +26,14 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.engine.twin import Twin
-from xscl.errors import Stopping, TooLong
+from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.backfill import has_history, witnesses
 from xscl.inspection.replay import Trial
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
+
+_log = logging.getLogger(__name__)
 
 FIRST_SLICE, LARGEST_SLICE = 32, 1_000
 """Documents of the first slice and of the largest one."""
@@ -40,6 +45,12 @@ FEW = 100
 """Documents that are left to the cut-over at most, unless they arrive faster than a twin reads."""
 ROUNDS = 20
 """Attempts to catch up with what arrives; the cut-over replays the rest."""
+LONGEST = 300.0
+"""Seconds after which a service begins a subscription without its history."""
+MOST_RESULTS = 1_000_000
+"""Results of a history with a time limit, likewise."""
+MOST_FAILURES = 5
+"""Failures of the store after which a subscription begins without its history."""
 ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
 
@@ -50,12 +61,23 @@ class Backfills:
     def __init__(self, transactions: Transactions, trials: Trials) -> None:
         self._transactions = transactions
         self._trials = trials
-        self._running = threading.Lock()
+        self._running = threading.RLock()
         self._ending = threading.Event()
+        self._changed = threading.Condition()
+        self._failures = Counter[int]()  # of the thread in `serve`
+        self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
 
     def end(self) -> None:
         """Stop all backfills, also later ones: they raise Stopping."""
         self._ending.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock of the engine while no backfill runs, for one that may not be cut."""
+        with self._running, self._transactions.lock:
+            yield
 
     def complete(self, number: int, until: float | None = None) -> None:
         """Complete the backfill of a subscription, and those that have to precede it.
@@ -65,6 +87,59 @@ class Backfills:
         with self._running:
             while (following := self._following(number)) is not None:
                 self._run(following, until)
+        self._resolve()
+
+    # -- For a service ---------------------------------------------------------------------
+
+    def completion(self, number: int) -> Future[None]:
+        """Return the future of a backfill that the thread in `serve` completes; it never fails."""
+        with self._changed:
+            future = self._completions.setdefault(number, Future())
+            self._changed.notify_all()
+            return future
+
+    def serve(self, completed: Callable[[], None], give_up: Callable[[int], None]) -> None:
+        """Complete the backfills that are there, and all that are asked for, until `end`.
+
+        `completed` is called after each, `give_up` for one that fails.  Raises StoreError and
+        OSError: call it again when the disk can be written.
+        """
+        for number in list(self._transactions.state.subscriptions.backfills):
+            self.completion(number)
+        while not self._ending.is_set():
+            with self._changed:
+                number = min(self._completions, default=0)
+                if not number:
+                    self._changed.wait()
+                    continue
+            try:
+                self.complete(number, time.monotonic() + LONGEST)
+            except Stopping:
+                return
+            except (StoreError, OSError) as error:
+                self._failures[number] += 1
+                if self._failures[number] < MOST_FAILURES:
+                    raise
+                self._give_up(number, error, give_up)
+            except Exception as error:
+                self._give_up(number, error, give_up)
+            completed()
+
+    def _give_up(self, number: int, error: Exception, give_up: Callable[[int], None]) -> None:
+        _log.error("the history of a subscription cannot be read", exc_info=error)
+        give_up(number)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Resolve the futures of the backfills that are complete or were dropped."""
+        known = self._transactions.state.subscriptions.backfills
+        with self._changed:
+            done = [number for number in self._completions if number not in known]
+            futures = [self._completions.pop(number) for number in done]
+        for future in futures:
+            future.set_result(None)
+
+    # -- One after the other ---------------------------------------------------------------
 
     def _following(self, number: int) -> int | None:
         """Return the backfill to run before that of a number is complete; None if it is."""
@@ -161,7 +236,9 @@ class _Run:
             if self._ending.is_set():
                 raise Stopping
             began, pushes = time.monotonic(), self._transactions.state.pushes
-            if self._until is not None and began > self._until:
+            if self._until is not None and (
+                began > self._until or self._twin.state.position > MOST_RESULTS
+            ):
                 raise TooLong
             following = self._twin.replay(store, first, end, self._size)
             self._keep_witnesses(store, one, first, following)

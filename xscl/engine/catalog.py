@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
@@ -18,6 +19,9 @@ from xscl.inspection.backfill import first_after
 from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
+
+PATIENCE = 10.0
+"""Seconds that a pause waits for the history of its subscription."""
 
 if TYPE_CHECKING:
     from xscl.engine.backfills import Backfills
@@ -130,9 +134,17 @@ class Catalog:
                     state.registration.register_query(name, query, language, plan, first)
 
     def subscribe_many(
-        self, pairs: Iterable[tuple[str, str]], *, updates: bool = False, numbered: bool = True
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        updates: bool = False,
+        history: bool = False,
+        numbered: bool = True,
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
+        if history:
+            self._complete(self._begin(list(pairs), updates, None, numbered=numbered), None)
+            return
         with self._transactions.lock, paused_collection():
             compiled = list(self._state.registration.compiled(pairs, numbered))
             self._register(compiled, updates)
@@ -188,6 +200,8 @@ class Catalog:
         paused: bool | None = None,
     ) -> Subscription:
         """Change a subscription as `Engine.edit` does, in one transaction."""
+        if paused:  # the matches of its past come before its pause
+            self._complete_past(name)
         with self._transactions.lock, paused_collection():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
@@ -211,6 +225,12 @@ class Catalog:
                     change = state.registration.pause if paused else state.registration.resume
                     change(name, state.position)
             return self._state.subscriptions[name]
+
+    def _complete_past(self, name: str) -> None:
+        """Wait until the history of a subscription is read; raises TooLong."""
+        one = self._state.subscriptions.get(name)
+        if one is not None and one.number in self._state.subscriptions.backfills:
+            self.backfills.complete(one.number, time.monotonic() + PATIENCE)
 
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
@@ -259,6 +279,25 @@ class Catalog:
 
     # -- With the past ---------------------------------------------------------------------
 
+    def subscribe_many_from(
+        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
+    ) -> None:
+        """Register queries durably, all or none, whose histories are still to be read."""
+        for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
+            self.backfills.completion(number)
+
+    def has_past(self, query: str) -> bool:
+        """Return whether documents of the streams of a query in XSCL are kept."""
+        if self._state.documents.next == 1:
+            return False
+        streams = list(self._transactions.compiled(query).streams)
+        with self._transactions.lock:
+            return bool(
+                self._transactions.store.fetch(
+                    "SELECT 1 FROM state.document WHERE list_has_any(streams, ?) LIMIT 1", [streams]
+                )
+            )
+
     def subscribe_from(
         self,
         name: str,
@@ -273,10 +312,18 @@ class Catalog:
         They are those of `since`, or of a history.  Returns the number of the backfill to complete;
         None if it is complete, as it is for a query of events whose rows others may read.
         """
-        with self._transactions.lock:
-            number = self._begin(name, query, updates, language, since)
+        if language == XSCL:
+            (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
+            self.backfills.completion(number)
+            return number
+        with self.backfills.exclusive():
+            number = self._begin_events(name, query, language, updates, since)
+            if self._state.subscriptions[name].publish is not None:
+                self._complete([number], None)
+                return None
             with self._transactions.change() as state:
                 state.subscriptions.acknowledge_backfill(number)
+        self.backfills.completion(number)
         return number
 
     def _subscribe_from(
@@ -290,39 +337,64 @@ class Catalog:
     ) -> None:
         """Register a query with the matches of what is kept, or not at all."""
         until = None if seconds is None else time.monotonic() + seconds
-        number = self._begin(name, text, updates, language, since)
+        if language == XSCL:
+            self._complete(self._begin([(name, text)], updates, since), until)
+        else:
+            with self.backfills.exclusive():
+                number = self._begin_events(name, text, language, updates, since)
+                self._complete([number], until)
+
+    def _complete(self, numbers: Sequence[int], until: float | None) -> None:
+        """Complete backfills, or remove their subscriptions."""
         try:
-            self.backfills.complete(number, until)
+            for number in numbers:
+                self.backfills.complete(number, until)
         except BaseException:
-            self.drop_backfill(number)
+            for number in numbers:
+                self.drop_backfill(number)
             raise
 
     def _begin(
-        self, name: str, text: str, updates: bool, language: str, since: str | int | None
-    ) -> int:
+        self,
+        pairs: Sequence[tuple[str, str]],
+        updates: bool,
+        since: str | int | None,
+        *,
+        acknowledged: bool = False,
+        numbered: bool = False,
+    ) -> list[int]:
+        """Register queries in XSCL that wait for their histories; return their numbers."""
         with self._transactions.lock, paused_collection():
-            state, store = self._state, self._transactions.store
-            clock, end = state.documents.clock, state.documents.next
-            first = first_after(store, beginning(DAYS if since is None else since, clock), end)
-            if since is None:
-                first = max(first, end - DOCUMENTS)
-            apart = bound_to(state.subscriptions, first)
-            if language == XSCL:
-                compiled = [(name, state.registration.compiled_one(name, text))]
-            else:
-                plan = state.registration.planned(name, text, language, updates, first, apart)
+            compiled = list(self._state.registration.compiled(pairs, numbered))
+            first, apart = self._beginning(since)
             with self._transactions.change() as state:
-                if language == XSCL:
-                    state.registration.register(compiled, updates, first, apart, suspended=True)
-                else:
-                    state.registration.register_query(
-                        name, text, language, plan, first, apart, suspended=True
-                    )
-                one = state.subscriptions[name]
-                most = MATCHES if since is None else None
-                begun = Backfill(one.number, one.key, end, clock, most, acknowledged=False)
-                state.subscriptions.begin_backfill(name, begun, state.position)
-            return one.number
+                state.registration.register(compiled, updates, first, apart, suspended=True)
+                return [
+                    _begin_backfill(state, name, since, acknowledged=acknowledged)
+                    for name, _ in pairs
+                ]
+
+    def _begin_events(
+        self, name: str, text: str, language: str, updates: bool, since: str | int | None
+    ) -> int:
+        """Register a query of events that waits for its history; return its number."""
+        with self._transactions.lock:
+            first, apart = self._beginning(since)
+            plan = self._state.registration.planned(name, text, language, updates, first, apart)
+            with self._transactions.change() as state:
+                state.registration.register_query(
+                    name, text, language, plan, first, apart, suspended=True
+                )
+                return _begin_backfill(state, name, since, acknowledged=False)
+
+    def _beginning(self, since: str | int | None) -> tuple[int, int]:
+        """Return the first document of a history, and what its operators are bound to."""
+        documents = self._state.documents
+        begin = beginning(DAYS if since is None else since, documents.clock)
+        first = first_after(self._transactions.store, begin, documents.next)
+        if since is None:
+            first = max(first, documents.next - DOCUMENTS)
+        return first, bound_to(self._state.subscriptions, first)
 
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
@@ -330,6 +402,18 @@ class Catalog:
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
+
+    def begin_without_past(self, number: int) -> None:
+        """Let a subscription whose backfill fails begin now, as its next version."""
+        with self._transactions.lock:
+            one = self._state.subscriptions.numbered(number)
+            if one is None:
+                return
+            wanted = one.query, one.updates, one.language
+            compiled = self._checked_edit(one, *wanted)
+            with self._transactions.change() as state:
+                _replace_query(state, one, compiled, *wanted, None)
+                state.subscriptions.mark_without_past(one.name)
 
     def drop_unacknowledged(self) -> None:
         """Remove the subscriptions of which an earlier process has not said that they exist."""
@@ -347,6 +431,17 @@ class Catalog:
                     state.eviction.retain(retention)
 
 
+def _begin_backfill(
+    state: EngineState, name: str, since: str | int | None, *, acknowledged: bool
+) -> int:
+    """Record that the history of a subscription is to be read; return its number."""
+    one, most = state.subscriptions[name], MATCHES if since is None else None
+    here = state.documents.next, state.documents.clock
+    begun = Backfill(one.number, one.key, *here, most, acknowledged)
+    state.subscriptions.begin_backfill(name, begun, state.position)
+    return one.number
+
+
 def _replace(
     state: EngineState,
     one: Subscription,
@@ -358,19 +453,40 @@ def _replace(
     """Make another query the next version of a subscription; its state begins anew.
 
     The state stays if the query has the same results as before, such as after a change of SELECT.
+    A subscription whose history is not read yet keeps that of its next version.
     """
-    registration, first = state.registration, state.documents.next
-    if compiled is not None and registration.edit(
+    if compiled is not None and state.registration.edit(
         one.name, text, compiled, updates, state.position
     ):
         return
-    state.subscriptions.succeed(one.name)
-    registration.remove(one.name, state.position)
+    begun = state.subscriptions.backfills.get(one.number)
+    _replace_query(state, one, compiled, text, updates, language, begun)
+
+
+def _replace_query(
+    state: EngineState,
+    one: Subscription,
+    compiled: Registrable | None,
+    text: str,
+    updates: bool,
+    language: str,
+    begun: Backfill | None,
+) -> None:
+    """Make a query the next version of a subscription, with a backfill or from now on."""
+    registration, name, end = state.registration, one.name, state.documents.next
+    first, bound = (end, None) if begun is None else (one.since, one.bound_to)
+    state.subscriptions.succeed(name)
+    registration.remove(name, state.position)
+    suspended = begun is not None
     if compiled is None:
-        plan = registration.planned(one.name, text, language, updates, first)
-        registration.register_query(one.name, text, language, plan, first)
+        plan = registration.planned(name, text, language, updates, first, bound)
+        registration.register_query(name, text, language, plan, first, bound, suspended=suspended)
     else:
-        registration.register([(one.name, compiled)], updates, first)
+        registration.register([(name, compiled)], updates, first, bound, suspended=suspended)
+    if begun is not None:
+        added = state.subscriptions[name]
+        again = replace(begun, subscription=added.number, doc=end, clock=state.documents.clock)
+        state.subscriptions.begin_backfill(name, again, state.position)
     if one.is_paused:
         registration.pause(one.name, state.position)
     state.eviction.sweep()

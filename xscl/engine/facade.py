@@ -231,8 +231,8 @@ class Engine:
         events: `cel`, `sase`, `eql`, which read streams whose attributes are known (see `stream`).
 
         Raises QueryError for a query that cannot be parsed or planned, NameTaken for a name in
-        use, TooLong if the matches of the past take more than `seconds`, in which nothing is
-        pushed.
+        use, TooLong if the matches of the past take more than `seconds`: then it is not registered.
+        Other threads push meanwhile; what they push is joined like what they push afterwards.
         """
         _expect("the name of a subscription", name, str)
         _expect("a query", query, str)
@@ -248,12 +248,20 @@ class Engine:
             seconds=seconds,
         )
 
-    def subscribe_many(self, pairs: Iterable[tuple[str, str]], *, updates: bool = False) -> None:
+    def subscribe_many(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        updates: bool = False,
+        history: bool = False,
+    ) -> None:
         """Register queries in XSCL, given as (name, query), all or none.
 
-        Raises the error of the first one that is wrong, with its `row` (from 1).
+        With a `history` each begins with what is kept, as `subscribe` says.  Raises the error of
+        the first one that is wrong, with its `row` (from 1).
         """
-        self.host.catalog.subscribe_many(_checked_pairs(pairs), updates=updates)
+        _expect("history", history, bool)
+        self.host.catalog.subscribe_many(_checked_pairs(pairs), updates=updates, history=history)
 
     def edit(
         self,

@@ -57,6 +57,8 @@ def explain(
     and what is kept and planned for all is left out.
     """
     registered = subscription_named(store, subscriptions, query)
+    if registered is not None and registered.number in subscriptions.backfills:
+        return f"{registered.query}\nits history is being read; it has no operators until then"
     if registered is not None and registered.relational:
         core = _in_the_core(dataflow.relational.operators(registered.key))
         sees = None if seen is None else lambda key: seen(subscriptions.name_of(key))

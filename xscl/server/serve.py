@@ -78,6 +78,9 @@ that prints matches of a 128 kB document: 22 documents with 10,000 matches each 
 default of 0.005, 14 of them 3.1 s at 0.0003 (8.3 s for 18 at 0.001).
 """
 
+RETRY = 1.0
+"""Seconds until a history is read again after a failure of the store."""
+
 REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
 
@@ -163,6 +166,7 @@ class Service:
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
                 time_passes = self._thread("heartbeat", lambda: self._run_heartbeat(engine, spool))
+                past = self._thread("backfill", lambda: self._read_histories(engine, outbox))
                 began = time.monotonic()
                 try:
                     hold = partial(self.room.wait, self._stopping)
@@ -174,8 +178,9 @@ class Service:
                     self.stop()
                     outbox.begin_shutdown()  # all have their time to end at the same time
                     engine.host.trials.end()
+                    engine.host.catalog.backfills.end()
                     engine.host.transactions.limit_closing(GRACE)
-                    _join(fetch, report, time_passes, seconds=GRACE)
+                    _join(fetch, report, time_passes, past, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
@@ -200,6 +205,8 @@ class Service:
                         # The heartbeat is later than what waited.
                         if spool.numbers(engine.host.ingest.segment, 1):
                             consumer.run_once()
+                        for number in list(engine.host.state.subscriptions.backfills):
+                            engine.host.catalog.backfills.complete(number)
                 outbox.finish(self._stopping)
                 tail.finish(self._stopping)
             self._report(
@@ -420,6 +427,20 @@ class Service:
             while not self._stopping.wait(self._serving.poll_interval):
                 if self.room.short() is None:
                     self._repeat_when_full(heartbeat.beat_if_due)
+
+    def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
+        """Complete the backfills of subscriptions until `stop`, also those of the last process."""
+        catalog = engine.host.catalog
+        while not self._stopping.is_set():
+            try:
+                catalog.backfills.serve(
+                    partial(self._announce, engine, outbox), catalog.begin_without_past
+                )
+            except (StoreError, OSError) as error:
+                self.room.failed(error)
+                _log.warning("a history cannot be read now: %s", error)
+                self.room.wait(self._stopping)
+                self._stopping.wait(RETRY)
 
     def _keep_reporting(self, looks: StatusReader, until: threading.Event | None) -> None:
         said = ""

@@ -6,24 +6,17 @@ all queued queries together.  A query that cannot be registered does not affect 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
-from xscl.errors import Stopping, TooLong
+from xscl.errors import Stopping
 from xscl.service.group_commit import GroupCommit
 
 MOST = 500
 """Maximum number of queries in a transaction."""
-
-PAST = 5.0
-"""Time limit in seconds of a backfill, which blocks the engine."""
-
-BRIEFLY = 2.0
-"""Time limit in seconds of a history that was not asked for as such: without it from now on."""
 
 LINGER = 0.005
 """Seconds to wait for further queries after a batch of several."""
@@ -59,24 +52,41 @@ class Registrar:
         history: bool = False,
     ) -> Future[None]:
         """Queue a query; return the future of its registration, which raises its error."""
+        asked = QueuedQuery(name, query, updates)
         if since is None and not history and language == XSCL:
-            asked = QueuedQuery(name, query, updates)
             self._commits.put(asked)
             return asked.done
-        # A backfill may take long, so queries without one do not wait behind it.
-        subscribe = partial(self._engine.subscribe, name, query, updates=updates, language=language)
-        began = partial(subscribe, since=since, seconds=PAST) if since or not history else None
         try:
-            if began is None:
-                return self._others.submit(_with_history, subscribe)
-            return self._others.submit(began)
+            self._others.submit(self._register_other, asked, language, since, history)
         except RuntimeError:  # the executor was shut down
             raise Stopping() from None
+        return asked.done
+
+    def _register_other(
+        self, asked: QueuedQuery, language: str, since: str | None, history: bool
+    ) -> None:
+        """Register a query of events, or one that begins with what is kept."""
+        catalog = self._engine.host.catalog
+        try:
+            named = asked.name, asked.query
+            if since is None and not history:
+                self._engine.subscribe(*named, updates=asked.updates, language=language)
+            elif since is None and language == XSCL and not catalog.has_past(asked.query):
+                self._commits.put(asked)
+                return
+            else:
+                catalog.subscribe_from(
+                    *named, updates=asked.updates, language=language, since=since
+                )
+        except BaseException as error:
+            asked.done.set_exception(error)
+        else:
+            asked.done.set_result(None)
 
     def close(self) -> None:
         """Register queued queries and stop."""
-        self._commits.close()
         self._others.shutdown()
+        self._commits.close()
 
     def _register_all(self, together: Sequence[QueuedQuery]) -> None:
         for updates in (False, True):
@@ -98,11 +108,3 @@ class Registrar:
                 one.done.set_result(None)
             else:
                 one.done.set_exception(wrong)
-
-
-def _with_history(subscribe: Callable[..., None]) -> None:
-    """Register a query with its history; from now on if that takes too long."""
-    try:
-        subscribe(history=True, seconds=BRIEFLY)
-    except TooLong:
-        subscribe()

@@ -67,7 +67,8 @@ class Shortcut:
         body: bytes = b"".join(message.get("body", b"") for message in messages)
         try:
             new = New.model_validate_json(body)
-            if new.language != XSCL or new.since is not None or new.history:
+            has_past = new.history and here.engine.host.state.documents.next > 1
+            if new.language != XSCL or new.since is not None or has_past:
                 return None
             if not here.resolver.is_quick(account, new.query):
                 return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
-from xscl.documents.results import XSCL, Subscription
+from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
@@ -17,12 +19,17 @@ from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import SUSPECT, ResolvedQuery
 
+History: TypeAlias = Literal["none", "reading", "read", "failed"]
+
+PATIENCE = 2.0
+"""Seconds that the answer to a registration waits for its history to be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """A requested subscription; `since` is the length of its backfill.
+    """A requested subscription; `since` is the length of its history.
 
-    With a `history` it begins with the matches of what is kept.
+    With `history` it begins with the matches of what is kept.
     """
 
     name: str
@@ -51,7 +58,20 @@ def subscribe(
     with ending(here, who, begun):
         if begun.done is not None:
             begun.done.result()
-    return ended(here, who, begun)
+    found, is_new = ended(here, who, begun)
+    if history_of(here, found) == "reading":
+        with suppress(TimeoutError):
+            here.engine.host.catalog.backfills.completion(found.number).result(PATIENCE)
+    return existing(here, who, wanted.name), is_new
+
+
+def history_of(here: Installation, found: Subscription) -> History:
+    """Return how far the history of a subscription has been read."""
+    if found.number in here.engine.host.state.subscriptions.backfills:
+        return "reading"
+    if found.backfilled < 0:
+        return "failed" if found.backfilled == WITHOUT_PAST else "none"
+    return "read"
 
 
 def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> StartedRegistration:
@@ -88,7 +108,12 @@ async def registered(
     with ending(here, who, begun):
         if begun.done is not None:
             await here.completions.of(begun.done)
-    return ended(here, who, begun)
+    found, is_new = ended(here, who, begun)
+    if history_of(here, found) == "reading":
+        read = here.engine.host.catalog.backfills.completion(found.number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(here.completions.of(read), PATIENCE)
+    return existing(here, who, wanted.name), is_new
 
 
 @contextmanager
@@ -123,9 +148,16 @@ def ended(
 
 
 def subscribe_all(
-    here: Installation, who: Account, rows: Sequence[SubscriptionRequest]
+    here: Installation,
+    who: Account,
+    rows: Sequence[SubscriptionRequest],
+    *,
+    history: bool = False,
 ) -> tuple[int, int]:
-    """Register a list of queries atomically; return the numbers of new and unchanged ones."""
+    """Register a list of queries atomically; return the numbers of new and unchanged ones.
+
+    With `history` each begins with the matches of what is kept, which are found afterwards.
+    """
     updates = {one.updates for one in rows}
     if len(updates) > 1:
         raise Problem(
@@ -155,7 +187,11 @@ def subscribe_all(
         numbered = list(new.values())
         pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
         try:
-            here.engine.subscribe_many(pairs, updates=updates == {True})
+            catalog = here.engine.host.catalog
+            if history:
+                catalog.subscribe_many_from(pairs, updates=updates == {True})
+            else:
+                catalog.subscribe_many(pairs, updates=updates == {True})
         except XsclError as error:
             if error.row is None:
                 raise

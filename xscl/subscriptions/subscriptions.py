@@ -22,7 +22,7 @@ from templates.model.join_graph import JoinGraph
 from templates.model.relations import INFINITE
 from templates.registry.registry import Placed, Registry
 from xscl.documents.document_log import LEVELS
-from xscl.documents.results import Backfill, Subscription
+from xscl.documents.results import WITHOUT_PAST, Backfill, Subscription
 from xscl.errors import (
     NameTaken,
     StreamCycle,
@@ -355,6 +355,10 @@ class Subscriptions:
             return
         self._retire(one, before)
         self._exchange(one, replace(one, after=before, backfilled=position))
+
+    def mark_without_past(self, name: str) -> None:
+        """Record that the history of a subscription could not be read."""
+        self._exchange(self[name], replace(self[name], backfilled=WITHOUT_PAST))
 
     def _drop_backfill(self, number: int) -> None:
         if self.backfills.pop(number, None) is not None:

@@ -30,10 +30,14 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return ways
 
 
+def query(key: object) -> dict[str, object]:
+    return {"query": QUERY.format(key), "history": False}
+
+
 def test_answers_are_those_of_the_routes(operator: httpx.Client, answered: list[bool]) -> None:
-    first = operator.put(PLACE.format("short 0"), json={"query": QUERY.format("x0")})
-    second = operator.put(PLACE.format("short 1"), json={"query": QUERY.format("x1")})
-    again = operator.put(PLACE.format("short 1"), json={"query": QUERY.format("x1")})
+    first = operator.put(PLACE.format("short 0"), json=query("x0"))
+    second = operator.put(PLACE.format("short 1"), json=query("x1"))
+    again = operator.put(PLACE.format("short 1"), json=query("x1"))
     assert answered == [False, True, True]
     assert (first.status_code, second.status_code, again.status_code) == (201, 201, 200)
     shown = first.json() | {"name": "short 1", "query": QUERY.format("x1")}
@@ -57,7 +61,7 @@ def test_what_is_wrong_the_routes_say(
     operator: httpx.Client, answered: list[bool], body: object, status: int
 ) -> None:
     for number in range(2):
-        operator.put(PLACE.format(f"short w{number}"), json={"query": QUERY.format(number)})
+        operator.put(PLACE.format(f"short w{number}"), json=query(number))
     answered.clear()
     answer = operator.put(PLACE.format("short w1"), json=body)
     assert answered == [False]
@@ -71,7 +75,7 @@ def test_what_the_routes_have_to_say_is_counted_once(
     with running.client(token_of(operator, "carla")) as carla:
         ok(carla.put("/v1/streams/short", json={}))
         for number in range(2):
-            ok(carla.put(PLACE.format(number), json={"query": QUERY.format(number)}))
+            ok(carla.put(PLACE.format(number), json=query(number)))
         answered.clear()
         consume = TokenBuckets[int].consume
         with patch.object(TokenBuckets, "consume", autospec=True, side_effect=consume) as take:

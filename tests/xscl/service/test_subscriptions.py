@@ -7,8 +7,8 @@ import json
 import httpx
 import pytest
 
+import xscl.engine.backfills as backfills
 from tests.xscl.service.conftest import code, eventually, ok
-from xscl.service import registrar
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -31,6 +31,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "updates": False,
         "version": 1,
         "paused": False,
+        "history": "none",
         "stopped": None,
     }
     again = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
@@ -96,7 +97,7 @@ def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     ok(operator.put("/v1/subscriptions/kept next", json=asked))
     assert len(ok(operator.get("/v1/subscriptions/kept pair/matches"))["matches"]) == 2
     assert ok(operator.get("/v1/subscriptions/kept next/matches"))["matches"] == []
-    monkeypatch.setattr(registrar, "BRIEFLY", -1.0)
+    monkeypatch.setattr(backfills, "LONGEST", -1.0)
     ok(operator.put("/v1/subscriptions/kept late", json={**one, "history": True}))
     assert ok(operator.get("/v1/subscriptions/kept late/matches"))["matches"] == []
 
@@ -104,13 +105,15 @@ def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
 def test_the_past_may_not_take_for_ever(
     operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registrar, "PAST", -1.0)
+    monkeypatch.setattr(backfills, "LONGEST", -1.0)
     ok(operator.post("/v1/documents/long", content=b"<o><a/></o>"))
     tried = {"query": "long//a->x"}
     eventually(lambda: ok(operator.post("/v1/try", json=tried))["total"] == 1)
-    refused = operator.put("/v1/subscriptions/long", json={**tried, "since": "1 d"})
-    assert code(refused) == (422, "too_long")
-    assert code(operator.get("/v1/subscriptions/long")) == (404, "unknown_subscription")
+    made = ok(operator.put("/v1/subscriptions/long", json={**tried, "since": "1 d"}))
+    assert made["history"] == "failed"
+    assert ok(operator.get("/v1/subscriptions/long/matches"))["matches"] == []
+    ok(operator.post("/v1/documents/long", content=b"<o><a/></o>"))
+    eventually(lambda: len(ok(operator.get("/v1/subscriptions/long/matches"))["matches"]) == 1)
 
 
 def test_a_wrong_query_has_its_place(operator: httpx.Client) -> None:

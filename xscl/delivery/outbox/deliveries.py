@@ -317,7 +317,12 @@ class Deliveries:
     async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
         """Return the next messages that are wanted, and up to where there is nothing else."""
         read = await self._loop.run_in_executor(self._reading, self._following, endpoint)
-        wanted = [m for m in read.messages if endpoint.channel.history or not m.history]
+        channel = endpoint.channel
+        wanted = [
+            one
+            for one in read.messages
+            if (channel.history or not one.history) and (channel.backfilled or not one.backfilled)
+        ]
         return wanted, read.end
 
     def _following(self, endpoint: Endpoint) -> MessagePage:

@@ -45,6 +45,8 @@ class _New(RequestBody):
     """Matches on the same documents as one message."""
     after: int | None = Field(None, ge=0, le=POSITION, examples=[17])
     """Position to begin after, at most that of the newest match; default: the newest match."""
+    backfilled: bool | None = Field(None, examples=[True])
+    """Also matches that the subscription began with; default: those behind `after`, if given."""
 
 
 class NewWebhook(_New):
@@ -97,6 +99,8 @@ class Changes(RequestBody):
     """'active' also enables one that was disabled, and tries again at once."""
     history: bool | None = Field(None, examples=[True])
     """Also matches between items that were history."""
+    backfilled: bool | None = Field(None, examples=[True])
+    """Also matches that the subscription began with."""
     grouped: bool | None = Field(None, examples=[False])
     """Matches on the same documents as one message."""
     url: str | None = Field(None, max_length=4_000, examples=["https://example.org/hook"])
@@ -227,7 +231,7 @@ def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownE
             "the mail address was not confirmed yet",
             hint="send the code that was mailed to it: POST ...:confirm",
         )
-    given = changes.model_dump(include={"history", "grouped"}, exclude_none=True)
+    given = changes.model_dump(include={"history", "grouped", "backfilled"}, exclude_none=True)
     channel = replace(endpoint.channel, **given)
     if changes.url is not None:
         if not isinstance(channel, Webhook):
@@ -309,10 +313,12 @@ def _existing(here: Installation, who: Account, name: str, id: str) -> Endpoint:
 
 def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
     """Validate the requested channel; raises Problem."""
+    backfilled = new.after is not None if new.backfilled is None else new.backfilled
+    flags = new.history, new.grouped, backfilled
     match new:
         case NewWebhook():
             _check(here, who, new.url)
-            return Webhook(new.url, new.history, new.grouped)
+            return Webhook(new.url, *flags)
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
@@ -325,13 +331,13 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
             every = 0 if new.every is None else parse_window(new.every)
             if not 0 <= every <= LONGEST:
                 raise _wrong("every", "a digest gathers for a week at most")
-            return Mail(new.to, every / SECOND, new.history, new.grouped)
+            return Mail(new.to, every / SECOND, *flags)
         case NewFile():
             if not who.is_operator:
                 raise Problem("operator_only", "only the operator delivers to files")
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
-            return File(new.name, new.history, new.grouped)
+            return File(new.name, *flags)
 
 
 def _refuse_ahead(here: Installation, after: int | None) -> None:

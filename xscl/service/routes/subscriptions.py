@@ -22,8 +22,10 @@ from xscl.service.names import own_condition
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
+    History,
     SubscriptionRequest,
     existing,
+    history_of,
     registered,
     subscribe_all,
     unsubscribe,
@@ -54,8 +56,8 @@ class New(RequestBody):
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(None, max_length=100, examples=["7 d"])
     """Duration of kept history to match, counted back from the latest document; default: none."""
-    history: bool = False
-    """Begin with the newest 1,000 matches of the last 30 days; they are marked as backfilled."""
+    history: bool = True
+    """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
 
 
 class Change(RequestBody):
@@ -124,6 +126,9 @@ class Shown(JsonBody):
     """The version of the query: each edit of it makes the next one."""
     paused: bool = Field(examples=[False])
     """True if it has no matches and no deliveries until it is resumed."""
+    history: History = Field(examples=["read"])
+    """none: it began with what arrived after it; reading: the matches of what was kept follow, and
+    new ones with them; read: they are there; failed: there were too many, see the log."""
     stopped: StoppedAt | None = None
     """Truncation by the bound of results; null if there was none."""
 
@@ -178,7 +183,12 @@ def list_(
         }
     ),
 )
-async def import_(request: Request, here: Here, who: Who) -> Imported:
+async def import_(
+    request: Request,
+    here: Here,
+    who: Who,
+    history: Annotated[bool, Query(description="Begin with what is kept.")] = False,
+) -> Imported:
     """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
 
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
@@ -186,16 +196,17 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
     """
     with here.imports.hold(who.number):
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return await run_in_threadpool(_import, here, who, await request.body(), kind)
+        body = await request.body()
+        return await run_in_threadpool(_import, here, who, body, kind, history)
 
 
-def _import(here: Installation, who: Account, body: bytes, kind: str) -> Imported:
+def _import(here: Installation, who: Account, body: bytes, kind: str, history: bool) -> Imported:
     rows = list(read_rows(body, kind))
     if not rows:
         raise empty_list(
             'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
         )
-    new, unchanged = subscribe_all(here, who, rows)
+    new, unchanged = subscribe_all(here, who, rows, history=history)
     return Imported(new=new, unchanged=unchanged)
 
 
@@ -224,8 +235,9 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
 async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
     """Registers a query under a name; the same query again changes nothing.
 
-    It sees the documents that arrive from now on, or from `since` on.  With a `history` it
-    begins with what is kept, unless that takes more than two seconds.
+    It begins with what is kept: with the newest 1,000 matches of the last 30 days, or with all of
+    `since`; without `history` it sees the documents that arrive from now on. If the matches of the
+    past are not found within two seconds, they follow: its `history` is `reading` until then.
     """
     wanted = SubscriptionRequest(name, new.query, new.updates, new.language, new.since, new.history)
     quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
@@ -320,5 +332,6 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         updates=found.updates,
         version=found.version,
         paused=found.is_paused,
+        history=history_of(here, found),
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
     )
