@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import xscl
+from tests.simulation.histories import compare_histories
 from tests.simulation.host import Host
 from tests.simulation.model import Account, Model, Stream
 from tests.simulation.sites import FEED, ODD
@@ -33,8 +34,13 @@ def compare_store(database: Path, model: Model) -> Iterator[str]:
     """Yield in what a store is not as the model."""
     with xscl.Engine(database) as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)
-        rows = engine.sql("SELECT id FROM documents WHERE NOT published ORDER BY timestamp")
+        rows = engine.sql(
+            "SELECT id, timestamp FROM documents WHERE NOT published ORDER BY timestamp"
+        )
         kept = rows["id"].to_pylist()
+        yield from compare_histories(
+            engine, model, dict(zip(kept, rows["timestamp"].to_pylist(), strict=True))
+        )
         for account in model.accounts:
             known = THE_OPERATOR if account.is_operator else accounts[account.mark]
             for stream in account.streams:

@@ -28,8 +28,8 @@ SIZES = (12, 2, 3, 4, 3)
 REGISTRATIONS = 10
 EDITS = 20
 READS = 30
-AGAIN, HANGS_UP = 0.04, 0.04
-"""The probabilities that a document is sent twice, and that a client hangs up."""
+AGAIN, HANGS_UP, HISTORIES = 0.04, 0.04, 0.15
+"""The probabilities that a document is sent twice, that a client hangs up, and of a history."""
 
 UNDONE = ("busy", "too_many_requests")
 """Codes of problems that say that nothing was done; after a failed write it may have been."""
@@ -185,12 +185,15 @@ class Clients:
         )
         is_edit = bool(before) and drawn < 0.8
         self._model.counts["edits"] += is_edit
-        answer = self._host.ask(account, "PATCH" if is_edit else "PUT", path, {"query": query})
+        told: dict[str, object] = {"query": query}
+        if not is_edit:
+            told["history"] = self._draw.random() < HISTORIES
+        answer = self._host.ask(account, "PATCH" if is_edit else "PUT", path, told)
         if answer.status < 300 or (answer.status == 409 and before is not False):
             account.subscriptions[name] = True
         elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
-            told = f"{answer.status} {answer.body[:200]!r}"
-            self._host.journal.wrong(f"{account.mark}: {query!r} is refused: {told}")
+            text = f"{answer.status} {answer.body[:200]!r}"
+            self._host.journal.wrong(f"{account.mark}: {query!r} is refused: {text}")
 
     def _edit(self) -> None:
         """Change only SELECT of a stream's subscription, whose matches are known.

@@ -66,6 +66,25 @@ class Stream:
 
 
 @dataclass
+class Begun:
+    """A subscription of the operator that begins with what is kept: when it was sent, and answered.
+
+    `kind` is that of its query, over the documents of a stream.
+    """
+
+    name: str
+    kind: str
+    stream: Stream
+    sent: float
+    acknowledged: float = math.inf
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Return whether the service has acknowledged it."""
+        return self.acknowledged < math.inf
+
+
+@dataclass
 class Account:
     """The operator or a user: names of its objects begin with its mark.
 
@@ -101,6 +120,7 @@ class Model:
     users: list[Account] = field(default_factory=list)
     quotas: dict[str, int] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     acknowledged: threading.Event = field(default_factory=threading.Event)
 

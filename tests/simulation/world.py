@@ -15,6 +15,7 @@ from tests.simulation.bounds import exceeded, unfinished
 from tests.simulation.checks import compare_service, compare_store
 from tests.simulation.clients import Clients
 from tests.simulation.faults import Faults
+from tests.simulation.histories import Histories
 from tests.simulation.host import Host
 from tests.simulation.journal import Journal
 from tests.simulation.listeners import Listeners
@@ -59,6 +60,7 @@ class World:
         parts = host, self.model
         self._clients = Clients(*parts, self._random("clients"))
         self._users = Users(*parts, self._random("users"))
+        self._histories = Histories(*parts, self._random("histories"))
         self._operation = Operation(*parts, self._random("operation"))
         self._listeners = Listeners(*parts, self._random("listeners"))
         pace = database.Connection.pace = files.install(scheduler)
@@ -77,7 +79,10 @@ class World:
             self.model.operator.token = token
         self._operation.prepare()
         self._users.prepare()
-        parts = self._clients, self._users, self._operation, self._listeners
+        parts = (
+            *(self._clients, self._users, self._histories),
+            *(self._operation, self._listeners),
+        )
         acts = [act for part in (*parts, self._faults, self._outages) for act in part.acts()]
         acts.append(("bounds", 12.0, self._check_bounds))
         threads = [threading.Thread(target=self._act, args=act, name=act[0]) for act in acts]

@@ -1,0 +1,105 @@
+"""Subscriptions that begin with what is kept, at any time, and their oracle.
+
+The operator's streams are young: a history goes back to their first document.  So whatever happens
+while it is read, such a subscription has in the end what it would have had from the beginning.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import xscl
+from tests.simulation.clients import Act
+from tests.simulation.host import Host
+from tests.simulation.model import POSTERS, Begun, Model
+from tests.stress.oracle import QUERY
+
+RATE = 3.0
+"""Subscriptions an hour."""
+MINUTES = 10
+"""The deadline of a document that waits for another one."""
+KINDS: Mapping[str, str] = {
+    "pairs": QUERY,
+    "next": "{stream}//a[./k->x] NEXT{{x=y}} {stream}//a[./k->y]",
+    "not": f"{{stream}}//a[./k->x] NOT FOLLOWED BY{{{{x=y, {MINUTES} min}}}} {{stream}}//a[./k->y]",
+}
+"""The queries, each over one stream of one poster."""
+
+
+class Histories:
+    """Subscribes the operator to what is there, and to what follows."""
+
+    def __init__(self, host: Host, model: Model, draw: random.Random) -> None:
+        self._host = host
+        self._model = model
+        self._draw = draw
+
+    def acts(self) -> Sequence[Act]:
+        """Return the client."""
+        return [("historian", RATE, self._subscribe)]
+
+    def _subscribe(self) -> None:
+        operator, known = self._model.operator, self._model.begun
+        stream = operator.streams[self._draw.randrange(POSTERS)]
+        kind = self._draw.choice(list(KINDS))
+        one = Begun(f"{operator.mark}-h{len(known)}", kind, stream, time.monotonic())
+        known.append(one)
+        self._model.counts["registrations"] += 1
+        query = {"query": KINDS[kind].format(stream=stream.name)}
+        answer = self._host.ask(operator, "PUT", f"/v1/subscriptions/{one.name}", query)
+        if answer.status == 201:
+            one.acknowledged = time.monotonic()
+
+
+def compare_histories(
+    engine: xscl.Engine, model: Model, stored: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield in what histories are not as the model; `stored` are documents with their times."""
+    there = {one.name for one in engine.subscriptions}
+    for one in model.begun:
+        if one.name not in there:
+            if one.is_acknowledged:
+                yield f"the subscription {one.name} is lost"
+            continue
+        kept = [name for name in stored if name in one.stream.documents]
+        expected = Counter(_expected(one, kept, stored))
+        matches = [match for match in engine.matches() if match.subscription == one.name]
+        found = Counter(match.documents for match in matches)
+        for what, those in (("lost", expected - found), ("too many", found - expected)):
+            if those:
+                yield f"{one.name} ({one.kind}): {those.total()} {what}: {list(those)[:3]}"
+        model.counts["backfilled"] += sum(match.backfilled for match in matches)
+        for match in matches:
+            if one.kind != "not":
+                yield from _wrong_flag(one, match)
+
+
+def _wrong_flag(one: Begun, match: xscl.Match) -> Iterator[str]:
+    """Yield whether a match is marked as backfilled although it is live, or the reverse."""
+    last = one.stream.documents[match.documents[-1]]
+    if match.backfilled and last.sent > one.acknowledged:
+        yield f"{one.name}: {match.documents} came after it, and is marked as backfilled"
+    if not match.backfilled and last.acknowledged < one.sent - 60:
+        yield f"{one.name}: {match.documents} was there, and is not marked as backfilled"
+
+
+def _expected(
+    one: Begun, kept: Sequence[str], times: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the documents of each match."""
+    earlier: dict[str, list[str]] = {}
+    for name in kept:
+        same = earlier.setdefault(one.stream.documents[name].key, [])
+        if one.kind == "pairs":
+            yield from ((other, name) for other in same)
+        elif one.kind == "next" and same:
+            yield (same[-1], name)
+        same.append(name)
+    if one.kind == "not":
+        for same in earlier.values():
+            for name, following in zip(same, [*same[1:], None], strict=True):
+                if following is None or times[following] - times[name] > MINUTES * 60_000_000:
+                    yield (name,)
