@@ -25,7 +25,7 @@ from xscl.service.changing import change
 from xscl.service.dependencies import Here, Who
 from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
-from xscl.service.subscribing import existing, unsubscribe
+from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.store import Store
 from xscl.time_format import duration
@@ -228,6 +228,11 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
         return f"Version {found.version} is on; the matches of earlier versions stay"
     if saved == "now":
         return "It begins with what arrives from now on"
+    how_far = history_of(asked.here, found)
+    if how_far == "reading":
+        return "What is kept is being read; its matches follow, and new ones with them"
+    if how_far == "failed":
+        return "Too much is kept to be read: it begins with what arrives from now on"
     kept = asked.here.engine.matches_of(found.name, limit=histories.MATCHES).matches
     return beginning([one for one in kept if one.backfilled], "30 days")
 
