@@ -168,6 +168,7 @@ def take_back(store: Store) -> None:
         store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
     store.fetch("DROP TABLE state.retired")
     store.fetch("DROP TABLE state.star")
+    store.fetch("DROP TABLE state.backfill")
     store.set_meta(version=FIRST)
 
 
@@ -206,6 +207,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
         store.fetch("DROP TABLE state.feed_lease")
         for column in ("hub", "topic"):
             store.fetch(f"ALTER TABLE state.feed DROP COLUMN {column}")
+        store.fetch("DROP TABLE state.backfill")
         store.set_meta(version=14)
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         assert list(feeds) == [feed]
