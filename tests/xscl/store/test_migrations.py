@@ -269,6 +269,7 @@ def test_joins_by_texts_of_version_15_keep_their_join_state(
             engine.subscribe("q", query)
             assert engine.push(document(1)).matches == ()
     with closing(Store(path)) as store, store.transaction():
+        store.fetch("DROP TABLE state.backfill")
         store.set_meta(version=15)
     with xscl.Engine(path) as engine:
         assert len(engine.push(document(2)).matches) == 2
