@@ -113,12 +113,14 @@ class StorePool:
 class PublicStreams:
     """The set of public streams: declared, published, written to, or seen in documents."""
 
-    def __init__(self, engine: Engine, accounts: Accounts, reading: StorePool) -> None:
+    def __init__(
+        self, engine: Engine, accounts: Accounts, reading: StorePool, counts: StreamCounts
+    ) -> None:
         self._engine = engine
         self._accounts = accounts
         self._reading = reading
+        self._counts = counts
         self._seen: set[str] = set()
-        self._seen_at = -_LOOK
         self._missed: dict[str, float] = {}
 
     def known(self, name: str) -> bool:
@@ -151,12 +153,9 @@ class PublicStreams:
         return self._accounts.has_stream(THE_OPERATOR, name)
 
     def names(self) -> set[str]:
-        """Return the names of all public streams; those of documents are cached for seconds."""
-        if time.monotonic() - self._seen_at > _LOOK:
-            with self._reading() as store:
-                rows = store.fetch("SELECT DISTINCT unnest(streams) FROM state.document")
-            self._seen = {name for (name,) in rows if owner(name)[0] == OPERATOR}
-            self._seen_at = time.monotonic()
+        """Return the names of all public streams."""
+        with self._reading() as store:
+            self._seen = {name for name in self._counts.of(store) if owner(name)[0] == OPERATOR}
         known = (*self._engine.host.catalog.stream_names(), *self._accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
@@ -166,9 +165,6 @@ QUESTIONS, IMPORTS = 2, 4
 
 CONFIRMING = 4
 """Maximum number of concurrent mails with codes; each blocks a thread."""
-
-_LOOK = 10.0
-"""Seconds for which the set of streams of all documents is cached."""
 
 _MISSED, _MISSES = 1.0, 1_000
 """Lifetime in seconds and maximum size of the cache of unknown stream names."""
@@ -211,8 +207,8 @@ class Installation:
     connections: ConnectionLimit
     watch: ConsumerWatch
     series: StatusSeries
+    counts: StreamCounts
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
-    counts: StreamCounts = field(default_factory=StreamCounts)
     pushes: Pushes | None = None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
     deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
@@ -244,7 +240,8 @@ def installed(
         readers = stack.enter_context(closing(StorePool(engine)))
         own, tokens = (stack.enter_context(closing(engine.host.connect())) for _ in range(2))
         accounts = Accounts(own)
-        public = PublicStreams(engine, accounts, readers)
+        counts = StreamCounts()
+        public = PublicStreams(engine, accounts, readers, counts)
         resolver = Resolver(accounts, public.known, public.is_at_hand)
         usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
         registrar = stack.enter_context(closing(Registrar(engine)))
@@ -263,5 +260,6 @@ def installed(
             connections=connections,
             watch=watch,
             series=series,
+            counts=counts,
             pushes=pushes,
         )

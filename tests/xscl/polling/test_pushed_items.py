@@ -78,7 +78,7 @@ def test_pushes_and_polls_in_any_order_give_the_items_of_polls(
 ) -> None:
     polled, both = Reader(), Reader()
     before: list[Entry] = []
-    for state in states:
+    for number, state in enumerate(states):
         polled.poll(state)
         part = [entry for entry in state if entry not in before]
         ways = st.lists(st.sampled_from(["poll", "whole", "part"]), min_size=1, max_size=4)
@@ -87,6 +87,8 @@ def test_pushes_and_polls_in_any_order_give_the_items_of_polls(
                 both.poll(state)
             else:
                 both.push(state, state if way == "whole" else part)
+        for late in data.draw(st.lists(st.sampled_from(states[: number + 1]), max_size=2)):
+            both.push(state, late)
         before = state
     assert sorted(both.spooled) == sorted(polled.spooled)
     assert both.seen.keys() == polled.seen.keys()
