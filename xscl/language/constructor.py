@@ -14,13 +14,13 @@ from html import unescape
 
 from xscl.language.faults import fault, near_miss
 from xscl.language.names import PREDECLARED
-from xscl.language.syntax import Element, Embedded, Span
+from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded, Span
 
 PLACEHOLDER = "\x01"
 
-ReadEmbedded = Callable[[Mapping[str, str], str, Span], Embedded]
+ReadEmbedded = Callable[[Mapping[str, str], str, Span], Embedded | Computed]
 """Reads the expression at a span of a text, given the declared prefixes."""
-Parts = tuple["str | Embedded", ...]
+Parts = tuple[ConstructorPart, ...]
 
 _TOKEN = re.compile(
     r"""--[^\n]*
@@ -54,7 +54,9 @@ def cut_constructors(text: str, embedded: ReadEmbedded) -> tuple[str, list[Eleme
 class _Scanner:
     """Reads one element from a place of the text."""
 
-    def __init__(self, text: str, at: int, embedded: Callable[[str, Span], Embedded]) -> None:
+    def __init__(
+        self, text: str, at: int, embedded: Callable[[str, Span], Embedded | Computed]
+    ) -> None:
         self.text = text
         self.at = at
         self._embedded = embedded
@@ -76,7 +78,7 @@ class _Scanner:
             for attribute, parts in written
             if not (attribute == "xmlns" or attribute.startswith("xmlns:"))
         )
-        children: tuple[str | Embedded | Element, ...] = ()
+        children: tuple[ConstructorPart | Element, ...] = ()
         if self._accept("/>"):
             end = ""
         else:
@@ -111,8 +113,8 @@ class _Scanner:
             self._blanks()
         return attributes
 
-    def _children(self, prefixes: Mapping[str, str]) -> tuple[str | Embedded | Element, ...]:
-        children: list[str | Embedded | Element] = []
+    def _children(self, prefixes: Mapping[str, str]) -> tuple[ConstructorPart | Element, ...]:
+        children: list[ConstructorPart | Element] = []
         while not self.text.startswith("</", self.at):
             if self.text.startswith("<", self.at):
                 children.append(self.element(prefixes))
@@ -122,7 +124,7 @@ class _Scanner:
 
     def _parts(self, end: str) -> Parts:
         """Read text and expressions in braces up to a character."""
-        parts: list[str | Embedded] = []
+        parts: list[ConstructorPart] = []
         literal = ""
         while True:
             character = self.text[self.at : self.at + 1]
@@ -154,7 +156,7 @@ class _Scanner:
         self.at = entity.end()
         return unescape(entity[0])
 
-    def _braces(self) -> Embedded:
+    def _braces(self) -> Embedded | Computed:
         start = self.at + 1
         end = self.text.find("}", start)
         if end < 0:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
@@ -43,7 +43,8 @@ class Function:
     """A function from strings to a value; it is not called where an argument has none.
 
     `arguments` says of each what may stand there: any operand, or only a
-    string in quotes, or only a number.  The last ones have `defaults`.
+    string in quotes, or only a number.  The last ones have `defaults`.  One of `several` returns a
+    tuple of values.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Function:
     result: Literal["string", "number"]
     apply: Callable[..., Value]
     defaults: tuple[str | float, ...] = ()
+    several: bool = False
 
     def missing(self, count: int) -> tuple[str | float, ...] | None:
         """Return the defaults of the arguments after so many; None if these are too few or many."""
@@ -289,6 +291,75 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """The functions by name."""
 
+# -- Between documents ---------------------------------------------------------------------
+
+
+def _concat(one: str, other: str) -> str:
+    return one + other
+
+
+def _tokenize(text: str, pattern: str, flags: str) -> Any:
+    """Return the parts of a text; without an expression those between white space."""
+    from xscl.language.regex import pieces  # loads RE2
+
+    return tuple(pieces(text, pattern, flags) if pattern else text.split())
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds since 1970 of a time, as feeds and ISO 8601 write it."""
+    time = parse_time(text)
+    return None if time is None else time / 1_000_000
+
+
+def _day(text: str) -> float | None:
+    """Return the seconds since 1970 of the beginning of a day, in UTC."""
+    time = parse_time(text)
+    return None if time is None else float(time // 86_400_000_000 * 86_400)
+
+
+_DURATION = re.compile(
+    r"(-?)P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
+)
+
+
+def duration(text: str) -> float | None:
+    """Return the seconds of a duration of days, hours, minutes and seconds (`P1DT12H`)."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        return None
+    sign, *parts = found.groups()
+    seconds = sum(
+        float(part or 0) * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True)
+    )
+    return -seconds if sign else seconds
+
+
+DATE_TIME, DURATION = "xs:dateTime", "xs:dayTimeDuration"
+
+OPERANDS: Mapping[str, Function] = MappingProxyType(
+    {
+        **FUNCTIONS,
+        **{
+            function.name: function
+            for function in (
+                Function("concat", ("value", "value"), "string", _concat),
+                Function(
+                    "tokenize",
+                    ("value", "constant", "constant"),
+                    "string",
+                    _tokenize,
+                    ("", ""),
+                    several=True,
+                ),
+                Function(DATE_TIME, ("value",), "number", _seconds),
+                Function("xs:date", ("value",), "number", _day),
+                Function(DURATION, ("constant",), "number", duration),
+            )
+        },
+    }
+)
+"""The functions between documents, over time and in constructors; XPath has more in blocks."""
+
 COMPARED_BY = "compared-by"
 """The function of a derived node whose text is compared by the operator of the second argument.
 
@@ -297,7 +368,7 @@ otherwise than by equality is a variable of its own.
 """
 DEFINING: Mapping[str, Function] = MappingProxyType(
     {
-        **FUNCTIONS,
+        **OPERANDS,
         COMPARED_BY: Function(COMPARED_BY, ("value", "constant"), "string", lambda text, _: text),
     }
 )

@@ -17,6 +17,7 @@ from xscl.language.folding import Folding, folding
 from xscl.language.scope import Scope, bound_steps, distinct_names, variables, walk
 from xscl.language.syntax import (
     Block,
+    Computed,
     Element,
     Embedded,
     Expression,
@@ -215,10 +216,17 @@ class _Reader:
     def check(self, select: Element | None, known: tuple[str, ...]) -> None:
         """Raise for a variable in a constructor that nothing binds."""
         for embedded in walk(select):
-            if isinstance(embedded, Embedded) and embedded.variable not in known:
-                message = f"the variable {embedded.variable!r} is not bound"
-                hint = near_miss(embedded.variable, known)
-                raise fault(self.source, embedded.span, message, hint)
+            match embedded:
+                case Embedded(variable):
+                    names = [variable]
+                case Computed(operand):
+                    names = variables(operand)
+                case _:
+                    continue
+            for name in names:
+                if name not in known:
+                    message = f"the variable {name!r} is not bound"
+                    raise fault(self.source, embedded.span, message, near_miss(name, known))
 
     def _subquery(self, query: Query) -> Form:
         if query.distinct:

@@ -21,10 +21,13 @@ from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import refuse_excess
 from xscl.language.paths import Paths
 from xscl.language.queries import Queries
+from xscl.language.scope import leaves, variables
 from xscl.language.shortest import shortest
 from xscl.language.syntax import (
     Block,
     Call,
+    Computed,
+    Decorated,
     Embedded,
     NameTest,
     Operand,
@@ -171,7 +174,7 @@ def parse_operand(text: str) -> Operand:
     return Queries(text, here=True).operand(read.children[0])
 
 
-def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded:
+def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded | Computed:
     """Return the expression in braces of a constructor: a variable, a path, string() of it."""
     builder = Queries(source, declared=declared)
     read = _read(source, source, "formula_start", span)
@@ -181,13 +184,19 @@ def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded:
             return Embedded(variable, path, False, operand.span)
         case Call("string", (VariablePath(variable, path),)):
             return Embedded(variable, path, True, operand.span)
+        case _ if any(True for _ in variables(operand)) and not _decorated(operand):
+            return Computed(operand, operand.span)
         case _:
             raise fault(
                 source,
                 span,
-                "only a variable, a path on one, or string() of it can stand in braces",
-                "for example {x3}, {x1/title} or {string(x3)}",
+                "only what reads a variable can stand in braces",
+                "for example {x3}, {x1/title}, {string(x3)} or {lower-case(x3)}",
             )
+
+
+def _decorated(operand: Operand) -> bool:
+    return any(isinstance(leaf, Decorated) for leaf in leaves(operand))
 
 
 def parse_window(text: str) -> int:

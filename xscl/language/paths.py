@@ -342,13 +342,13 @@ class Paths:
         self, name: str, trees: Sequence[Tree[Token]], constants: Sequence[Operand]
     ) -> None:
         """Raise the error of a regular expression at its place."""
-        if name not in ("matches", "replace"):
+        if name not in ("matches", "replace", "tokenize") or not trees:
             return
         from xscl.language.regex import WrongExpression, expression, replacer  # loads RE2
 
         texts = [str(one.value) for one in constants if isinstance(one, Constant)]
         try:
-            if name == "matches":
+            if name != "replace":
                 expression(*texts)
             else:
                 replacer(*texts)

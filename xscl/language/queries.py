@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from xscl.language.faults import near_miss
-from xscl.language.functions import DEFINING, FUNCTIONS, TESTS
+from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, duration
 from xscl.language.paths import (
     Node,
     Paths,
@@ -23,6 +24,7 @@ from xscl.language.paths import (
     span_of,
     tree_of,
 )
+from xscl.language.scope import walk
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -213,13 +215,11 @@ class Queries(Paths):
             case "negation":
                 return Not(self.predicate(formulas(tree)[0]), sign(tree))
             case "comparison":
-                left, operator, right = tree.children
-                return Comparison(
-                    cast(Operator, str(operator)),
-                    self.operand(left),
-                    self.operand(right),
-                    span_of(tree),
-                )
+                one, operator, other = tree.children
+                left, right = self.operand(one), self.operand(other)
+                if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
+                    left, right = _as_times(left), _as_times(right)
+                return Comparison(cast(Operator, str(operator)), left, right, span_of(tree))
             case "path" if (
                 calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
             ):
@@ -266,12 +266,14 @@ class Queries(Paths):
 
     def _call(self, tree: Tree[Token], span: Span) -> Call:
         name = function_name(tree)
-        functions = DEFINING if self._here else FUNCTIONS
+        functions = DEFINING if self._here else OPERANDS
         if name not in (*functions, *TESTS):
-            known = (*TESTS, *FUNCTIONS)
+            known = (*TESTS, *OPERANDS)
             hint = near_miss(name, known) or f"functions are {', '.join(known)}"
             raise self.fault(span, f"unknown function {name}()", hint)
         arguments = tuple(map(self.operand, formulas(tree)))
+        while name == "concat" and len(arguments) > 2:  # from the right, two at a time
+            arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
         wanted = functions[name].arguments if name in functions else TESTS[name]
         missing = functions[name].missing(len(arguments)) if name in functions else None
         if name == "matches" and len(arguments) == 2:
@@ -291,6 +293,9 @@ class Queries(Paths):
                 message = f"the second argument of {name}() is {what}"
                 raise self.fault(argument.span, message)
         self.check_expression(name, formulas(tree)[1:], arguments[1:])
+        if name == DURATION and duration(str(cast(Constant, arguments[0]).value)) is None:
+            hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
+            raise self.fault(arguments[0].span, "this is no duration of days and time", hint)
         return Call(name, arguments, span)
 
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:
@@ -313,3 +318,19 @@ class Queries(Paths):
                 path.span, "a path between documents starts at a variable", "for example x1/author"
             )
         return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
+
+
+def _as_times(operand: Operand) -> Operand:
+    """Return an operand of a comparison with a duration: what is in no function is a time.
+
+    So are the two sides of a difference that is divided or multiplied.
+    """
+    match operand:
+        case VariablePath() | Decorated():
+            return Call(DATE_TIME, (operand,), operand.span)
+        case Arithmetic("+" | "-", left, right):
+            return replace(operand, left=_as_times(left), right=_as_times(right))
+        case Arithmetic("*" | "div", Arithmetic("-") as left, _):
+            return replace(operand, left=_as_times(left))
+        case _:
+            return operand

@@ -109,6 +109,16 @@ def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str],
     return lambda text: str(found.sub(made, text))
 
 
+def pieces(text: str, pattern: str, flags: str = "") -> list[str]:
+    """Return the parts of a text between matches, as fn:tokenize does."""
+    if not text:
+        return []
+    places = [match.span() for match in expression(pattern, flags).compiled.finditer(text)]
+    starts = [0, *(end for _, end in places)]
+    ends = [*(start for start, _ in places), len(text)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
 def _replacement(text: str, groups: int) -> Iterator[str | int]:
     """Yield the pieces of a replacement: texts, and numbers of groups."""
     at = 0

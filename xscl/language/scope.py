@@ -16,6 +16,7 @@ from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.syntax import (
     Block,
+    Call,
     Constant,
     Decorated,
     Embedded,
@@ -124,6 +125,9 @@ class Scope:
         def plain(leaf: Operand) -> Operand:
             if isinstance(leaf, VariablePath) and leaf.path != Path() and not paths:
                 raise self.unsupported_path(leaf.span)
+            if not paths and isinstance(leaf, Call) and leaf.function == "tokenize":
+                what = "tokenize(), which has several values, in an operator over time"
+                raise unsupported(self.source, leaf.span, what, "use matches(x, 'expression')")
             return self._plain(leaf)
 
         return rewritten(predicate, plain)

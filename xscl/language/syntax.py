@@ -303,6 +303,17 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """`{lower-case(x)}` in a constructor: the values of an operand over variables, as text."""
+
+    operand: Operand
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+ConstructorPart: TypeAlias = "str | Embedded | Computed"
+
+
+@dataclass(frozen=True, slots=True)
 class Element:
     """A direct element constructor; names are in Clark notation (`{uri}local`).
 
@@ -311,8 +322,8 @@ class Element:
     """
 
     name: str
-    attributes: tuple[tuple[str, tuple[str | Embedded, ...]], ...] = ()
-    children: tuple[str | Embedded | Element, ...] = ()
+    attributes: tuple[tuple[str, tuple[ConstructorPart, ...]], ...] = ()
+    children: tuple[ConstructorPart | Element, ...] = ()
     prefixes: tuple[tuple[str, str], ...] = ()
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 

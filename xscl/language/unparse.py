@@ -20,11 +20,12 @@ from xscl.language.syntax import (
     Call,
     Compare,
     Comparison,
+    Computed,
     Condition,
     Constant,
+    ConstructorPart,
     Decorated,
     Element,
-    Embedded,
     Exists,
     Expression,
     Fold,
@@ -279,9 +280,11 @@ def _element(element: Element, outer: Mapping[str, str], default: str = "") -> s
     return f"{start}>{children}</{name}>" if children else f"{start}/>"
 
 
-def _part(part: str | Embedded) -> str:
+def _part(part: ConstructorPart) -> str:
     if isinstance(part, str):
         return part.translate(_TEXT)
+    if isinstance(part, Computed):
+        return f"{{{unparse(part.operand)}}}"
     inner = part.variable + _rest(part.path)
     return f"{{string({inner})}}" if part.as_string else f"{{{inner}}}"
 

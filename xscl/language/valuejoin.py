@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, assert_never, cast
 from templates.model.join_graph import EXCHANGED
 from xscl.errors import QueryError
 from xscl.language.faults import fault
-from xscl.language.functions import COMPARED_BY, FUNCTIONS, TESTS
+from xscl.language.functions import COMPARED_BY, OPERANDS, TESTS
 from xscl.language.scope import leaves, rewritten
 from xscl.language.syntax import (
     MIRRORED,
@@ -399,7 +399,8 @@ class _Conjunction:
             case Call("canonical-url"):
                 return False
             case Call(function, arguments):
-                return FUNCTIONS[function].result == "string" and all(
+                of_text = OPERANDS[function].result == "string" and not OPERANDS[function].several
+                return of_text and all(
                     isinstance(one, Constant) or self._is_one_text(one) for one in arguments
                 )
             case _:
@@ -512,7 +513,7 @@ def is_numeric(operand: Operand) -> bool:
         case Arithmetic():
             return True
         case Call(function):
-            return FUNCTIONS[function].result == "number"
+            return OPERANDS[function].result == "number"
         case VariablePath() | Decorated():
             return False
         case _:

@@ -21,7 +21,7 @@ from elementpath.exceptions import ElementPathError
 from elementpath.xpath31 import XPath31Parser
 
 from xscl.language.functions import FUNCTIONS, text_of
-from xscl.language.regex import WrongExpression, expression, replacer
+from xscl.language.regex import WrongExpression, expression, pieces, replacer
 from xscl.language.syntax import NameTest
 
 Token: TypeAlias = "XPathToken"
@@ -180,11 +180,7 @@ def _tokenize(self: Any, context: Any = None) -> Any:
     text = self.get_argument(context, default="", cls=str)
     if len(self) == 1:
         return text.split()
-    found = expression(_constant(self, 1), _constant(self, 2, "")).compiled
-    places = [match.span() for match in found.finditer(text)] if text else []
-    starts = [0, *(end for _, end in places)]
-    ends = [*(start for start, _ in places), len(text)]
-    return [text[a:b] for a, b in zip(starts, ends, strict=True)] if text else []
+    return pieces(text, _constant(self, 1), _constant(self, 2, ""))
 
 
 _EXPRESSIONS: Mapping[str, Any] = {"matches": _matches, "replace": _replace, "tokenize": _tokenize}
@@ -209,8 +205,9 @@ def parsed(text: str) -> Token:
     """Return elementpath's tree of an expression in normal form; raises WrongXPath."""
     _refuse_excess(text)
     parser = _Parser(namespaces={}, default_namespace="")
-    for name in ("plain-text", "canonical-url"):
+    for name in ("plain-text", "canonical-url", "tokens"):
         parser.external_function(_applied(name), name, "fn")
+    parser.external_function(_jaccard, "jaccard", "fn")
     try:
         token = parser.parse(text)
     except ElementPathError as error:
@@ -240,9 +237,19 @@ def parsed(text: str) -> Token:
 
 def _applied(name: str) -> Any:
     def apply(text: Any) -> Any:
-        return FUNCTIONS[name].apply(str(text))
+        return FUNCTIONS[name].apply(_first(text))
 
     return apply
+
+
+def _jaccard(one: Any, other: Any) -> Any:
+    return FUNCTIONS["jaccard"].apply(_first(one), _first(other))
+
+
+def _first(argument: Any) -> str:
+    """Return the text of the first item of an argument; "" if there is none."""
+    items = argument if isinstance(argument, list) else [argument]
+    return "".join(str(getattr(item, "string_value", item)) for item in items[:1])
 
 
 _PLACE = re.compile(r" at line 1, column (\d+): ")
@@ -453,7 +460,7 @@ _OURS = frozenset(
     (
         *("lower-case", "upper-case", "replace", "abs", "year-from-date", "month-from-date"),
         *("day-from-date", "hours-from-dateTime", "plain-text", "canonical-url"),
-        *("ends-with", "matches"),
+        *("ends-with", "matches", "tokens", "jaccard"),
     )
 )
 

@@ -33,7 +33,7 @@ from cep_core.algebra.expressions import Not as Negated
 from cep_core.algebra.expressions import Or as Either
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
-from xscl.language.functions import FUNCTIONS, matches, text_of
+from xscl.language.functions import OPERANDS, matches, text_of
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric
@@ -314,7 +314,7 @@ def _as_right(expression: Expression) -> Expression:
 
 def _name(function: str) -> str:
     """Return the name of an XPath function in the core, which has functions of its own."""
-    return f"xpath_{function.replace('-', '_')}"
+    return f"xpath_{function.replace('-', '_').replace(':', '_')}"
 
 
 def _share(one: Composite, other: Composite) -> bool:
@@ -327,7 +327,8 @@ FUNCTIONS_OVER_TIME: dict[str, Function] = {
         _name(one.name): Function(
             one.apply, (str,) * len(one.arguments), float if one.result == "number" else str
         )
-        for one in FUNCTIONS.values()
+        for one in OPERANDS.values()
+        if not one.several
     },
     _name("matches"): Function(matches, (str, str, str), bool),
     _name("text"): Function(text_of, (float,), str),

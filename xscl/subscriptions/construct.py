@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lxml import etree
 
-from xscl.language.syntax import Element, Embedded
+from xscl.language.scope import variables
+from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded
 from xscl.shredding.conditions.navigate import select
+from xscl.shredding.conditions.residual import texts_over
 from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
 
 
@@ -56,10 +58,13 @@ def row_document(name: str, values: Mapping[str, str | None]) -> bytes:
     return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
 
 
-def _text(part: str | Embedded, bound: Mapping[str, Sequence[Item]]) -> str:
+def _text(part: ConstructorPart, bound: Mapping[str, Sequence[Item]]) -> str:
     """Return literal text, the first string of `{string(x)}`, or all of `{x}`, blanks between."""
     if isinstance(part, str):
         return part
+    if isinstance(part, Computed):
+        first = {name: next(iter(bound[name]), None) for name in variables(part.operand)}
+        return " ".join(texts_over(part.operand)(first))
     values = [string_value(item) for item in _items(part, bound)]
     return "".join(values[:1]) if part.as_string else " ".join(values)
 

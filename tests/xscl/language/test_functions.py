@@ -6,13 +6,17 @@ import math
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 from random import Random
+from typing import Any
 
 import pytest
+from elementpath import XPathContext
+from elementpath.xpath31 import XPath31Parser
 from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.language.functions import FUNCTIONS, Value, canonical_url, number, text_of
+from tests.examples import examples
+from xscl.language.functions import FUNCTIONS, OPERANDS, Value, canonical_url, number, text_of
 
 NBSP = "\u00a0"
 ROOT = etree.Element("root")
@@ -270,3 +274,52 @@ def test_the_canonical_form_of_a_number_reads_as_that_number(value: float) -> No
     assert number(text) == value
     assert "e" not in text
     assert "." not in text or text[-1] not in ".0"
+
+
+ZONES = ("", "Z", "+05:30", "-11:00")
+TIMES = st.builds(
+    lambda time, zone: f"{time.isoformat(timespec='milliseconds')}{zone}",
+    st.datetimes(datetime(1950, 1, 1), datetime(2100, 1, 1)),
+    st.sampled_from(ZONES),
+)
+DURATIONS = st.from_regex(
+    r"-?P(?:[0-9]{1,4}D)?T[0-9]{1,4}H(?:[0-9]{1,3}M)?(?:[0-9]{1,3}S)?", fullmatch=True
+)
+XPATH = XPath31Parser(namespaces={"xs": "http://www.w3.org/2001/XMLSchema"})
+
+
+def selected(expression: str, **variables: Any) -> Any:
+    """Return the value of an expression in elementpath, whose times without a zone are in UTC."""
+    context = XPathContext(etree.fromstring("<a/>"), variables=variables, timezone="Z")
+    return XPATH.parse(expression).get_results(context)
+
+
+@examples(20)
+@given(one=TIMES, other=TIMES, length=DURATIONS)
+def test_times_and_durations_are_those_of_xpath(one: str, other: str, length: str) -> None:
+    """One that is near the bound decides nothing: elementpath rounds to microseconds."""
+    begin, end = (OPERANDS["xs:dateTime"].apply(time) for time in (one, other))
+    bound = OPERANDS["xs:dayTimeDuration"].apply(length)
+    assert isinstance(begin, float)
+    assert isinstance(end, float)
+    assert isinstance(bound, float)
+    ours = end - begin
+    asked = f"xs:dateTime($b) - xs:dateTime($a) > xs:dayTimeDuration('{length}')"
+    XPATH.variable_types = {"a": "xs:string", "b": "xs:string"}
+    assert abs(ours - bound) < 1e-3 or selected(asked, a=one, b=other) is (ours > bound)
+
+
+@examples(20)
+@given(st.text("ab, ", max_size=8), st.sampled_from(("", ",", "[, ]", "a+")))
+def test_tokenize_and_concat_are_those_of_xpath(text: str, pattern: str) -> None:
+    XPATH.variable_types = {"a": "xs:string"}
+    second = f", '{pattern}'" if pattern else ""
+    ours: Any = OPERANDS["tokenize"].apply(text, pattern, "")
+    assert list(ours) == selected(f"tokenize($a{second})", a=text)
+    assert OPERANDS["concat"].apply(text, "!") == selected("concat($a, '!')", a=text)
+
+
+def test_tokens_and_jaccard() -> None:
+    assert apply("tokens", "Rust & Streams, rust-lang!") == "lang rust streams"
+    assert apply("jaccard", "a b c", "b c d") == 0.5
+    assert apply("jaccard", "", "") == 0.0

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import product
 from operator import add, contains, mul, sub
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never, cast
 
 from xscl.language.functions import DEFINING, Value, matches, number, text_of
 from xscl.language.syntax import (
@@ -77,10 +77,17 @@ def compiled(predicate: Predicate) -> Test:
 @lru_cache(maxsize=4096)
 def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
     """Return a function from one node, `.` in the operand, to the operand's string values."""
+    texts = texts_over(operand)
+    return lambda item: texts({"": item})
+
+
+@lru_cache(maxsize=4096)
+def texts_over(operand: Operand) -> Callable[[Row], list[str]]:
+    """Return a function from the nodes of variables to an operand's string values."""
     values = _values(operand)
 
-    def texts(item: Item) -> list[str]:
-        found = (text_of(value) for value in values({"": item}))
+    def texts(row: Row) -> list[str]:
+        found = (text_of(value) for value in values(row))
         return [text for text in found if text is not None]
 
     return texts
@@ -156,14 +163,19 @@ def _nodes(name: str, path: Path) -> Values:
 
 
 def _call(function: str, arguments: tuple[Operand, ...]) -> Values:
-    apply = DEFINING[function].apply
+    apply, several = DEFINING[function].apply, DEFINING[function].several
     assert len(arguments) == len(DEFINING[function].arguments)
     operands = [_values(argument) for argument in arguments]
 
     def values(row: Row) -> Iterable[Value]:
         for choice in product(*(operand(row) for operand in operands)):
             texts = [text_of(value) for value in choice]
-            yield None if None in texts else apply(*texts)
+            if None in texts:
+                yield None
+            elif several:
+                yield from cast(tuple[Value, ...], apply(*texts))
+            else:
+                yield apply(*texts)
 
     return values
 
