@@ -282,8 +282,8 @@ _CEP_CORE = (
     Fault(
         "predicates are pushed below contiguity",
         "cep_core/plan/predicate_pushdown.py",
-        'if node.strategy in ("strict", "partition"):',
-        'if node.strategy == "none":',
+        'return node if node.strategy in ("strict", "partition") else',
+        'return node if node.strategy == "none" else',
         (
             "tests/cep_core/languages/test_sase.py"
             "::test_a_condition_on_one_event_does_not_make_others_contiguous",
