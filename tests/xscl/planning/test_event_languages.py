@@ -25,6 +25,11 @@ from xscl.subscriptions.match import EventMatch
 QUERIES = {
     "sequence": ("EVENT SEQ(S a, R b) WHERE a.k = b.k AND a.v < b.v WITHIN 4 ms", "sase"),
     "negation": ("EVENT SEQ(S a, !(R n), S b) WHERE a.k = b.k AND n.k = a.k WITHIN 6 ms", "sase"),
+    "pattern": (
+        "EVENT SEQ(S a, next R{1,2} b[], (S c OR !R n)) WHERE [k] AND b[i].v > 0 WITHIN 6 ms"
+        " AFTER MATCH SKIP TO NEXT RETURN a.k, LIST(b[].v) AS run, c.v",
+        "sase",
+    ),
     "all": ("SELECT ALL(y.v) AS run FROM S x ; R y+ WHERE FILTER(x.k = y.k)", "eql"),
     "next": ("SELECT * FROM S x ; R y WHERE FILTER(x.k = y.k), (x, y) OCCURS WITHIN 5 ms", "eql"),
     "union": ("SELECT x.k FROM (S x | R x) WHERE FILTER(x.v > 2)", "eql"),
