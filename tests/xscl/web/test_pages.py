@@ -188,6 +188,10 @@ def test_the_list_of_subscriptions_counts_their_matches(shop: Shop) -> None:
     (spark,) = page.xpath("//li//*[local-name() = 'svg']/*[local-name() = 'title']")
     assert spark.text.startswith(f"{len(kept)} match")
     assert " in 30 days, at most " in spark.text
+    one = parsed(shop.client.get("/subscriptions/same-story").text)
+    (section,) = one.xpath("//section[@aria-labelledby='last-title']/p")
+    assert f"{len(kept)} match" in section.text_content()
+    assert section.xpath(".//*[local-name() = 'svg']")
 
 
 def test_the_figures_of_the_last_hour_and_day_are_drawn(

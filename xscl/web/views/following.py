@@ -130,6 +130,7 @@ def _one(
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         feed=feed,
         rows=newest_items(asked, feed.stream),
+        spark=_sparks(asked, [feed.stream]).get(feed.stream),
         every=interval,
         given=given or {"tags": ", ".join(feed.tags), "every": interval},
         error=error,

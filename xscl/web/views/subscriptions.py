@@ -54,7 +54,7 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 class SubscriptionRow:
     """A row of the list; `last` is the time of the last match, `lately` counts those of a day.
 
-    `spark` draws the matches of each of the last days.
+    `spark` draws the matches of each of the last days.  It `is_reading` while its history is read.
     """
 
     name: str
@@ -62,6 +62,7 @@ class SubscriptionRow:
     language: str
     publish: str | None
     is_paused: bool
+    is_reading: bool
     matches: int = 0
     lately: int = 0
     last: int | None = None
@@ -132,6 +133,7 @@ def _rows(
             [who.qualify(after) if after else "", q, template],
         )
         counts = _counts(store, [number for *_, number in rows], here.clock.now())
+    reading = here.engine.host.state.subscriptions.backfills
     shown = [
         SubscriptionRow(
             who.named(name),
@@ -139,6 +141,7 @@ def _rows(
             language,
             None if publish is None else who.own(publish),
             paused,
+            number in reading,
             *counts.get(number, ()),
         )
         for name, query, language, publish, paused, number in rows
@@ -210,6 +213,7 @@ def show(
         sharing=_sharing(asked, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=listed,
+        found=_found(asked, found),
         stars=starred_of(asked, listed),
         addresses=syndication.addresses(name, here, who),
         endpoints=list(_endpoints(asked, name)),
@@ -241,6 +245,13 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.
     """Return the earlier versions of a subscription whose matches are kept, each once."""
     versions = {one.version: one for one in subscriptions.versions_(name, asked.here, asked.who)}
     return [one for version, one in versions.items() if version != current]
+
+
+def _found(asked: PageRequest, one: Subscription) -> tuple[int, int, int | None, Picture | None]:
+    """Return how many matches a subscription has, as `_counts` does."""
+    with asked.here.reading() as store:
+        counts = _counts(store, [one.number], asked.here.clock.now())
+    return counts.get(one.number, (0, 0, None, None))
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
