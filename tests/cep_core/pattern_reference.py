@@ -340,6 +340,9 @@ class Search:
             return False
         if way.step.test(taken, event) is not True:
             return False
+        place = self._place[id(event)]
+        if any(name == way.step.name and self._place[id(one)] > place for name, one in taken):
+            return False  # simultaneous events of one component are taken in their order
         floor = end(taken) if taken else None
         if way.among is not None and way.among.ends:
             floor = way.among.floor

@@ -51,7 +51,7 @@ KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
     *("CONTAINS", "AND", "OR", "NOT", "TRUE", "FALSE", "NULL"),
 )
-LEXIS = lexis(".|\\@")
+LEXIS = lexis(".|\\@?")
 _BINARY = (("|", Either), ("\\", Except), (";", Next))  # the loosest first
 _ENDS = "the end of the query, ; | \\ + @ WHERE or PUBLISH"
 
@@ -160,6 +160,9 @@ class Parser:
     def _postfix(self) -> Pattern:
         reader = self.reader
         pattern = self._operand()
+        if reader.is_sign("?", "*", "{"):
+            hint = "write it in SASE with PUBLISH, and read the stream that it makes"
+            raise reader.fault("EQL repeats by + only", reader.token.span, hint)
         while reader.is_sign("+", "@"):
             sign = self._operator()
             if sign.text == "@":

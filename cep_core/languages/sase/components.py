@@ -228,7 +228,8 @@ class ComponentReader:
         token, after = reader.token, self._after()
         if token.word not in _MARKS or self.catalog.schema(token.text) is not None:
             return None
-        if after.kind != "name" and (after.text != "(" or token.word == "ANY"):
+        opens = after.text == "!" or (after.text == "(" and token.word != "ANY")
+        if after.kind != "name" and not opens:
             return None
         reader.next()
         self.plain = False

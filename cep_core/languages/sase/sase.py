@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cep_core.algebra import Rules, Strategy, patterns
+from cep_core.algebra import Loop, One, Rules, Strategy, patterns
 from cep_core.algebra.expressions import TRUE, And, Column, Expression, Function, walk
-from cep_core.algebra.pattern_tree import Mark, Policy
+from cep_core.algebra.pattern_tree import Mark, Policy, trees_in
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula
@@ -106,8 +106,10 @@ class _Parser:
         new = simultaneous or inclusive or policy != "none" or not pattern.plain
         if new or self.variables.needs_pattern():
             mark = _MARKS.get(strategy, strategy)
-            common = lowering.partition or self._tested_by_all(condition)
-            lowering.partition = common
+            lowering.partition = lowering.partition or self._tested_by_all(condition)
+            marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]
+            if "partition" in marks and not lowering.partition:
+                raise _without_partition("the mark partition", span)
             lowering.rules = Rules(
                 *(window, inclusive, simultaneous, mark),
                 policy=policy,
@@ -269,11 +271,7 @@ class _Parser:
             return ()
         common = self._tested_by_all(condition)
         if not common:
-            raise AlgebraError(
-                "partition_contiguity needs an equivalence test over all components",
-                hint="add one to the condition, such as [id]",
-                span=self.strategy.span,
-            )
+            raise _without_partition("partition_contiguity", self.strategy.span)
         return common
 
     def _tested_by_all(self, condition: Expression) -> tuple[str, ...]:
@@ -308,9 +306,12 @@ class _Parser:
         words = [reader.next().word for _ in range(_longest(reader))]
         policy = _POLICIES.get(tuple(words))
         if policy is None:
-            known = ", ".join(" ".join(one) for one in _POLICIES)
+            to = ("to first", "to last")
+            known = ", ".join(
+                " ".join(words) + " x" * (one in to) for words, one in _POLICIES.items()
+            )
             message = "this is no policy after a match"
-            raise reader.fault(message, reader.tokens[start].span, f"policies are {known} x")
+            raise reader.fault(message, reader.tokens[start].span, f"policies are {known}")
         if policy not in ("to first", "to last"):
             return policy, None
         token = reader.expect_name("a component")
@@ -343,6 +344,11 @@ class _Parser:
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
         return name, expression, Span(first.start, last.end)
+
+
+def _without_partition(what: str, span: Span) -> AlgebraError:
+    message = f"{what} needs an equivalence test over all components"
+    return AlgebraError(message, hint="add one to the condition, such as [id]", span=span)
 
 
 def _longest(reader: TokenReader) -> int:

@@ -366,8 +366,10 @@ class PatternMatchMOp(OrderedMOp):
             mask &= self._within(row[1] - run.first_end)
             if self._instant and mask:
                 place = place_of(row)
-                if any(place == place_of(one) for _, one in run.taken):
-                    return 0
+                for component, one in run.taken:
+                    other = place_of(one)
+                    if place == other or (component == look.component and place < other):
+                        return 0  # taken already, or not in the order of simultaneous events
                 if look.later and look.span is not None:
                     mask &= self._spanning(look.span, row[1] - run.opened)
         component = look.component

@@ -10,6 +10,11 @@ import cep_core
 from cep_core.errors import QueryError
 
 GOLDEN = r"""\
+SELECT * FROM t A{2,3}
+    line 1, column 18: EQL repeats by + only
+      SELECT * FROM t A{2,3}
+                       ^
+      hint: write it in SASE with PUBLISH, and read the stream that it makes
 SELECT * FROM tt A
     line 1, column 15: there is no stream tt
       SELECT * FROM tt A

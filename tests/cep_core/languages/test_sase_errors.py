@@ -12,6 +12,82 @@ import cep_core
 from cep_core.errors import QueryError
 
 GOLDEN = """\
+EVENT SEQ(A{3,1} a, B b)
+    line 1, column 12: there is no repetition {3,1}
+      EVENT SEQ(A{3,1} a, B b)
+                 ^^^^^
+      hint: the second number is the larger one, and at least 1
+EVENT SEQ(A a, B b) AFTER MATCH SKIP
+    line 1, column 33: this is no policy after a match
+      EVENT SEQ(A a, B b) AFTER MATCH SKIP
+                                      ^^^^
+      hint: policies are SKIP TO NEXT, SKIP PAST LAST, FIRST ONLY, RESTART, NEWEST, SKIP TO FIRST x, SKIP TO LAST x
+EVENT SEQ(A a, B b) AFTER MATCH SKIP TO LAST c
+    line 1, column 46: there is no component c that occurs
+      EVENT SEQ(A a, B b) AFTER MATCH SKIP TO LAST c
+                                                   ^
+      hint: components are a, b
+EVENT SEQ(A a, (B b AND C+ c[]))
+    line 1, column 21: AND joins single components
+      EVENT SEQ(A a, (B b AND C+ c[]))
+                          ^^^
+      hint: write groups before or after it
+EVENT SEQ(A a, B b UNTIL C c)
+    line 1, column 20: UNTIL ends a run
+      EVENT SEQ(A a, B b UNTIL C c)
+                         ^^^^^
+      hint: write + after the type
+EVENT (A a, B b)+ UNTIL C c
+    line 1, column 19: UNTIL does not end a group
+      EVENT (A a, B b)+ UNTIL C c
+                        ^^^^^
+      hint: write it behind the run of one component
+EVENT SEQ(A a, next (B b AND C c))
+    line 1, column 16: what AND joins has no mark: its events come in any order
+      EVENT SEQ(A a, next (B b AND C c))
+                     ^^^^
+EVENT SEQ(A a, next !B b, C c)
+    line 1, column 21: what is negated has no mark
+      EVENT SEQ(A a, next !B b, C c)
+                          ^
+EVENT SEQ(A a, (!B b | !C c))
+    line 1, column 28: one of the alternatives has to occur
+      EVENT SEQ(A a, (!B b | !C c))
+                                 ^
+EVENT (A? a, B* b){2}
+    line 1, column 7: what is repeated has to take some event
+      EVENT (A? a, B* b){2}
+            ^
+EVENT SEQ(A{1,2000} a)
+    line 1, column 1: the pattern has more than 1000 states
+      EVENT SEQ(A{1,2000} a)
+      ^^^^^^^^^^^^^^^^^^^^^^
+      hint: use smaller numbers of repetitions
+EVENT SEQ(A a, (!B b | C c))
+    line 1, column 7: what is negated at the start or end of a pattern needs a window
+      EVENT SEQ(A a, (!B b | C c))
+            ^^^
+      hint: add WITHIN and a duration
+EVENT SEQ(A a, partition B b)
+    line 1, column 7: the mark partition needs an equivalence test over all components
+      EVENT SEQ(A a, partition B b)
+            ^^^
+      hint: add one to the condition, such as [id]
+EVENT SEQ(A a, !B b, !C c, D d) WHERE b.id = c.w AFTER MATCH RESTART
+    line 1, column 39: a condition reads b and c, which do not occur
+      EVENT SEQ(A a, !B b, !C c, D d) WHERE b.id = c.w AFTER MATCH RESTART
+                                            ^^^^^^^^^^
+      hint: each of them has conditions of its own
+EVENT SEQ(A a, B? b) NONSTRICT AFTER MATCH RESTART
+    line 1, column 7: RESTART follows one first event, and of simultaneous ones there is no first
+      EVENT SEQ(A a, B? b) NONSTRICT AFTER MATCH RESTART
+            ^^^
+      hint: leave out NONSTRICT
+EVENT SEQ(A a, B+ b[]) RETURN LIST(b[]) AS x
+    line 1, column 31: LIST takes an attribute of b[]
+      EVENT SEQ(A a, B+ b[]) RETURN LIST(b[]) AS x
+                                    ^^^^^^^^^
+      hint: write LIST(b[].attribute)
 SELECT * FROM A
     line 1, column 1: EVENT is expected here, not 'SELECT'
       SELECT * FROM A
