@@ -44,7 +44,7 @@ class EngineSink:
     calls `hold` before each batch; it may wait or raise.  `attempts` records whether a batch
     crashed a process.  Without `tells` another reader delivers matches
     (`xscl.delivery.match_tail`), and `on_matches` is only notified of them.  `on_pushed` gets the
-    counts of each batch.
+    counts of each batch, and `on_committed` its key.
     """
 
     engine: Engine
@@ -53,6 +53,7 @@ class EngineSink:
     attempts: BatchAttempts = field(default_factory=BatchAttempts)
     tells: bool = True
     on_pushed: Callable[[PushResult], None] = _ignore
+    on_committed: Callable[[BatchKey], None] = _ignore
 
     def __enter__(self) -> EngineSink:
         """Deliver the matches that the last process committed but perhaps did not deliver."""
@@ -79,6 +80,7 @@ class EngineSink:
             documents, source=batch, parts=parts, poison=poison, listen=self._heard
         )
         self.on_pushed(pushed)
+        self.on_committed(batch)
         _log.info(
             "a batch was pushed",
             extra={

@@ -54,6 +54,7 @@ from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
 from xscl.service.usage import Usage
+from xscl.store.consumed_offsets import BatchKey
 from xscl.store.data_directory import SERVICE, DataDirectory
 from xscl.store.disk_guard import LEAST, DiskGuard
 from xscl.store.store import Store
@@ -386,7 +387,12 @@ class Service:
                 self._watch.committed(engine.host.ingest.segment)
             self._notify(matches)
 
-        with EngineSink(engine, hand_on, hold, attempts, tells=False) as sink:
+        def note(batch: BatchKey) -> None:
+            if batch.arrived is not None:
+                self._series.note_latency((self._clock.now() - batch.arrived) / 1e6)
+
+        sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
+        with sinking as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer

@@ -1,4 +1,4 @@
-"""The figures of a service over its last day: throughput, waiting documents, lag and memory.
+"""The figures of a service over its last day: throughput, latency, what waits, and memory.
 
 They are sampled at fixed intervals into a ring, so their memory is bounded.  A restart begins
 anew: `/v1/metrics` is what a monitoring system keeps.
@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ STEP = 15.0
 """Seconds between two samples."""
 KEPT = 5_760
 """Samples, of a day."""
+MOST_LATENCIES = 4_096
+"""Latencies of one interval that its quantiles are made of, the last ones."""
 
 _STATM = Path("/proc/self/statm")
 
@@ -29,7 +31,8 @@ class StatusSample:
     """The figures of one interval, which ended at a time.
 
     `documents` and `matches` are rates a second; `waiting` and `lag`, in seconds, are the largest
-    ones; `memory` is the resident memory in bytes at the end, 0 where it is not known.
+    ones; `memory` is the resident memory in bytes at the end, 0 where it is not known.  `p50` and
+    `p95` are quantiles of the seconds from the arrival of a batch to its commit, 0 without any.
     """
 
     at: int
@@ -38,6 +41,8 @@ class StatusSample:
     waiting: int
     lag: float
     memory: int
+    p50: float = 0.0
+    p95: float = 0.0
 
 
 class StatusSeries:
@@ -52,6 +57,12 @@ class StatusSeries:
         self._samples: deque[StatusSample] = deque(maxlen=KEPT)
         self._began: tuple[float, int, int] | None = None
         self._largest = (0, 0.0)
+        self._latencies: deque[float] = deque(maxlen=MOST_LATENCIES)
+
+    def note_latency(self, seconds: float) -> None:
+        """Note the time from the arrival of a batch to its commit."""
+        with self._mutex:
+            self._latencies.append(max(0.0, seconds))
 
     def observe(self, documents: int, matches: int, waiting: int, lag: float) -> None:
         """Note the totals of documents and matches, and what waits; sample them when it is time."""
@@ -66,13 +77,23 @@ class StatusSeries:
             if passed < STEP:
                 return
             rates = (documents - documents_before) / passed, (matches - matches_before) / passed
-            self._samples.append(StatusSample(self._now(), *rates, *self._largest, resident()))
+            found = sorted(self._latencies)
+            quantiles = (_quantile(found, 0.5), _quantile(found, 0.95))
+            self._samples.append(
+                StatusSample(self._now(), *rates, *self._largest, resident(), *quantiles)
+            )
             self._began, self._largest = (now, documents, matches), (0, 0.0)
+            self._latencies.clear()
 
     def since(self, begin: int) -> list[StatusSample]:
         """Return the samples after a time in ticks, the oldest first."""
         with self._mutex:
             return [one for one in self._samples if one.at > begin]
+
+
+def _quantile(found: Sequence[float], share: float) -> float:
+    """Return a quantile of values in ascending order, 0 of none."""
+    return found[min(len(found) - 1, int(share * len(found)))] if found else 0.0
 
 
 def resident() -> int:

@@ -31,6 +31,8 @@ def test_a_sample_has_rates_of_its_interval_and_the_largest_of_what_waited(clock
     series.observe(1_000, 10, 0, 0.0)  # before the first interval
     clock.seconds += STEP / 2
     series.observe(1_000, 10, 7, 4.5)
+    for number in range(100):
+        series.note_latency(number / 10)
     assert series.since(0) == []
     clock.seconds += STEP / 2
     series.observe(1_030, 25, 2, 0.5)
@@ -38,10 +40,11 @@ def test_a_sample_has_rates_of_its_interval_and_the_largest_of_what_waited(clock
     assert (one.at, one.documents, one.matches) == (clock.ticks(), 30 / STEP, 15 / STEP)
     assert (one.waiting, one.lag) == (7, 4.5)
     assert one.memory > 1_000_000
+    assert (one.p50, one.p95) == (5.0, 9.5)
     clock.seconds += STEP
     series.observe(1_030, 25, 0, 0.0)
     first, second = series.since(0)
-    assert (first, second.documents, second.waiting) == (one, 0.0, 0)
+    assert (first, second.documents, second.waiting, second.p95) == (one, 0.0, 0, 0.0)
     assert series.since(one.at) == [second]
 
 

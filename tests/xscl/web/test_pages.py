@@ -202,9 +202,10 @@ def test_the_figures_of_the_last_hour_and_day_are_drawn(
     def captions(path: str) -> list[str]:
         return list(parsed(shop.client.get(path).text).xpath("//figure/figcaption/text()"))
 
-    eventually(lambda: len(captions("/status")) == 5)
+    eventually(lambda: len(captions("/status")) == 7)
     assert [one.partition(":")[0] for one in captions("/status?span=day")] == [
-        *("Documents taken in", "Matches", "Documents waiting", "Lag", "Memory")
+        *("Documents taken in", "Matches", "Documents waiting", "Latency, p50", "Latency, p95"),
+        *("Lag", "Memory"),
     ]
 
 

@@ -48,6 +48,8 @@ _FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...]
     ("Documents taken in", "a second", lambda one: one.documents),
     ("Matches", "a second", lambda one: one.matches),
     ("Documents waiting", "documents", lambda one: one.waiting),
+    ("Latency, p50", "s", lambda one: one.p50),
+    ("Latency, p95", "s", lambda one: one.p95),
     ("Lag", "s", lambda one: one.lag),
     ("Memory", "MB", lambda one: one.memory / 1e6),
 )
