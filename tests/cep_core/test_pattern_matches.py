@@ -189,3 +189,38 @@ def test_constants_and_windows_share_one_run() -> None:
     core.advance(2)
     assert core.stats()["instances"] == 2  # A, and A with B
     assert "one run for 100 queries" in core.explain("0")
+
+
+def test_what_is_absent_before_an_unordered_part_is_known_when_its_window_is_over() -> None:
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"n": int})
+    core.register("q", "EVENT (A x AND A y AND !B z) WITHIN 3 RETURN x.n, y.n AS m", "sase")
+    times = [("A", 0), ("B", 1), ("A", 2), ("A", 3), ("A", 4)]
+    events = [Event(kind, (at,), at) for kind, at in times]
+    found = [event.values for _, event in [*core.push(events), *core.close()]]
+    assert sorted(found) == [(3, 4), (4, 3)]  # 2 and 3 are less than 3 after B
+
+
+BOUNDED = {
+    "greedy": "EVENT SEQ(A a, next B{1,3} greedy next b[], !C c) WHERE [k] WITHIN 100",
+    "policy": "EVENT SEQ(A a, next B? b, C c) WITHIN 100 AFTER MATCH RESTART",
+    "unordered": "EVENT (A a AND B b AND !C c WITHIN 9) WHERE [k] WITHIN 100",
+    "until": "EVENT SEQ(A a, B+ greedy strict b[] UNTIL C c) WITHIN 100 AFTER MATCH NEWEST",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_what_is_kept_is_bounded_over_windows(name: str) -> None:
+    core = Engine(1)
+    for kind in TYPES:
+        core.stream(kind, SCHEMA)
+    core.register("q", BOUNDED[name], "sase")
+    counts = []
+    for window in range(6):
+        for tick in range(100 * window, 100 * window + 100):
+            core.push([Event("ABC"[tick % 7 % 3], (tick, tick // 5, 1), tick)])
+        counts.append(core.stats()["instances"])
+    assert max(counts[2:]) <= 1.5 * counts[1] + 10, counts
+    core.advance(5_000)
+    assert core.stats()["instances"] == 0

@@ -83,6 +83,7 @@ class MatchShape:
         self.states = automaton_of(pattern.tree, pattern.mark)
         trees = list(trees_in(pattern.tree))
         self.absent = tuple(dict.fromkeys(t.component for t in trees if isinstance(t, Absent)))
+        self.spanning = any(isinstance(one, Absent) and one.spanning for one in trees)
         self.stops = tuple(
             dict.fromkeys(t.until for t in trees if isinstance(t, Loop) and t.until is not None)
         )

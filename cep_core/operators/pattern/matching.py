@@ -443,6 +443,8 @@ class PatternMatchMOp(OrderedMOp):
         super().evict(watermark)
         oldest = watermark - self._longest
         self._drop(lambda run: run.mask if run.first_end > oldest else 0)
+        if self._shape.spanning:  # looked at when the window is over, from before its begin
+            oldest -= self._longest
         self._absent = {
             component: [one for one in rows if one[0][1] > oldest]
             for component, rows in self._absent.items()
