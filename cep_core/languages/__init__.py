@@ -93,7 +93,7 @@ def _textual(
 
 
 LANGUAGES: Mapping[str, Language] = {
-    "cel": _textual(cel.read, cel.KEYWORDS),
+    "cel": _textual(cel.read, cel.KEYWORDS, cel.LEXIS),
     "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS, rewrites=True),
     "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),

@@ -35,6 +35,7 @@ from cep_core.languages.tokens import Token
 
 Operator: TypeAlias = Literal["+", "-", "*", "/", "%"]
 _POWERS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
+_POINTS = "a number has digits before and after its point; attributes have no point before them"
 _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
@@ -204,6 +205,7 @@ class _Formula:
             if name.kind != "name":
                 raise reader.expected(f"an attribute after {token.text}")
             reader.next()
+            name = reader.nested(name)
             span = Span(token.start, name.end)
             return self._scope.resolve(token.text[1:-1], name.text, span)
         if reader.take_sign("("):
@@ -211,6 +213,9 @@ class _Formula:
             inner = self.disjunction()
             reader.expect_sign(")")
             return inner
+        if reader.is_sign("."):
+            message = "this point belongs to nothing"
+            raise reader.fault(message, token.span, _POINTS)
         if token.kind != "name" or token.word in _NOT_NAMES:
             raise reader.expected("a value")
         reader.next()
@@ -223,6 +228,7 @@ class _Formula:
             return Constant(_WORDS[word], span=token.span)
         if word == "DUR":
             return Duration(span=token.span)
+        token = reader.nested(token)
         return self._scope.resolve(None, token.text, token.span)
 
     def _case(self, start: Token) -> Expression:

@@ -94,6 +94,14 @@ class TokenReader:
             raise self.expected(what, hint)
         return self.next()
 
+    def nested(self, name: Token) -> Token:
+        """Return an attribute's name that has begun: `a.b.c`, of a map in a map, is a_b_c."""
+        while self.is_sign(".") and self.tokens[self.at + 1].kind == "name":
+            self.next()
+            more = self.next()
+            name = name._replace(text=f"{name.text}_{more.text}", end=more.end)
+        return name
+
     def expect_end(self, what: str) -> None:
         """Raise QueryError unless the tokens are at their end."""
         if self.token.kind != "end":

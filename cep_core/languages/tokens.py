@@ -217,9 +217,4 @@ def _unexpected(sign: str, text: str, span: Span) -> QueryError:
     if sign == "$":
         hint = "decorators are $1. (first stream), $2. (second) and $. (last iteration)"
         return QueryError("an attribute follows $1. $2. or $.", text, span, hint=hint)
-    if sign == ".":
-        hint = (
-            "a number has digits before and after its point; attributes have no point before them"
-        )
-        return QueryError("this point belongs to nothing", text, span, hint=hint)
     return QueryError(f"{sign!r} is not part of the language", text, span)

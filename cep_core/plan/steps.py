@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 from cep_core import algebra
 from cep_core.algebra import Node, sources_of
 from cep_core.algebra.expressions import Column, Constant, Expression
+from cep_core.algebra.pattern_tree import Absent, trees_in
 from cep_core.algebra.patterns import conjuncts_of
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
@@ -170,7 +171,8 @@ class _Writer:
                 define = self._without(node)
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
-                guarded = node.policy != "none"
+                absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
+                guarded = absent or node.policy != "none"
             case _:
                 assert_never(node)
         self.steps.append(

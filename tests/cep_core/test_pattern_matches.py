@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cep_core import ALL_RULES, Engine, Event, Match, QueryError
+from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Schema, algebra
+from cep_core.algebra.expressions import TRUE, Constant
+from cep_core.errors import AlgebraError
 from tests.cep_core.pattern_reference import reported
 from tests.cep_core.pattern_strategies import (
     SCHEMA,
@@ -224,3 +227,44 @@ def test_what_is_kept_is_bounded_over_windows(name: str) -> None:
     assert max(counts[2:]) <= 1.5 * counts[1] + 10, counts
     core.advance(5_000)
     assert core.stats()["instances"] == 0
+
+
+def test_an_absence_before_the_first_event_counts_from_the_registration() -> None:
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"n": int})
+    text = "EVENT SEQ((A x OR !B y), B z) WITHIN 3 RETURN x.n, z.n AS m"
+    core.register("earlier", text, "sase")
+    core.push([Event("B", (1,), 0)])
+    core.register("later", text, "sase")
+    found = [*core.push([Event("B", (2,), 1)]), *core.close()]
+    assert [(query, event.values) for query, event in found] == [
+        ("earlier", (None, 1)),
+        ("later", (None, 2)),
+    ]
+
+
+def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
+    a, b = (algebra.stream(name, Schema(("n",), (int,))) for name in "AB")
+    tree = algebra.Chain((algebra.One(0), algebra.Loop(algebra.One(1, "next"), 1, 2)))
+    components = [algebra.Component(0), algebra.Component(1, True)]
+    parts = [algebra.Part(0, "value", 0), algebra.Part(1, "LIST", 0)]
+    rules = algebra.Rules(window=Constant(5), policy="to last", target=1)
+    node = algebra.pattern_match([a, b], components, tree, parts, ["n", "all"], TRUE, rules)
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"n": int})
+    core.register("q", node)
+    core.push([Event("A", (1,), 1), Event("B", (2,), 2)])
+    core = Engine.restore(core.snapshot())
+    found = [*core.push([Event("B", (3,), 3)]), *core.advance(9)]
+    assert [event.values for _, event in found] == [(1, (2,))]  # the longer one begins before b
+    for wrong in (
+        replace(node, tree=algebra.One(0)),
+        replace(node, policy="to last", target=None),
+        replace(node, components=(components[0],)),
+        replace(node, tree=algebra.Chain((algebra.One(0), algebra.Loop(algebra.One(1), 2, 1)))),
+        replace(node, parts=(algebra.Part(1, "value", 0), parts[1])),
+    ):
+        with pytest.raises(AlgebraError):
+            core.register("wrong", wrong)

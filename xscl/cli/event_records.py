@@ -25,6 +25,7 @@ Value: TypeAlias = str | int | float | bool | None
 _DELIMITERS = ",;\t|"
 _UNCLOSED = "unexpected end of data"  # the csv module's words for a quote that is not closed
 _OBJECT = re.compile(r"\n[ \t]*\{")
+Pairs: TypeAlias = tuple[tuple[str, Any], ...]  # an object of JSON
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 
@@ -223,19 +224,25 @@ def _json_record(found: Any, place: str, number: int) -> EventRecord | Unreadabl
     pairs = found if isinstance(found, tuple) else None
     if pairs is None:
         return Unreadable(place, "an event is one object")
-    names = [identifier(key) for key, _ in pairs]
-    twice = _duplicate(names)
+    flat = list(_flat(pairs))
+    twice = _duplicate([key for key, _ in flat])
     if twice is not None:
         return Unreadable(place, f"{twice} is there twice")
-    wrong = [key for key, (_, value) in zip(names, pairs, strict=True) if _is_nested(value)]
+    wrong = [key for key, value in flat if isinstance(value, list)]
     if wrong:
         return Unreadable(place, f"{wrong[0]} is no single value")
-    values = {key: value for key, (_, value) in zip(names, pairs, strict=True)}
-    return EventRecord(values, place, number, typed=True)
+    return EventRecord(dict(flat), place, number, typed=True)
 
 
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, tuple | list)
+def _flat(pairs: Pairs) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes of an object; those of an object inside are called a_b."""
+    left = [(identifier(key), value) for key, value in reversed(pairs)]
+    while left:
+        name, value = left.pop()
+        if not isinstance(value, tuple):
+            yield name, value
+            continue
+        left += [(f"{name}_{identifier(key)}", inner) for key, inner in reversed(value)]
 
 
 # -- XML -----------------------------------------------------------------------------------

@@ -26,12 +26,13 @@ from cep_core.languages.aggregates import Calls, refused
 from cep_core.languages.formula import Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated, unknown
 from cep_core.languages.reader import TokenReader, parameter
-from cep_core.languages.tokens import Token
+from cep_core.languages.tokens import Token, lexis
 from cep_core.rewrite.pattern import Pattern
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
 _NOT_HERE = "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)"
+LEXIS = lexis(".")
 KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 

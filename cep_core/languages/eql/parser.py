@@ -276,6 +276,7 @@ class Parser:
         if attribute.kind != "name":
             raise reader.expected(f"an attribute of {name.text}")
         reader.next()
+        attribute = reader.nested(attribute)
         span = Span(name.start, attribute.end)
         return self._attribute(name.text, attribute.text, span)
 

@@ -198,7 +198,7 @@ class _Parser:
         variable, index = self._indexed(token)
         if not reader.take_sign("."):
             raise reader.expected(f"'.' and an attribute of {token.text}")
-        attribute = reader.expect_name("an attribute")
+        attribute = reader.nested(reader.expect_name("an attribute"))
         span = Span(token.start, attribute.end)
         return self.variables.attribute(variable, index, attribute.text, span)
 
@@ -226,7 +226,9 @@ class _Parser:
             raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
         reader.next()
         variable, index = self._indexed(token)
-        name = reader.expect_name("an attribute").text if reader.take_sign(".") else None
+        name = None
+        if reader.take_sign("."):
+            name = reader.nested(reader.expect_name("an attribute")).text
         end = reader.expect_sign(")")
         span = Span(function.start, end.end)
         return self.variables.aggregate(function.word, variable, index or "", name, span)

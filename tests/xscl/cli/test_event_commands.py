@@ -126,6 +126,17 @@ def test_a_bad_line_of_json_and_a_nested_event() -> None:
     assert "xscl: not read: t.xml:1: amount is no single value" in done.stderr
 
 
+def test_attributes_of_objects_inside_of_an_event() -> None:
+    write("t.jsonl", '{"time": 1, "of": {"acc": "a", "place": {"city": "Ulm"}}}\n')
+    for language, query in [
+        ("sase", "EVENT t x WHERE x.of.place.city = 'Ulm' RETURN x.of.acc"),
+        ("eql", "SELECT x.of.acc FROM t x WHERE FILTER(x.of.place.city = 'Ulm')"),
+        ("cel", "SELECT of_acc AS acc FROM FILTER{of_place.city = 'Ulm'} t"),
+    ]:
+        done = xscl("--language", language, "-q", query, "t.jsonl", "--unit", "s", "--json")
+        assert list(json.loads(done.stdout)["values"].values()) == ["a"], done.stderr
+
+
 def test_a_query_with_a_mistake() -> None:
     write("t.csv", CSV)
     done = xscl("--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
