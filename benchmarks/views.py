@@ -61,7 +61,7 @@ PARTS: dict[str, tuple[Any, str]] = {
     "which value joins drive": (Firing, "driving"),
     "R_L by value": (JoinState, "of_values"),
     "R_L by value and pair": (JoinState, "of_pairs"),
-    "R_vj": (Pass, "_made"),
+    "R_vj": (Pass, "made"),
     "rows of R_T": (Registered, "touched"),
     "over R_bin and R_doc": (processor, "joined_over_base"),
 }

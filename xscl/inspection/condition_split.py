@@ -66,7 +66,7 @@ def _hint(residual: Residual, slow: bool) -> str:
     if residual.selects:
         return "a path of names and // alone is shared; write other axes as conditions"
     if slow:
-        return "without if, for, ! and sequences it would run in libxml2"
+        return "without for, !, sequences and casts it would run in libxml2"
     return "a path, perhaps in functions, compared with a constant would be indexed"
 
 

@@ -10,7 +10,7 @@ This module is imported with the first expression that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -475,7 +475,7 @@ class Local:
     def __init__(self, token: Token) -> None:
         self.namespaces = {"x": EXTENSIONS}
         self._node = ""  # the variable that stands for the node
-        self.text = self._of(token)
+        self.text = self._truth(token) if token.symbol == "if" else self._of(token)
 
     def _of(self, token: Any) -> str:
         symbol, count = str(token.symbol), len(token)
@@ -548,39 +548,75 @@ class Local:
 
         The test must read nothing but its variable: in the condition the context is another.
         """
-        names = {id(one[0]) for one in test.iter("$")}
-        paths = (one for one in test.iter() if is_path(one) and one.symbol != "(")
-        if self._node or uses_position(test) or any(id(one) not in names for one in paths):
-            raise NotLocal(symbol)
+        if symbol == "some":
+            return self._some(variable, path, test, lambda: self._truth(test))
+        return f"not({self._some(variable, path, test, lambda: f'not({self._truth(test)})')})"
+
+    def _some(self, variable: str, path: Any, read: Any, condition: Callable[[], str]) -> str:
+        """Return that a condition, which reads an expression, holds at some node of a path."""
+        names = {id(one[0]) for one in read.iter("$")}
+        paths = (one for one in read.iter() if is_path(one) and one.symbol != "(")
+        if self._node or uses_position(read) or any(id(one) not in names for one in paths):
+            raise NotLocal(variable)
         nodes = self._of(path)
         self._node = variable
-        inner = self._truth(test)
+        inner = condition()
         self._node = ""
-        if symbol == "some":
-            return f"boolean(({nodes})[{inner}])"
-        return f"not(({nodes})[not({inner})])"
+        return f"boolean(({nodes})[{inner}])"
 
     def _truth(self, token: Any) -> str:
         if token.symbol in ("+", "-", "*") and is_numeric(token):
             raise NotLocal("a number as a condition")
-        return self._of(token)
+        match token.symbol, list(token):
+            case "if", [test, then, otherwise] if not any(test.iter("if")):  # it is written twice
+                holds, one, other = map(self._truth, (test, then, otherwise))
+                return f"(({holds} and {one}) or (not({holds}) and {other}))"
+            case "(", [inner] if inner.symbol == "if":
+                return self._truth(inner)
+            case _:
+                return self._of(token)
 
     def _call(self, name: str, arguments: list[Any]) -> str:
         if name in ("not", "boolean"):
             return f"{name}({', '.join(map(self._truth, arguments))})"
         if name == "substring" and not all(map(is_numeric, arguments[1:])):
             raise NotLocal(name)
-        prefix = "x:" if name in _OURS else ""
-        return f"{prefix}{name}({', '.join(map(self._of, arguments))})"
+        if name in _OURS:  # which take a text sooner than a list of nodes
+            return f"x:{name}({', '.join(map(self._text, arguments))})"
+        return f"{name}({', '.join(map(self._of, arguments))})"
+
+    def _text(self, token: Any) -> str:
+        inner = self._of(token)
+        return f"string({inner})" if is_path(token) or token.symbol == "$" else inner
 
     def _comparison(self, sign: str, left: Any, right: Any) -> str:
         for one in (left, right):
             if one.symbol == "(" and one[0].symbol == ",":
                 return self._alternatives(sign, left, right)
+        if _is_mapping(left) or _is_mapping(right):
+            return self._mapped(sign, left, right)
         sides = [self._operand(side, sign) for side in (left, right)]
         if sign in ("=", "!=") or is_numeric(left) or is_numeric(right):
             return f"({sides[0]} {sign} {sides[1]})"
         return f"x:{COMPARE}('{sign}', {sides[0]}, {sides[1]})"
+
+    def _mapped(self, sign: str, left: Any, right: Any) -> str:
+        """Return a comparison with a constant of `path ! value`, or `for $x in path return value`.
+
+        It holds if the comparison of the value does at some node of the path.
+        """
+        mapping, constant = (left, right) if _is_mapping(left) else (right, left)
+        inner = mapping[0] if mapping.symbol == "(" else mapping
+        *variable, path, value = inner
+        if constant.symbol not in ("(string)", "(integer)", "(decimal)") or not is_path(path):
+            raise NotLocal(inner.symbol)
+        sides = (value, right) if mapping is left else (left, value)
+        if variable:
+            name = str(variable[0][0].value)
+            return self._some(name, path, value, lambda: self._comparison(sign, *sides))
+        if value.symbol == "!" or uses_position(value):
+            raise NotLocal("!")
+        return f"boolean(({self._of(path)})[{self._comparison(sign, *sides)}])"
 
     def _operand(self, token: Any, sign: str) -> str:
         inner = token[0] if token.symbol == "(" and len(token) == 1 else token
@@ -610,6 +646,12 @@ class Local:
             left, right = right, left
         items = list(_items(right[0]))
         return f"({' or '.join(self._comparison(sign, left, item) for item in items)})"
+
+
+def _is_mapping(token: Any) -> bool:
+    if token.symbol == "(" and len(token) == 1:
+        token = token[0]
+    return token.symbol == "!" or (token.symbol == "for" and len(token) == 3)
 
 
 def _united(token: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, event, given
+from hypothesis import strategies as st
 from lxml import etree
 
 import xscl
@@ -55,6 +56,41 @@ def test_xpath_1_selects_what_libxml2_selects(path: str, root: etree._Element) -
 @examples(60)
 @given(path=expressions(full=True), root=documents(comments=False))
 def test_xpath_3_selects_what_elementpath_selects(path: str, root: etree._Element) -> None:
+    wanted = other(path, root)
+    assume(wanted is not None)
+    assert found(path, root) == wanted, (path, etree.tostring(root))
+
+
+PATHS = st.sampled_from(["a", "b", "(a | b)", "*", ".//a", "@p", "a/b", "c"])
+MAPPINGS = st.builds(
+    str.format,
+    st.sampled_from(
+        [
+            "{0} ! lower-case(.) {1} '{2}'",
+            "'{2}' {1} {0} ! substring(., 1, 1)",
+            "{0} ! string-length(.) {1} 1",
+            "({0} ! a) {1} '{2}'",
+            "(for $v in {0} return upper-case($v)) {1} '{2}'",
+            "'{2}' {1} (for $v in {0} return translate($v, 'x', 'y'))",
+            "if ({0}) then a else {3} {1} '{2}'",
+            "if ({3} = '{2}' or {0}) then not({3}) else (if (b) then {0} {1} '{2}' else c)",
+            "not(if ({0} {1} '{2}') then {3} else false())",
+        ]
+    ),
+    PATHS,
+    st.sampled_from(["=", "!="]),
+    st.sampled_from(["", "x", "y", "X"]),
+    PATHS,
+)
+
+
+@examples(40)
+@given(condition=MAPPINGS, root=documents(comments=False))
+def test_mappings_and_alternatives_are_evaluated_by_libxml2(
+    condition: str, root: etree._Element
+) -> None:
+    assert xpath.is_local(Residual(condition))
+    path = f"//*[{condition}]"
     wanted = other(path, root)
     assume(wanted is not None)
     assert found(path, root) == wanted, (path, etree.tostring(root))

@@ -254,21 +254,26 @@ def _text(argument: Any) -> str:
 
 def _string(node: Any) -> str:
     if isinstance(node, etree._Element):
+        if not len(node) and isinstance(node.tag, str):
+            return node.text or ""
         return "".join(map(str, node.itertext())) if isinstance(node.tag, str) else node.text or ""
     return str(node)
 
 
 def _extension(name: str) -> Callable[..., Any]:
-    apply = FUNCTIONS[name].apply
-    defaults = FUNCTIONS[name].defaults
+    function = FUNCTIONS[name]
+    apply = function.apply
 
     def called(_: Any, *arguments: Any) -> Any:
-        given = [_text(argument) for argument in arguments]
-        rest = map(str, defaults[len(defaults) - (len(FUNCTIONS[name].arguments) - len(given)) :])
-        value: Value = apply(*given, *(rest if len(given) < len(FUNCTIONS[name].arguments) else ()))
+        rest = map(str, function.missing(len(arguments)) or ())
+        value: Value = apply(*map(_text, arguments), *rest)
         return [] if value is None else value
 
-    return called
+    def called_with_one(_: Any, argument: Any) -> Any:
+        value: Value = apply(_text(argument))
+        return [] if value is None else value
+
+    return called_with_one if len(function.arguments) == 1 else called
 
 
 def _compare(_: Any, sign: str, left: Any, right: Any) -> bool:
