@@ -30,8 +30,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, assert_never
 
-from cep_core.algebra import Node, SequenceScan
+from cep_core.algebra import Node, PatternMatch, SequenceScan
 from cep_core.algebra import sources_of as nodes_below
+from cep_core.algebra.pattern_automaton import automaton_of
 from cep_core.algebra.text import Said, Words, read_in_words
 from cep_core.rewrite.limits import constraint
 from cep_core.rewrite.pattern import (
@@ -97,7 +98,38 @@ def event_automata(pattern: Pattern, said: Said) -> tuple[EventAutomaton, ...]:
 def sequence_automata(node: Node) -> tuple[EventAutomaton, ...]:
     """Return the automata of the sequences in a query's algebra: of the positive components."""
     below = [one for part in nodes_below(node) for one in sequence_automata(part)]
-    return (*below, *([_sequence(node)] if isinstance(node, SequenceScan) else []))
+    match node:
+        case SequenceScan():
+            return (*below, _sequence(node))
+        case PatternMatch():
+            return (*below, _pattern(node))
+        case _:
+            return tuple(below)
+
+
+def _pattern(node: PatternMatch) -> EventAutomaton:
+    """Return the automaton of a pattern; a move into a state that may be the end accepts, too."""
+    states = automaton_of(node.tree, node.mark)
+    names = [START, *(f"s{number}" for number in range(1, len(states)))]
+    edges: list[Transition] = []
+    for name, state in zip(names, states, strict=True):
+        if state.moves and name != START:
+            edges.append(Transition(name, name, ANY, "drop"))
+        for move in state.moves:
+            component = node.components[state.looks[move.look].component]
+            event = read_in_words(node.inputs[component.input])
+            if states[move.target].moves:
+                edges.append(Transition(name, names[move.target], event, "add"))
+            if states[move.target].ends:
+                edges.append(Transition(name, ACCEPTING, event, "add"))
+    kept = [name for name, state in zip(names, states, strict=True) if state.moves]
+    return EventAutomaton(
+        "PATTERN",
+        tuple(dict.fromkeys(map(read_in_words, node.inputs))),
+        "PATTERN",
+        (*map(EventState, kept), EventState(ACCEPTING)),
+        tuple(dict.fromkeys(edges)),
+    )
 
 
 def to_dot(automata: Sequence[EventAutomaton]) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Schema, algebra
 from cep_core.algebra.expressions import TRUE, Constant
 from cep_core.errors import AlgebraError
+from cep_core.views.event_automata import to_dot
 from tests.cep_core.pattern_reference import reported
 from tests.cep_core.pattern_strategies import (
     SCHEMA,
@@ -268,3 +269,15 @@ def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
     ):
         with pytest.raises(AlgebraError):
             core.register("wrong", wrong)
+
+
+def test_the_automaton_of_a_pattern_is_shown() -> None:
+    core = Engine(1)
+    for name in TYPES:
+        core.stream(name, SCHEMA)
+    core.register("q", "EVENT SEQ(A a, B? b, C c)", "sase")
+    (shown,) = core.automata("q")
+    assert [(e.source, e.target, e.event) for e in shown.transitions if e.change == "add"] == [
+        *(("s0", "s1", "A"), ("s1", "s2", "B"), ("s1", "sd", "C"), ("s2", "sd", "C")),
+    ]
+    assert to_dot([shown]).count("->") == 6
