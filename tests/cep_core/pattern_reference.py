@@ -426,9 +426,14 @@ class Search:
     def _places(self, taken: Taken) -> list[int]:
         return sorted(self._place[id(event)] for _, event in taken)
 
-    def _order(self, taken: Taken) -> tuple[int, list[int]]:
-        """Return what matches are reported by: their end, then their events, the earlier first."""
-        return self.time_of(taken), self._places(taken)
+    def _order(self, taken: Taken) -> tuple[int, list[int], list[int]]:
+        """Return what matches are reported by: their end, then their events, the earlier first.
+
+        Of those with the same events, the one with earlier components for earlier events.
+        """
+        order = [one.name for one in steps(self._query.pattern)]
+        by_place = sorted((self._place[id(event)], order.index(name)) for name, event in taken)
+        return self.time_of(taken), self._places(taken), [component for _, component in by_place]
 
     def kept(self) -> list[Taken]:
         """Return the matches that the policy keeps, in order."""

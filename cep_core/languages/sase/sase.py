@@ -1,9 +1,19 @@
 """SASE, complex event queries over typed events (Wu, Diao and Rizvi 2006, section 2).
 
-    query     := EVENT pattern [WHERE qualification] [WITHIN duration] [RETURN items] [PUBLISH name]
-    pattern   := component | SEQ( component {, component} )
-    component := [!] [(] types [+] [variable [ [] ]] [)]
+    query     := EVENT pattern [NONSTRICT] [WHERE qualification] [WITHIN [<=] duration]
+                 [AFTER MATCH policy] [RETURN items] [PUBLISH name]
+    pattern   := item | SEQ( item {, item} )
+    item      := [mark] component | [mark] ( sequence {OR sequence} ) [times manner]
+               | ( single AND single {AND single} [WITHIN duration] ) | ! types [variable]
+    sequence  := item {, item}
+    component := types [times manner] [variable [ [] ]] [UNTIL types [variable]]
+    single    := [!] types [variable]
     types     := type | ANY( type {, type} )
+    times     := ? | * | + | {n} | {m,n} | {m,}
+    manner    := [greedy | reluctant] [mark]
+    mark      := any | next | nearest | strict | partition
+    policy    := SKIP TO NEXT | SKIP PAST LAST | SKIP TO FIRST name | SKIP TO LAST name
+               | FIRST ONLY | RESTART | NEWEST
     qualification := condition | strategy( variables ) { condition }
     strategy  := skip_till_any_match | skip_till_next_match | strict_contiguity
                | partition_contiguity
@@ -13,8 +23,8 @@ Conditions are those of all languages, and ∧ ∨ ¬ for AND, OR, NOT.  `x.a` i
 component, `a` alone if it is unique.  `[a]` asks for equal values of a in all components that
 have it, the negated ones included, `[a = 'v']` for the value v, `[a, b]` is both.  Of a run
 `B+ b[]`, `b[i].a` is each event, `b[i-1].a` the one before it, `b[1].a` and `b[last].a` the first
-and last; COUNT(b[]), SUM, AVG, MIN and MAX(b[].a) are over the run, with `[..i-1]` over what
-precedes b[i].
+and last, `b[3].a` and `b[last-1].a` others; COUNT(b[]), SUM, AVG, MIN, MAX and LIST(b[].a) are over
+the run, with `[..i-1]` over what precedes b[i].  `time(a)` is when an event ends.  OR is also |.
 
 Without RETURN the result has the attributes of all components that are not negated, of a run its
 last event's and `b_count`; where names collide they are written `x_a`.  Strategies, runs and

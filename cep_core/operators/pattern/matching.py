@@ -525,7 +525,9 @@ class PatternMatchMOp(OrderedMOp):
 
     def _emit(self, now: int, whole: Iterable[Run]) -> None:
         policies = self._policies
-        for run in sorted(whole, key=lambda one: one.places) if policies.any else whole:
+        if policies.any:
+            whole = sorted(whole, key=lambda one: (one.places, one.names))
+        for run in whole:
             mask = run.mask
             if policies.any:
                 mask = policies.left(run)
