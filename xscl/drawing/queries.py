@@ -172,6 +172,8 @@ def _words(join: CompiledJoin, number: int) -> str:
         return shortened(join.label(number), LONGEST)
     node = pattern.nodes[local]
     step = unparse(Block("", (node.step,))).lstrip("/| ")
+    if node.step.derived is not None:
+        step = join.label(number)
     name = node.variable
     if name is None or name.startswith("$"):
         return shortened(step, LONGEST)

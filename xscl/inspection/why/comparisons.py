@@ -8,13 +8,14 @@ decides conjuncts with them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
 from xscl.inspection.why.choices import Choices, Conjunct
 from xscl.inspection.why.nearest import closest_values
 from xscl.inspection.why.question import Edge
 from xscl.language.normalform import Joined, names_of
-from xscl.language.scope import Scope, here, leaves, rewritten
+from xscl.language.scope import Scope, here, leaves, rewritten, variables
 from xscl.language.syntax import (
     And,
     Decorated,
@@ -28,7 +29,10 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery
-from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.conditions.residual import texts_of, texts_over
+
+CHOICES = 100
+"""Choices of nodes for which an operand over several variables is computed."""
 
 
 class Comparisons:
@@ -79,14 +83,19 @@ class Comparisons:
         return next(self._choices.of(conjuncts), None) is not None
 
     def _texts(self, operand: Operand) -> Sequence[str]:
-        """Return the values of an operand over all nodes of its variable; of several, its text."""
-        names = {leaf.variable for leaf in leaves(operand) if isinstance(leaf, VariablePath)}
+        """Return the values of an operand over the nodes of its variables.
+
+        Of several variables some choices count.
+        """
+        names = variables(operand)
         texts = texts_of(rewritten(operand, here))
         if not names:
             return texts("")
-        if len(names) > 1:
-            return [unparse(operand)]
-        return [text for item in self._choices.items(names.pop()) for text in texts(item)]
+        if len(names) == 1:
+            return [text for item in self._choices.items(names[0]) for text in texts(item)]
+        items = (self._choices.items(name) for name in names)
+        rows = (dict(zip(names, row, strict=True)) for row in islice(product(*items), CHOICES))
+        return [text for row in rows for text in texts_over(operand)(row)]
 
 
 def _parts(predicate: Predicate) -> Iterator[Predicate]:
