@@ -501,8 +501,8 @@ class Search:
 
 
 def names(taken: Taken) -> list[str]:
-    """Return the components of what was taken."""
-    return [name for name, _ in taken]
+    """Return the components of what was taken, in any order."""
+    return sorted(name for name, _ in taken)
 
 
 def _since(rest: Pattern, way: Way, taken: Taken, event: Happened) -> Pattern:

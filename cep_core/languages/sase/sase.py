@@ -38,7 +38,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cep_core.algebra import Loop, One, Rules, Strategy, patterns
-from cep_core.algebra.expressions import TRUE, And, Column, Expression, Function, walk
+from cep_core.algebra.expressions import (
+    TRUE,
+    And,
+    Arithmetic,
+    Column,
+    Constant,
+    Expression,
+    Function,
+    walk,
+)
 from cep_core.algebra.pattern_tree import Mark, Policy, trees_in
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
@@ -113,8 +122,11 @@ class _Parser:
         lowering = SequenceLowering(self.variables, self.functions, window, strategy, span)
         lowering.partition = self._partition(strategy, condition)
         items = self._return()
-        new = simultaneous or inclusive or policy != "none" or not pattern.plain
-        if new or self.variables.needs_pattern():
+        new = simultaneous or policy != "none" or not pattern.plain
+        if not (new or self.variables.needs_pattern()):
+            if inclusive and window is not None:
+                lowering.window = Arithmetic("+", window, Constant(1), span=window.span)
+        else:
             mark = _MARKS.get(strategy, strategy)
             lowering.partition = lowering.partition or self._tested_by_all(condition)
             marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]

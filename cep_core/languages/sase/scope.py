@@ -207,8 +207,14 @@ class Variables:
 
     def needs_pattern(self) -> bool:
         """Return True if something is read that only a `PatternMatch` computes."""
-        roles = ("LIST", "end", "first_end", "current_end", "previous_end")
-        return any(one.offset or one.role in roles for one in self.references)
+        roles = ("LIST", "first_end", "current_end", "previous_end")
+        single = len(self.all) == 1
+        return any(
+            one.offset
+            or one.role in roles
+            or (one.role == "end" and (single or one.variable.repeated))
+            for one in self.references
+        )
 
     def aggregate(
         self, function: str, variable: Variable, index: str, name: str | None, span: Span

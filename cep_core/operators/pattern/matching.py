@@ -543,8 +543,8 @@ class PatternMatchMOp(OrderedMOp):
         """Drop the runs that have come as far as new ones by earlier events."""
         newer: dict[tuple[int, ...], int] = {}
         for run in made:
-            newer[run.names] = newer.get(run.names, 0) | run.mask
-        self._drop_runs(lambda run: run.mask & ~newer.get(run.names, 0))
+            newer[run.steps] = newer.get(run.steps, 0) | run.mask
+        self._drop_runs(lambda run: run.mask & ~newer.get(run.steps, 0))
 
     # -- what may be absent ----------------------------------------------------------------
 

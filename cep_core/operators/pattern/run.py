@@ -62,6 +62,11 @@ class Run(NamedTuple):
         return tuple([component for component, _ in by_place])
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """The components that have been taken, each as often as it has."""
+        return tuple(sorted(component for component, _ in self.taken))
+
+    @property
     def same(self) -> frozenset[tuple[int, Row]]:
         """What tells matches apart: components with their events."""
         return frozenset(self.taken)
