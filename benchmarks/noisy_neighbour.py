@@ -26,7 +26,9 @@ RESIDUALS = {
     "mapped": "feed//item[title ! upper-case(.) = 'X']",
     "quantified": "feed//item[some $a in * satisfies upper-case($a) = 'X']",
     "alternatives": "feed//item[if (title) then description = 'x' else false()]",
-    "elementpath": "feed//item[tokenize(title, ' ') = 'X']",
+    "cast": "feed//item[xs:dateTime(title) > xs:dateTime('2026-01-01T00:00:00Z')]",
+    "pieces": "feed//item[tokenize(title, ' ')[1] = 'X']",
+    "elementpath": "feed//item[count(tokenize(title, ' ')) > 99]",
     "at its bound": "feed//item[.//* = //*/@*]",
 }
 

@@ -109,10 +109,15 @@ def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str],
     return lambda text: str(found.sub(made, text))
 
 
+_SPECIAL = frozenset("\\.^$|?*+()[]{}")
+
+
 def pieces(text: str, pattern: str, flags: str = "") -> list[str]:
     """Return the parts of a text between matches, as fn:tokenize does."""
     if not text:
         return []
+    if pattern and not flags and _SPECIAL.isdisjoint(pattern):
+        return text.split(pattern)
     places = [match.span() for match in expression(pattern, flags).compiled.finditer(text)]
     starts = [0, *(end for _, end in places)]
     ends = [*(start for start, _ in places), len(text)]

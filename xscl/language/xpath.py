@@ -445,6 +445,10 @@ def _size(token: Any) -> int:
 # -- XPath 1.0 -----------------------------------------------------------------------------
 
 EXTENSIONS = "urn:xscl:functions"
+PIECE = "piece"
+"""The function that compares the pieces of a text."""
+TIMES = ("dateTime", "date")
+"""The types that are numbers in libxml2, the microseconds since 1970."""
 """The namespace of our functions in XPath 1.0; its prefix is `x`."""
 COMPARE = "compare"
 """The function of ours that orders texts: an operator and two operands."""
@@ -593,12 +597,27 @@ class Local:
         for one in (left, right):
             if one.symbol == "(" and one[0].symbol == ",":
                 return self._alternatives(sign, left, right)
+        casts = [_cast(side) for side in (left, right)]
+        if None not in casts and casts[0] == casts[1]:
+            one, other = (f"x:{casts[0]}({self._text(side[1][0])})" for side in (left, right))
+            if sign == "!=":  # what is no time is not different from any
+                return f"({one} < {other} or {one} > {other})"
+            return f"({one} {sign} {other})"
+        if sign in ("=", "!=") and right.symbol == "(string)" and _piece_of(left) is not None:
+            return self._piece(sign, left, right)
         if _is_mapping(left) or _is_mapping(right):
             return self._mapped(sign, left, right)
         sides = [self._operand(side, sign) for side in (left, right)]
         if sign in ("=", "!=") or is_numeric(left) or is_numeric(right):
             return f"({sides[0]} {sign} {sides[1]})"
         return f"x:{COMPARE}('{sign}', {sides[0]}, {sides[1]})"
+
+    def _piece(self, sign: str, left: Any, right: Any) -> str:
+        """Return a comparison of `tokenize(path, ...)`, perhaps of one piece, with a constant."""
+        path, *given = _piece_of(left)
+        at = left[1].value if left.symbol == "[" else 0
+        constants = ", ".join([_quoted(str(one.value)) for one in (right, *given)])
+        return f"x:{PIECE}({self._text(path)}, {at}, '{sign}', {constants})"
 
     def _mapped(self, sign: str, left: Any, right: Any) -> str:
         """Return a comparison with a constant of `path ! value`, or `for $x in path return value`.
@@ -646,6 +665,21 @@ class Local:
             left, right = right, left
         items = list(_items(right[0]))
         return f"({' or '.join(self._comparison(sign, left, item) for item in items)})"
+
+
+def _piece_of(token: Any) -> Any:
+    """Return the call of `tokenize` of a path, or one piece of it; None for anything else."""
+    if token.symbol == "[" and token[1].symbol == "(integer)" and token[1].value > 0:
+        token = token[0]
+    return token if token.symbol == "tokenize" and is_path(token[0]) else None
+
+
+def _cast(token: Any) -> str | None:
+    """Return the type that a path or a constant is cast to, of those that libxml2 compares."""
+    if token.symbol != ":" or token[0].value != "xs" or token[1].symbol not in TIMES:
+        return None
+    inner = token[1][0]
+    return str(token[1].symbol) if is_path(inner) or inner.symbol == "(string)" else None
 
 
 def _is_mapping(token: Any) -> bool:

@@ -75,6 +75,8 @@ MAPPINGS = st.builds(
             "if ({0}) then a else {3} {1} '{2}'",
             "if ({3} = '{2}' or {0}) then not({3}) else (if (b) then {0} {1} '{2}' else c)",
             "not(if ({0} {1} '{2}') then {3} else false())",
+            "tokenize(., '[xy]') {1} '{2}' or tokenize(@p, 'x')[2] {1} '{2}'",
+            "tokenize(@p) {1} '{2}' or tokenize(., 'X', 'i')[1] {1} '{2}'",
         ]
     ),
     PATHS,
@@ -94,6 +96,33 @@ def test_mappings_and_alternatives_are_evaluated_by_libxml2(
     wanted = other(path, root)
     assume(wanted is not None)
     assert found(path, root) == wanted, (path, etree.tostring(root))
+
+
+@pytest.mark.parametrize(
+    ("text", "signs"),
+    [
+        ("2026-03-01T00:00:00Z", "= <= >="),
+        (" 2026-03-01T02:00:00+02:00 ", "= <= >="),
+        ("2026-03-01T00:00:00", "= <= >="),
+        ("2026-03-01T00:00:00.5Z", "!= > >="),
+        ("2026-02-28T24:00:00Z", "= <= >="),
+        ("2026-02-28T23:59:59Z", "!= < <="),
+        ("2026-03-01", ""),
+        ("", ""),
+    ],
+)
+def test_times_are_compared_in_libxml2(text: str, signs: str) -> None:
+    root = etree.fromstring(f"<r><a><p>{text}</p></a></r>")
+    other_root = etree.fromstring("<r><a/></r>")
+    for sign in ("=", "!=", "<", "<=", ">", ">="):
+        condition = f'xs:dateTime(p) {sign} xs:dateTime("2026-03-01T00:00:00Z")'
+        assert xpath.is_local(Residual(condition))
+        path = f"//a[{condition}]"
+        assert bool(found(path, root)) is (sign in signs.split()), sign
+        assert found(path, root) == (other(path, root) or set())
+        assert not found(path, other_root)
+    assert xpath.is_local(Residual('xs:date(p) = xs:date("2026-03-01")'))
+    assert bool(found('//a[xs:date(p) = xs:date("2026-03-01")]', root)) is (text == "2026-03-01")
 
 
 @pytest.mark.slow

@@ -14,19 +14,24 @@ This module is imported with the first residual condition.
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from elementpath import XPathContext, build_lxml_node_tree
+from elementpath.datatypes import Date10, DateTime10
 from elementpath.xpath_nodes import AttributeNode as PathAttribute
 from elementpath.xpath_nodes import ElementNode
 from lxml import etree
 
 from xscl.language.functions import FUNCTIONS, Value
-from xscl.language.regex import expression
+from xscl.language.regex import expression, pieces
 from xscl.language.syntax import Residual
-from xscl.language.xpath import COMPARE, EXTENSIONS, FAILURES, Local, NotLocal, parsed, work
+from xscl.language.xpath import COMPARE, EXTENSIONS, FAILURES, PIECE, Local, NotLocal, parsed, work
 from xscl.shredding.nodes.tree import COMPARISONS, AttributeNode, Item
 
 BUDGET = 200_000
@@ -293,7 +298,44 @@ def _ends_with(_: Any, text: Any, end: Any) -> bool:
     return _text(text).endswith(_text(end))
 
 
+def _piece(_: Any, text: Any, at: float, sign: str, value: str, *given: str) -> bool:
+    """Compare the pieces of a text with a value, or the one at a place from 1 on."""
+    found = pieces(_text(text), *given) if given else _text(text).split()
+    chosen = found[int(at) - 1 : int(at)] if at else found
+    return any(COMPARISONS[sign](one, value) for one in chosen)  # type: ignore[index]  # = or !=
+
+
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-](?:0\d|1[0-3]):[0-5]\d)?", re.ASCII)
+"""The form of nearly all times, of which Python's own parser reads the same as elementpath's."""
+_BEGINNING = re.compile(r"\s*-?\d{4}")
+
+
+def _time(kind: Any) -> Callable[..., float]:
+    """Return the function to the number of a time, NaN of what is none."""
+
+    def called(_: Any, argument: Any) -> float:
+        text = _text(argument)
+        if kind is DateTime10 and _PLAIN.fullmatch(text):
+            with suppress(ValueError):  # 24:00:00, or no time
+                moment = datetime.fromisoformat(text)
+                return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) / _MICROSECOND
+        if not _BEGINNING.match(text):
+            return math.nan
+        try:
+            return float((kind.fromstring(text).todelta() - _FROM_YEAR_1) / _MICROSECOND)
+        except (ValueError, OverflowError):
+            return math.nan
+
+    return called
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FROM_YEAR_1 = DateTime10.fromstring("1970-01-01T00:00:00Z").todelta()
+_MICROSECOND = timedelta(microseconds=1)
 _EXTENSIONS: dict[tuple[str, str], Any] = {
+    (EXTENSIONS, "dateTime"): _time(DateTime10),
+    (EXTENSIONS, "date"): _time(Date10),
+    (EXTENSIONS, PIECE): _piece,
     **{(EXTENSIONS, name): _extension(name) for name in FUNCTIONS},
     (EXTENSIONS, COMPARE): _compare,
     (EXTENSIONS, "matches"): _matches,
