@@ -6,10 +6,11 @@ state; it knows which moves an event in between ends (marks, pace) and which mov
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import product
-from typing import NamedTuple, TypeAlias, assert_never
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple, TypeAlias, TypeVar, assert_never
 
 from cep_core.algebra.pattern_tree import (
     Absent,
@@ -23,11 +24,13 @@ from cep_core.algebra.pattern_tree import (
     Unordered,
     trees_in,
 )
-from cep_core.errors import AlgebraError, Span
+from cep_core.errors import AlgebraError
 
 MOST_STATES = 1_000
+MOST_WAYS = 500  # out of one state, and through what takes nothing
 Absences: TypeAlias = tuple[Absent, ...]
 _EMPTY = Chain(())
+T = TypeVar("T")
 
 
 class Look(NamedTuple):
@@ -82,20 +85,20 @@ class State(NamedTuple):
     ends: tuple[Absences, ...]
 
 
-def automaton_of(tree: Tree, mark: Mark, span: Span | None = None) -> tuple[State, ...]:
+@lru_cache(64)
+def automaton_of(tree: Tree, mark: Mark) -> tuple[State, ...]:
     """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
     numbered, _ = _numbered(tree, 0)
     paces = {one.number: one.pace for one in trees_in(numbered) if isinstance(one, Loop)}
     places: dict[Tree, int] = {numbered: 0}
     states: list[State] = []
     for left in _growing(places):
-        ways = list(dict.fromkeys(_ways(left)))
+        ways = _few(dict.fromkeys(islice(_ways(left), MOST_WAYS + 1)))
         for _, rest in ways:
             if places.setdefault(rest, len(places)) >= MOST_STATES:
                 raise AlgebraError(
                     f"the pattern has more than {MOST_STATES} states",
                     hint="use smaller numbers of repetitions",
-                    span=span,
                 )
         ends = tuple(empties(left)) if states else ()  # the empty word is no match
         states.append(_state(ways, places, paces, mark, ends))
@@ -174,6 +177,16 @@ def _rather(way: _Way, other: _Way, paces: dict[int, Pace]) -> bool:
     )
 
 
+def _few(found: Collection[T]) -> list[T]:
+    """Return ways; raises AlgebraError if they are many."""
+    if len(found) > MOST_WAYS:
+        raise AlgebraError(
+            f"the pattern may go on in more than {MOST_WAYS} ways",
+            hint="use fewer optional parts and alternatives",
+        )
+    return list(found)
+
+
 # -- derivation ------------------------------------------------------------------------------
 
 
@@ -185,10 +198,13 @@ def empties(tree: Tree) -> list[Absences]:
         case Loop(inner, least):
             return [()] if least <= 0 else empties(inner)
         case Chain(parts):
-            found = product(*map(empties, parts))
-            return list(dict.fromkeys(tuple(one for part in way for one in part) for way in found))
+            found: list[Absences] = [()]
+            for part in parts:
+                more = empties(part)
+                found = _few(dict.fromkeys((*one, *other) for one in found for other in more))
+            return found
         case Choice(parts):
-            return list(dict.fromkeys(way for part in parts for way in empties(part)))
+            return _few(dict.fromkeys(way for part in parts for way in empties(part)))
         case Unordered(components):
             return [] if components else [()]
         case Absent():

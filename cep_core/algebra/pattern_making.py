@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch
-from cep_core.algebra.pattern_automaton import automaton_of
+from cep_core.algebra.pattern_automaton import State, automaton_of
 from cep_core.algebra.pattern_tree import (
     Absent,
     Loop,
@@ -80,7 +80,6 @@ def pattern_match(
     for columns, node in zip(partition, inputs, strict=True):
         for column in columns or ():
             _require_place(column, len(node.schema), "column", span)
-    automaton_of(tree, rules.mark, span)
     schema = schema_of(names, kinds[: len(names)], span)
     return PatternMatch(
         *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules.window),
@@ -115,7 +114,11 @@ def _require_tree(
         raise AlgebraError("each component is in a pattern once", span=span)
     if not found:
         raise AlgebraError("some component has to occur", span=span)
-    if rules.window is None and _meets_an_edge(tree):
+    try:
+        states = automaton_of(tree, rules.mark)
+    except AlgebraError as error:
+        raise AlgebraError(error.message, hint=error.hint, span=span) from None
+    if rules.window is None and _meets_an_edge(states):
         raise AlgebraError(
             "what is negated at the start or end of a pattern needs a window",
             hint="add WITHIN and a duration",
@@ -123,9 +126,8 @@ def _require_tree(
         )
 
 
-def _meets_an_edge(tree: Tree) -> bool:
+def _meets_an_edge(states: Sequence[State]) -> bool:
     """Return True if something may be absent where a pattern begins or ends."""
-    states = automaton_of(tree, "any")
     begins = any(move.passes for move in states[0].moves)
     return begins or any(absences for state in states for absences in state.ends)
 

@@ -281,3 +281,19 @@ def test_the_automaton_of_a_pattern_is_shown() -> None:
         *(("s0", "s1", "A"), ("s1", "s2", "B"), ("s1", "sd", "C"), ("s2", "sd", "C")),
     ]
     assert to_dot([shown]).count("->") == 6
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [f"(A? a{at} | !B b{at})" for at in range(30)],
+        [f"(!A a{at} | !B b{at} | C c{at})" for at in range(20)],
+        ["(" * 12 + "A a" + "){1,3}" * 12],
+    ],
+)
+def test_a_pattern_with_too_many_ways_is_refused_soon(items: list[str]) -> None:
+    core = Engine(1)
+    for name in TYPES:
+        core.stream(name, SCHEMA)
+    with pytest.raises(QueryError, match=r"the pattern (may go on in|has) more than"):
+        core.register("q", f"EVENT SEQ({', '.join(items)}, B last) WITHIN 5", "sase")

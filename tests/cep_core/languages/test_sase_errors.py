@@ -59,9 +59,9 @@ EVENT (A? a, B* b){2}
       EVENT (A? a, B* b){2}
             ^
 EVENT SEQ(A{1,2000} a)
-    line 1, column 1: the pattern has more than 1000 states
+    line 1, column 7: the pattern has more than 1000 states
       EVENT SEQ(A{1,2000} a)
-      ^^^^^^^^^^^^^^^^^^^^^^
+            ^^^
       hint: use smaller numbers of repetitions
 EVENT SEQ(A a, (!B b | C c))
     line 1, column 7: what is negated at the start or end of a pattern needs a window
