@@ -161,7 +161,7 @@ def test_matches_are_found_by_text_stream_subscription_and_day(shop: Shop) -> No
     assert found(day="2001-01-01") == []
     assert found(stream="nowhere") == []
     days = {
-        each[:10] for each in parsed(shop.client.get("/").text).xpath("//header/time/@datetime")
+        each[:10] for each in parsed(shop.client.get("/").text).xpath("//header//time/@datetime")
     }
     assert all(found(day=day) for day in days)
     assert shop.client.get("/", params={"day": "yesterday"}).status_code == 422

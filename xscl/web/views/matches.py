@@ -62,8 +62,9 @@ class MatchFilter:
         return not (self.stream or self.text or self.day)
 
     def accepts(self, one: MatchView) -> bool:
-        """Return True for a match on the day that contains the text."""
-        if self.day and not moment(one.t1).startswith(self.day):
+        """Return True for a match that is of the day, or arrived then, and contains the text."""
+        times = [at for at in (one.t1, one.arrived) if at is not None]
+        if self.day and not any(moment(at).startswith(self.day) for at in times):
             return False
         return not self.text or self.text.lower() in _text_of(one).lower()
 
