@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import (
+    backfill,
     cayuga,
     double_top,
     feed_patterns,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         next_cep,
         noisy_neighbour,
         register,
+        backfill,
         memory,
         text_joins,
         window_joins,

@@ -237,6 +237,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "next",
         "noisy-neighbour",
         "register",
+        "backfill",
         "memory",
         "text-joins",
         "window-joins",

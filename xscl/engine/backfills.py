@@ -12,6 +12,7 @@ earlier have their state before a later one shares them.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -37,10 +38,16 @@ _log = logging.getLogger(__name__)
 
 FIRST_SLICE, LARGEST_SLICE = 32, 1_000
 """Documents of the first slice and of the largest one."""
-IDLE, BUSY = 0.2, 0.01
+IDLE, BUSY = 0.2, 0.1
 """Seconds of a slice while nothing is pushed, and while something is."""
-REST = 4
-"""The pause after a slice in which something was pushed, in multiples of its time."""
+REST = 20
+"""The pause after a slice in which something was pushed, in multiples of its time.
+
+A push beside a slice may take twice its time: the interpreter runs one thread.  So fewer than one
+push in 20 may meet one (docs/measurements/backfill.md).
+"""
+QUIET = 0.5
+"""Seconds without a push that end a pause."""
 FEW = 100
 """Documents that are left to the cut-over at most, unless they arrive faster than a twin reads."""
 ROUNDS = 20
@@ -181,6 +188,8 @@ class _Run:
         self._twin = Twin(transactions)
         self._pairs: Sequence[Pair] = ()
         self._size = FIRST_SLICE
+        self._pushes = transactions.state.pushes
+        self._pushed = -math.inf  # when something was pushed last
 
     def close(self) -> None:
         """Free the twin."""
@@ -235,7 +244,7 @@ class _Run:
         while first < end:
             if self._ending.is_set():
                 raise Stopping
-            began, pushes = time.monotonic(), self._transactions.state.pushes
+            began = time.monotonic()
             if self._until is not None and (
                 began > self._until or self._twin.state.position > MOST_RESULTS
             ):
@@ -244,11 +253,25 @@ class _Run:
             self._keep_witnesses(store, one, first, following)
             first = following
             took = time.monotonic() - began
-            is_busy = self._transactions.state.pushes != pushes
+            is_busy = self._is_busy()
             wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
             self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
             if is_busy:
-                self._ending.wait(REST * took)
+                self._rest(REST * took)
+
+    def _is_busy(self) -> bool:
+        """Return whether something was pushed lately."""
+        now, pushes = time.monotonic(), self._transactions.state.pushes
+        if pushes != self._pushes:
+            self._pushes, self._pushed = pushes, now
+        return now - self._pushed < QUIET
+
+    def _rest(self, seconds: float) -> None:
+        """Pause for some seconds, or until nothing is pushed any more."""
+        end = time.monotonic() + seconds
+        while self._is_busy() and (left := end - time.monotonic()) > 0:
+            if self._ending.wait(min(QUIET / 2, left)):
+                return
 
     def _keep_witnesses(self, store: Store, one: Subscription, first: int, end: int) -> None:
         """Add the witnesses of documents to the state of joins."""
