@@ -1,8 +1,8 @@
 """`backfill`: what a history that is read costs the pushes of the same time.
 
 An engine on disk keeps many feed items.  One thread pushes an item at a time, at a steady rate;
-another subscribes with all that is kept, again and again.  Phases with and without a backfill alternate,
-so the ratio of their latencies holds on a busy machine.
+another subscribes with all that is kept, again and again.  Phases with and without a backfill
+alternate, so the ratio of their latencies holds on a busy machine.
 """
 
 from __future__ import annotations

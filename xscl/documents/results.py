@@ -38,7 +38,8 @@ class Subscription:
     `ordered`: an operator over time is in it.  `columns` are the attributes of
     what a query in another `language` finds, `events` the schemas (as text) of
     the documents that it reads as events.  One with a history has the number that its
-    operators over time are `bound_to`, and the position up to which its matches are `backfilled`.
+    operators over time are `bound_to`.  Its matches up to the position `backfilled` are of the
+    past, except those at the positions `live`: others that share the results had them first.
 
     `key` is the name in the ids of its matches and in the plan, which a change of the name does not
     change.  `version` counts the queries of the name.  Its results have positions after `after`,
@@ -66,6 +67,7 @@ class Subscription:
     until: int | None = None
     bound_to: int | None = None
     backfilled: int = -1
+    live: tuple[int, ...] = ()
 
     @property
     def is_paused(self) -> bool:

@@ -69,7 +69,6 @@ def adopt(
     The `fresh` operators get its state; all others have it.  The witnesses of the kept documents
     are in the state of joins.
     """
-    before = state.position
     numbers = _numbered(state, twin, subscription)
     _keep_composites(state, twin, numbers)
     entries = twin.store.fetch("SELECT entry FROM state.core ORDER BY number")
@@ -88,8 +87,9 @@ def adopt(
         append_results(state, _newest(_in_own_time(state, subscription, it.own), it.most))
     if delivered:  # who asks for the past has it from `matches`
         state.acknowledged = state.position
-    state.subscriptions.end_backfill(subscription, before, state.position)
-    _append(state, results.filter(pc.invert(in_past)), numbers, subscription)
+    past = state.position
+    live = _append(state, results.filter(pc.invert(in_past)), numbers, subscription)
+    state.subscriptions.end_backfill(subscription, past, live)
     state.composites.save()
     if subscription.ordered:
         state.registration.save_plan_state()
@@ -177,30 +177,33 @@ def _newest(found: pa.Table, most: int | None) -> pa.Table:
 
 def _append(
     state: EngineState, found: pa.Table, numbers: Mapping[int, int], subscription: Subscription
-) -> None:
-    """Store results of a twin, except those that exist; they are delivered to nobody.
+) -> list[int]:
+    """Store results of a twin, except those that exist; return the positions of these.
 
-    Results whose documents all precede the oldest with kept matches are omitted: subscriptions
-    that share them may have received them.
+    They are those after the registration of the subscription.  Results whose documents all precede
+    the oldest with kept matches are omitted: subscriptions that share them may have received them.
     """
     if not found.num_rows:
-        return
+        return []
     for name in ("doc1", "doc2"):
         column = [numbers[number] for number in found[name].to_pylist()]
         at = found.schema.get_field_index(name)
         found = found.set_column(at, found.schema.field(at), pa.array(column, pa.int64()))
     known = {
-        (one, other, tuple(nodes))
-        for one, other, nodes in state.store.fetch(
-            "SELECT doc1, doc2, nodes FROM state.result WHERE qid = ?", [subscription.qid]
+        (one, other, tuple(nodes)): position
+        for position, one, other, nodes in state.store.fetch(
+            "SELECT position, doc1, doc2, nodes FROM state.result WHERE qid = ?",
+            [subscription.qid],
         )
     }
-    rows = zip(*(found[name].to_pylist() for name in ("doc1", "doc2", "nodes")), strict=True)
+    rows = [
+        (one, other, tuple(nodes))
+        for one, other, nodes in zip(
+            *(found[name].to_pylist() for name in ("doc1", "doc2", "nodes")), strict=True
+        )
+    ]
     oldest = state.eviction.oldest
-    new = np.array(
-        [
-            (one, other, tuple(nodes)) not in known and max(one, other) >= oldest
-            for one, other, nodes in rows
-        ]
-    )
+    new = np.array([row not in known and max(row[:2]) >= oldest for row in rows])
     append_results(state, found.filter(pa.array(new)))
+    shared = (known[row] for row in rows if row in known)
+    return [position for position in shared if position > subscription.backfilled]

@@ -97,7 +97,10 @@ def _has(run: Run, table: str) -> bool:
 
 
 def _backfills(run: Run) -> None:
-    """Give backfills that are not complete a table."""
+    """Give backfills that are not complete a table; note which shared matches are not of them."""
+    for table in ("subscription", "retired"):
+        run(f"ALTER TABLE state.{table} ADD COLUMN live BIGINT[]")
+        run(f"UPDATE state.{table} SET live = []")
     run(
         "CREATE TABLE state.backfill(subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT,"
         " most BIGINT, acknowledged BOOLEAN)"

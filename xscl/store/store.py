@@ -66,13 +66,13 @@ CREATE TABLE state.subscription(
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
     columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
-    bound_to BIGINT, backfilled BIGINT);
+    bound_to BIGINT, backfilled BIGINT, live BIGINT[]);
 CREATE TABLE state.retired(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
     columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
-    bound_to BIGINT, backfilled BIGINT);
+    bound_to BIGINT, backfilled BIGINT, live BIGINT[]);
 CREATE TABLE state.backfill(
     subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT, most BIGINT,
     acknowledged BOOLEAN);

@@ -148,7 +148,8 @@ class Match:
     @property
     def backfilled(self) -> bool:
         """True if it is one of the matches that its subscription began with."""
-        return self.position <= self._subscription.backfilled
+        one = self._subscription
+        return self.position <= one.backfilled and self.position not in one.live
 
     @property
     def publish(self) -> str | None:

@@ -132,6 +132,12 @@ class MatchPages:
         """Close the connection when no thread reads."""
         self._kept.close()
 
+    def is_backfilling(self, name: str) -> bool:
+        """Return whether the history of a subscription is not read yet."""
+        known = self._subscriptions()
+        one = known.get(name)
+        return one is not None and one.number in known.backfills
+
     def position(self) -> int:
         """Return the position of the last result."""
         with self._lock:

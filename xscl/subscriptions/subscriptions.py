@@ -339,22 +339,10 @@ class Subscriptions:
             "UPDATE state.backfill SET acknowledged = true WHERE subscription = ?", [number]
         )
 
-    def end_backfill(self, one: Subscription, before: int, position: int) -> None:
-        """Mark the matches of a subscription after a position as backfilled, up to another one.
-
-        Matches between its registration and `before` are of results that others share: they are
-        those of an earlier part of the version.
-        """
+    def end_backfill(self, one: Subscription, position: int, live: Sequence[int]) -> None:
+        """Mark the matches of a subscription up to a position as backfilled, except `live` ones."""
         self._drop_backfill(one.number)
-        shared = self._store.fetch(
-            "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position <= ? LIMIT 1",
-            [one.qid, one.backfilled, before],
-        )
-        if not shared:
-            self._exchange(one, replace(one, backfilled=position))
-            return
-        self._retire(one, before)
-        self._exchange(one, replace(one, after=before, backfilled=position))
+        self._exchange(one, replace(one, backfilled=position, live=tuple(live)))
 
     def mark_without_past(self, name: str) -> None:
         """Record that the history of a subscription could not be read."""

@@ -261,3 +261,20 @@ def test_composites_of_a_twin_are_older_than_what_arrives_after_them() -> None:
         assert [(one.documents, one.backfilled) for one in engine.matches()] == [
             (("d2", "d0", "d1"), False)
         ]
+
+
+def test_two_histories_of_one_join_are_read_at_the_same_time() -> None:
+    """The results of the earlier one are past for the later one, as far as it had begun."""
+    with xscl.Engine(retention=KEPT) as engine:
+        catalog = engine.host.catalog
+        begun = []
+        for number in range(6):
+            engine.push(item(number, number, "a"))
+            if number in (2, 4):
+                begun.append(catalog.subscribe_from(f"q{number}", NEXT, since=LONG))
+        for one in begun:
+            assert one is not None
+            catalog.backfills.complete(one)
+        engine.push(item(6, 6, "a"))
+        flags = {name: [one.backfilled for one in engine.matches(name)] for name in ("q2", "q4")}
+        assert flags == {"q2": [True] * 1 + [False] * 4, "q4": [True] * 3 + [False] * 2}

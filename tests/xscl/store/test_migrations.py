@@ -164,12 +164,19 @@ def test_no_step_leads_to_a_version_of_development() -> None:
 def take_back(store: Store) -> None:
     """Make a store of this release one of version 1."""
     store.fetch("ALTER TABLE state.document DROP COLUMN arrived")
-    for column in ("key", "version", "after", "until", "bound_to", "backfilled"):
+    for column in ("key", "version", "after", "until", "bound_to", "backfilled", "live"):
         store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
     store.fetch("DROP TABLE state.retired")
     store.fetch("DROP TABLE state.star")
     store.fetch("DROP TABLE state.backfill")
     store.set_meta(version=FIRST)
+
+
+def without_backfills(store: Store) -> None:
+    """Make a store of this release one of version 16, but for that number."""
+    store.fetch("DROP TABLE state.backfill")
+    for table in ("subscription", "retired"):
+        store.fetch(f"ALTER TABLE state.{table} DROP COLUMN live")
 
 
 def test_documents_of_version_1_have_arrived_at_the_clock_after_them(old: Path) -> None:
@@ -207,7 +214,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
         store.fetch("DROP TABLE state.feed_lease")
         for column in ("hub", "topic"):
             store.fetch(f"ALTER TABLE state.feed DROP COLUMN {column}")
-        store.fetch("DROP TABLE state.backfill")
+        without_backfills(store)
         store.set_meta(version=14)
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         assert list(feeds) == [feed]
@@ -269,7 +276,7 @@ def test_joins_by_texts_of_version_15_keep_their_join_state(
             engine.subscribe("q", query)
             assert engine.push(document(1)).matches == ()
     with closing(Store(path)) as store, store.transaction():
-        store.fetch("DROP TABLE state.backfill")
+        without_backfills(store)
         store.set_meta(version=15)
     with xscl.Engine(path) as engine:
         assert len(engine.push(document(2)).matches) == 2

@@ -326,6 +326,8 @@ class Deliveries:
         return wanted, read.end
 
     def _following(self, endpoint: Endpoint) -> MessagePage:
+        if self._pages.is_backfilling(endpoint.subscription):  # which matches are live is not known
+            return MessagePage((), endpoint.position)
         channel = endpoint.channel
         return following(
             self._pages, endpoint.subscription, endpoint.position, grouped=channel.grouped
