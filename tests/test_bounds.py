@@ -62,6 +62,7 @@ import xscl.service.routes.tokens as token_routes
 import xscl.service.routes.websub as callbacks
 import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
+import xscl.service.stars as stars
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.xpath as residuals
@@ -176,6 +177,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "alternatives of a predicate": (MAX_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "items of a list": (reader.MOST_ITEMS,),
+    "starred matches": (stars.MOST,),
     "matches of the past": (
         *(histories.MATCHES, histories.DOCUMENTS),
         *(backfills.LONGEST, backfills.MOST_RESULTS),
