@@ -157,11 +157,16 @@ class Thread:
         daemon: bool | None = None,
     ) -> None:
         Thread._count += 1
+        self._number = Thread._count
         self.name = name or f"Thread-{Thread._count}"
         self.daemon = bool(daemon)
         self.ident: int | None = None
         self._call = target, tuple(args), dict(kwargs or {})
         self._ended = threading.Event()
+
+    def __hash__(self) -> int:
+        """Return a number that does not depend on addresses: executors join a set of threads."""
+        return self._number
 
     @property
     def native_id(self) -> int | None:
