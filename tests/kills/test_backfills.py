@@ -25,20 +25,20 @@ def test_kills_during_backfills_lose_and_double_nothing(tmp_path: Path, seed: in
     acknowledged: set[str] = set()
     kills = 0
     for _ in range(MOST):
-        child = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-m", "tests.kills.backfills", str(store)],
             stdout=subprocess.PIPE,
             text=True,
-        )
-        assert child.stdout is not None
-        lives = draw.randrange(1, 4)
-        for line in child.stdout:
-            acknowledged.add(line.strip())
-            lives -= 1
-            if not lives:
-                time.sleep(draw.uniform(0, 0.3))
-                child.kill()
-        kills += child.wait() != 0
+        ) as child:
+            assert child.stdout is not None
+            lives = draw.randrange(1, 4)
+            for line in child.stdout:
+                acknowledged.add(line.strip())
+                lives -= 1
+                if not lives:
+                    time.sleep(draw.uniform(0, 0.3))
+                    child.kill()
+        kills += child.returncode != 0
         if child.returncode == 0:
             break
     assert child.returncode == 0

@@ -40,7 +40,7 @@ FIRST_SLICE, LARGEST_SLICE = 32, 1_000
 """Documents of the first slice and of the largest one."""
 IDLE, BUSY = 0.2, 0.1
 """Seconds of a slice while nothing is pushed, and while something is."""
-REST = 20
+REST = 40
 """The pause after a slice in which something was pushed, in multiples of its time.
 
 A push beside a slice may take twice its time: the interpreter runs one thread.  So fewer than one
@@ -53,9 +53,9 @@ FEW = 100
 ROUNDS = 20
 """Attempts to catch up with what arrives; the cut-over replays the rest."""
 LONGEST = 300.0
-"""Seconds after which a service begins a subscription without its history."""
+"""Seconds of slices after which a service begins a subscription without its history."""
 MOST_RESULTS = 1_000_000
-"""Results of a history with a time limit, likewise."""
+"""Results after which a service does so."""
 MOST_FAILURES = 5
 """Failures of the store after which a subscription begins without its history."""
 ATTEMPTS = 3
@@ -86,14 +86,17 @@ class Backfills:
         with self._running, self._transactions.lock:
             yield
 
-    def complete(self, number: int, until: float | None = None) -> None:
+    def complete(
+        self, number: int, until: float | None = None, *, is_bounded: bool = False
+    ) -> None:
         """Complete the backfill of a subscription, and those that have to precede it.
 
-        `until` is a time of `time.monotonic`.  Raises TooLong after it, Stopping after `end`.
+        `until` is a time of `time.monotonic`.  Raises TooLong after it, and if one `is_bounded` for
+        one that is too large; Stopping after `end`.
         """
         with self._running:
             while (following := self._following(number)) is not None:
-                self._run(following, until)
+                self._run(following, until, is_bounded)
         self._resolve()
 
     # -- For a service ---------------------------------------------------------------------
@@ -120,7 +123,7 @@ class Backfills:
                     self._changed.wait()
                     continue
             try:
-                self.complete(number, time.monotonic() + LONGEST)
+                self.complete(number, is_bounded=True)
             except Stopping:
                 return
             except (StoreError, OSError) as error:
@@ -158,10 +161,13 @@ class Backfills:
             earlier = map(known.numbered, sorted(known.backfills))
             return next(each.number for each in earlier if each is not None and each.ordered)
 
-    def _run(self, number: int, until: float | None) -> None:
+    def _run(self, number: int, until: float | None, is_bounded: bool) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
-                run = _Run(self._transactions, self._trials, self._ending, number, until)
+                run = _Run(
+                    *(self._transactions, self._trials, self._ending),
+                    *(number, until, is_bounded),
+                )
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
                     held.enter_context(self._transactions.lock)
@@ -179,7 +185,10 @@ class _Run:
         ending: threading.Event,
         number: int,
         until: float | None,
+        is_bounded: bool,
     ) -> None:
+        self._is_bounded = is_bounded
+        self._worked = 0.0  # seconds of all slices
         self._transactions = transactions
         self._trials = trials
         self._ending = ending
@@ -245,19 +254,25 @@ class _Run:
             if self._ending.is_set():
                 raise Stopping
             began = time.monotonic()
-            if self._until is not None and (
-                began > self._until or self._twin.state.position > MOST_RESULTS
-            ):
-                raise TooLong
+            self._refuse_long(began)
             following = self._twin.replay(store, first, end, self._size)
             self._keep_witnesses(store, one, first, following)
             first = following
             took = time.monotonic() - began
+            self._worked += took
             is_busy = self._is_busy()
             wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
             self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
             if is_busy:
                 self._rest(REST * took)
+
+    def _refuse_long(self, now: float) -> None:
+        if self._until is not None and now > self._until:
+            raise TooLong
+        if self._is_bounded and (
+            self._worked > LONGEST or self._twin.state.position > MOST_RESULTS
+        ):
+            raise TooLong
 
     def _is_busy(self) -> bool:
         """Return whether something was pushed lately."""

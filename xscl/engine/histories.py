@@ -129,8 +129,9 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
     known = {
         composite_of(fields): number
         for number, *fields in state.store.fetch(
-            "SELECT * FROM state.composite WHERE doc IN (SELECT doc1 FROM state.result"
-            f" WHERE qid = ? UNION ALL SELECT doc FROM state.binding WHERE pair IN ({listed}))",
+            "SELECT * FROM state.composite WHERE doc IN (SELECT unnest([doc1, doc2])"
+            " FROM state.result WHERE qid = ?"
+            f" UNION ALL SELECT doc FROM state.binding WHERE pair IN ({listed}))",
             [subscription.qid],
         )
     }

@@ -181,6 +181,19 @@ def operators(engine: xscl.Engine) -> int:
     return len(engine.host.state.dataflow.core.plan.operators)
 
 
+@pytest.mark.slow
+def test_a_thousand_equal_queries_with_histories_share_their_operators() -> None:
+    counts = []
+    for history in (False, True):
+        with xscl.Engine(retention=KEPT) as engine:
+            for number in range(1_000):
+                if not number % 10:
+                    engine.push(item(number, number, "ab"[number % 2]))
+                engine.subscribe(f"q{number}", NEXT, history=history)
+            counts.append(operators(engine))
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("history", [False, True])
 def test_equal_queries_with_histories_share_their_operators(history: bool) -> None:
     counts = []
@@ -278,3 +291,16 @@ def test_two_histories_of_one_join_are_read_at_the_same_time() -> None:
         engine.push(item(6, 6, "a"))
         flags = {name: [one.backfilled for one in engine.matches(name)] for name in ("q2", "q4")}
         assert flags == {"q2": [True] * 1 + [False] * 4, "q4": [True] * 3 + [False] * 2}
+
+
+def test_results_of_a_chain_that_others_have_are_not_stored_again() -> None:
+    """Its composites are known by results when their witnesses are evicted."""
+    query = "S//e->a[./k->x] JOIN{x=y, 2 s} (S//e->b[./k->y] JOIN{y=z, 2 s} S//e->c[./k->z])"
+    with xscl.Engine(retention=KEPT) as engine:
+        engine.subscribe("first", query)
+        engine.push([item(number, 1_000 * number, "a") for number in range(40)])
+        engine.subscribe("later", query, since=LONG)
+        found = Counter((one.subscription, one.documents) for one in engine.matches())
+        assert found
+        assert set(found.values()) == {1}
+        assert ids(engine, ["first"]).total() == ids(engine, ["later"]).total()
