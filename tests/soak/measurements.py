@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.soak import memory
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 
@@ -81,12 +82,16 @@ class Latencies:
 class Sampler:
     """Samples one service."""
 
-    def __init__(self, pid: int, home: DataDirectory, address: str, latencies: Latencies) -> None:
+    def __init__(
+        self, pid: int, home: DataDirectory, address: str, latencies: Latencies, parts: Path
+    ) -> None:
+        """Sample a process; it writes the `parts` of its memory to a file."""
         self.samples: list[Sample] = []
         self.wrong: list[str] = []
         self._pid = pid
         self._home = home
         self._latencies = latencies
+        self._memory = parts
         self._http = httpx.Client(base_url=address, timeout=60, trust_env=False)
         self._began = time.monotonic()
         self._worked = 0.0
@@ -95,7 +100,7 @@ class Sampler:
         """Add a sample."""
         at = time.monotonic() - self._began
         figures = {**self._processes(at), **self._disk(), **self._counters()}
-        figures |= self._latencies.drain()
+        figures |= self._latencies.drain() | memory.read(self._memory)
         found = Sample(round(at, 1), figures)
         self.samples.append(found)
         return found

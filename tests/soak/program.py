@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 import xscl
-from tests.soak import replay
+from tests.soak import memory, replay
 from tests.soak.fast_clock import FastClock
 from tests.soak.measurements import Latencies, Sample, Sampler
 from tests.soak.population import EVENTS, TAGS, as_json_lines, population
@@ -98,7 +98,8 @@ def run(
         allowed = [*{url.split("/")[2] for url in feeds.urls()}, DEAD]
         options = ["--log-format=json", f"--allow-address=127.0.0.1:{receiver.port}"]
         options += [f"--allow-address={one}" for one in allowed]
-        service = Serving(home.path, ("-m", *program, str(clock)), options)
+        environment = {memory.VARIABLE: str(directory / "memory")}
+        service = Serving(home.path, ("-m", *program, str(clock)), options, environment=environment)
         stack.callback(service.kill)
         soak = Soak(settings, service, home, receiver, feeds)
         return soak.run()
@@ -150,7 +151,13 @@ class Soak:
             *(Visitor(around, number) for number in range(20, 23)),
             *(Reader(around, 30), Asker(around, 40)),
         ]
-        sampler = Sampler(self._service.pid, self._home, address, self._latencies)
+        sampler = Sampler(
+            self._service.pid,
+            self._home,
+            address,
+            self._latencies,
+            self._home.path.parent / "memory",
+        )
         senders = [one.run for one in (*pairers, *others)]
         with contextlib.closing(sampler):
             with running(*(one.run for one in listeners), stop=self._tally.stop):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.harness import blank
 from tests.soak.measurements import Sample
+from tests.soak.memory import PARTS
 from tests.soak.verdict import LIMITS, Judged, growth, second_half, series
 
 POINTS = 120
@@ -169,6 +170,7 @@ def _figures(samples: Sequence[Sample]) -> list[str]:
     names = (
         *(limit.figure for limit in LIMITS),
         *("disk_wal", "disk_spool", "spool_files", "late", "rejected", "dead_letters", "cores"),
+        *PARTS,
     )
     for name in names:
         values = [y for _, y in series(samples, name)]
