@@ -45,7 +45,7 @@ def _string(value: object) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _segments(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...]:
-    r"""Return what stands between the % of a pattern of LIKE, with the number of characters.
+    r"""Return the texts between the % of a pattern of LIKE, with the number of characters.
 
     `_` is one character; \ before %, _ or \ is the character itself.
     """

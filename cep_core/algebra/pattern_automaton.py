@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """How a component is looked for: alone, or as the first or a later one of an unordered part."""
+    """The role of a component: alone, or the first or a later one of an unordered part."""
 
     component: int
     among: bool = False
@@ -68,7 +68,7 @@ class Move(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is left of a pattern.
+    """The rest of a pattern.
 
     ``ended_by`` says for each look, as bits, which moves end when an event between could have been
     taken so; ``strict`` and ``partition`` which end by an event between of any type, or of the

@@ -28,7 +28,7 @@ _OF_ONE = ("value", "COUNT", "start", "first_end", "end")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a pattern says beside its tree and its conditions."""
+    """The options of a pattern beside its tree and its conditions."""
 
     window: Expression | None = None
     inclusive: bool = False

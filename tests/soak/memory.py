@@ -68,7 +68,7 @@ def keep_writing(path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, float]:
-    """Return what was written last; nothing if the process has not begun."""
+    """Return the parts that were written last; none before the first."""
     try:
         found: dict[str, float] = json.loads(path.read_text())
     except FileNotFoundError:

@@ -276,7 +276,7 @@ class RejectedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a service is doing; see `GET /v1/health` for the states."""
+    """The health of a service; see `GET /v1/health` for the states."""
 
     status: str
     consumer: str
@@ -289,7 +289,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class FeedOutcome:
-    """What became of an entry of a list of feeds: `added`, `tagged`, `refused` and so on."""
+    """The outcome of an entry of a list of feeds: `added`, `tagged`, `refused` and so on."""
 
     outcome: str
     url: str

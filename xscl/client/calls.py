@@ -118,12 +118,12 @@ def edit(
 
 
 def pause(name: str) -> Call[Subscription]:
-    """Let a subscription have no matches and deliveries; its state continues."""
+    """Pause a subscription: it has no matches and deliveries; its state continues."""
     return _changed(name, {"paused": True})
 
 
 def resume(name: str) -> Call[Subscription]:
-    """Let a paused subscription have matches again, of what arrives from now on."""
+    """Resume a paused subscription: documents that arrive from now on complete matches."""
     return _changed(name, {"paused": False})
 
 
@@ -337,7 +337,7 @@ def export_feeds() -> Call[str]:
 
 
 def health() -> Call[Health]:
-    """Return how the service is doing; needs no token."""
+    """Return the health of the service; needs no token."""
     return _json("GET", "/v1/health", Health)
 
 

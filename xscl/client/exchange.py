@@ -1,4 +1,4 @@
-"""What the clients share: the settings of their connections, and waiting for a busy service."""
+"""The common part of the clients: connection settings, and waiting for a busy service."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ TITLE = 100
 
 
 def beginning(found: Sequence[MatchFields], span: str) -> str:
-    """Return how many matches a subscription begins with, and the newest of them."""
+    """Return the number of matches that a subscription begins with, and the newest of them."""
     if not found:
         return f"No match in the last {span}; new ones will follow"
     newest = max(found, key=lambda match: match.t1)

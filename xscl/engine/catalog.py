@@ -404,7 +404,7 @@ class Catalog:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
     def begin_without_past(self, number: int) -> None:
-        """Let a subscription whose backfill fails begin now, as its next version."""
+        """Begin a subscription whose backfill fails now, as its next version."""
         with self._transactions.lock:
             one = self._state.subscriptions.numbered(number)
             if one is None:

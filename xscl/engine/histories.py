@@ -36,7 +36,7 @@ SHARED = 0
 
 
 def bound_to(known: Iterable[Subscription], first: int) -> int:
-    """Return what the operators over time of a subscription that begins with `first` are bound to.
+    """Return the binding of the operators over time of a subscription that begins with `first`.
 
     It shares those of earlier histories, unless one of these began later than it does.
     """
@@ -46,7 +46,7 @@ def bound_to(known: Iterable[Subscription], first: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a twin has found: the results up to a position of its log are the past.
+    """The results of a twin: those up to a position of its log are the past.
 
     Of these the newest `most` are taken, if that is set, and of the matches `own` of what feeds
     held when first polled.

@@ -140,7 +140,7 @@ class Closeness:
 
 
 def _distance(operator: Operator, mine: _Values, others: _Values, *, numeric: bool) -> float:
-    """Return how far values are from a comparison that holds: 0 to 1."""
+    """Return the distance of values from a comparison that holds: 0 to 1."""
     if not mine.texts or not others.texts:
         return 1.0
     if operator == "=":
@@ -161,7 +161,7 @@ def _distance(operator: Operator, mine: _Values, others: _Values, *, numeric: bo
 
 
 def _order_distance(operator: Operator, mine: Sequence[float], others: Sequence[float]) -> float:
-    """Return how far numbers are from an order, relative to their size; 1 for what is no number."""
+    """Return the distance of numbers from an order, relative to their size; 1 for no number."""
     gaps = [(left - right) / (1.0 + abs(left) + abs(right)) for left in mine for right in others]
     sign = 1 if operator in ("<", "<=") else -1
     real = [max(0.0, gap * sign) for gap in gaps if gap == gap]

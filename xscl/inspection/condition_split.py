@@ -1,4 +1,4 @@
-"""Where the conditions of a block are evaluated: shared, by an index, or as a residual.
+"""The evaluation of a block's conditions: shared, by an index, or as a residual.
 
 `shared`: the automaton, with all patterns.  `indexed`: found without a test of each.  `narrowed`:
 tested on the nodes that an index has left.  `tested`: tested on each node that the rest of the

@@ -65,7 +65,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class _Read(Generic[T]):
-    """What was read after so many arrivals, with the seconds of CPU that it took."""
+    """A vocabulary read after a number of arrivals, with the seconds of CPU that it took."""
 
     found: T
     arrived: int
@@ -94,7 +94,7 @@ class Vocabularies:
 
 
 def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
-    """Return what is known of a key, or read it."""
+    """Return the cached vocabulary of a key, or read it."""
     one = known.get(key)
     if one is not None and (
         one.arrived == arrived or (one.cost > QUICK and time.monotonic() - one.read_at < REUSED)

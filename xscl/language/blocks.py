@@ -412,7 +412,7 @@ class BlockReader:
         return self._steps(self._raw_steps(start, span.end), relative=True) if bound else None
 
     def _inner(self, span: Span) -> tuple[bool, Span] | None:
-        """Return what is inside `not(...)` or parentheses, and whether it is negated."""
+        """Return the expression inside `not(...)` or parentheses, and whether it is negated."""
         found = _NEGATION.match(self._text, span.start, span.end)
         at = found.end() - 1 if found else self._skip(span.start)
         if not self._text.startswith("(", at) or at >= span.end:

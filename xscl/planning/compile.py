@@ -87,7 +87,7 @@ class GraphSide:
 
 
 def _compared(operand: Operand) -> Operand:
-    """Return what a comparison of texts compares."""
+    """Return the operands of a comparison of texts."""
     match operand:
         case Call("compared-by", (inner, _)):
             return inner

@@ -135,7 +135,7 @@ class PlannedSubscriptions:
             self._relational.remove(subscription.key)
 
     def end_suspension(self, subscription: Subscription) -> Planned | None:
-        """Let a subscription be attached; return what it has in the plan, to be released then."""
+        """End a suspension; return the subscription's plan, to be released when it is attached."""
         self._suspended.discard(subscription.key)
         return self._planned.pop(subscription.key, None)
 

@@ -220,7 +220,7 @@ def catch_up(feeds: FeedRepository, now: int) -> None:
 
 
 def poll_as_before(feeds: FeedRepository, keys: Iterable[str], now: int) -> None:
-    """Let the next polls of feeds be no later than those of feeds without a hub."""
+    """Bring the next polls of feeds forward to those of feeds without a hub."""
     listed = list(keys)
     if listed:
         with feeds.writing() as store:

@@ -235,7 +235,7 @@ def _scheduled(
 
 
 def _wishes(feed: Feed) -> PollHints:
-    """Return what the feed asks for, and its failures."""
+    """Return the poll interval that the feed asks for, and its failures."""
     return PollHints(
         ttl=feed.ttl,
         errors=feed.failures,

@@ -1,4 +1,4 @@
-"""What WebSub hubs send, on its way from requests to the thread that polls.
+"""Contents from WebSub hubs, between requests and the polling thread.
 
 Only that thread writes items: a push that another thread wrote while a poll is on its way to the
 spool could make the same item twice.  A request waits until what it brought is durable.
@@ -97,7 +97,7 @@ class Pushes:
             self._waiting.append(push)
 
     def take(self) -> list[Push]:
-        """Return what has come since the last call."""
+        """Return the contents that arrived since the last call."""
         with self._mutex:
             taken, self._waiting = self._waiting, []
             return taken
@@ -110,7 +110,7 @@ class Pushes:
 
 
 def refuse(pushes: list[Push], error: BaseException) -> None:
-    """Let requests fail whose content is not durable; hubs send it again."""
+    """Fail the requests whose content is not durable; hubs send it again."""
     for push in pushes:
         with suppress(InvalidStateError):  # it was done before the failure
             push.done.set_exception(error)

@@ -66,7 +66,7 @@ def subscribe(
 
 
 def history_of(here: Installation, found: Subscription) -> History:
-    """Return how far the history of a subscription has been read."""
+    """Return the state of a subscription's history."""
     if found.number in here.engine.host.state.subscriptions.backfills:
         return "reading"
     if found.backfilled < 0:

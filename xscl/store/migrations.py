@@ -47,7 +47,7 @@ def _versions_of_subscriptions(run: Run) -> None:
 
 
 def _histories(run: Run) -> None:
-    """Let subscriptions begin with what is kept."""
+    """Add the columns of subscriptions that begin with kept documents."""
     for table in ("subscription", "retired"):
         run(f"ALTER TABLE state.{table} ADD COLUMN bound_to BIGINT")
         run(f"ALTER TABLE state.{table} ADD COLUMN backfilled BIGINT")

@@ -198,7 +198,7 @@ class Store:
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
 
     def _share(self) -> None:
-        """Let other connections be made from this one."""
+        """Allow other connections to be made from this one."""
         self._shared.opened(self.connection)
         self._generation = self._shared.generation
 

@@ -87,7 +87,7 @@ class Subscriptions:
     # -- Versions --------------------------------------------------------------------------
 
     def versions(self, name: str) -> tuple[Subscription, ...]:
-        """Return what has found the kept matches of a name: earlier versions, then the current one.
+        """Return the versions of a name with kept matches: earlier ones, then the current one.
 
         Raises UnknownSubscription if there is none.
         """
@@ -151,11 +151,11 @@ class Subscriptions:
         )
 
     def pause(self, name: str, position: int) -> Subscription:
-        """Let a subscription have no results after a position."""
+        """Pause a subscription: it has no results after a position."""
         return self._exchange(self[name], replace(self[name], until=position))
 
     def resume(self, name: str, position: int) -> Subscription:
-        """Let a paused subscription have the results after a position."""
+        """Resume a paused subscription: it has the results after a position."""
         self._retire(self[name], position)
         return self._exchange(self[name], replace(self[name], after=position, until=None))
 

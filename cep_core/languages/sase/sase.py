@@ -376,7 +376,7 @@ def _without_partition(what: str, span: Span) -> AlgebraError:
 
 
 def _longest(reader: TokenReader) -> int:
-    """Return how many words the policy has that may be next."""
+    """Return the number of words of the policy that may be next."""
     sizes = {words[0]: len(words) for words in _POLICIES}
     return sizes.get(reader.token.word, 0)
 

@@ -394,7 +394,7 @@ class PatternMatchMOp(OrderedMOp):
         return Run(taken, cells, target, mask, 0, gaps, floor, opened)
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
-        """Return what is left of a run when moves have ended, for all or some of its queries."""
+        """Return the rest of a run after moves have ended, for all or some of its queries."""
         parts = {run.dead: run.mask}
         for moves, ending in ended.items():
             divided: dict[int, int] = {}
@@ -643,7 +643,7 @@ def _keys(shape: MatchShape) -> list[KeyOf | None] | None:
 
 
 def _identity(run: Run) -> Hashable:
-    """Return what tells runs of one epoch apart, but for their queries."""
+    """Return the identity of a run within its epoch, without its queries."""
     return (run.state, run.same, run.gaps, run.floor)
 
 

@@ -16,7 +16,7 @@ from cep_core.operators.pattern.run import Place, Run, place_of
 
 
 class Discarded(NamedTuple):
-    """What begins from one event to another is discarded, for some queries."""
+    """An order to discard the runs that begin between two events, for some queries."""
 
     mask: int
     low: Place

@@ -19,7 +19,7 @@ class Gap(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What has been taken, and the state of the automaton.
+    """The events of a run, and the state of the automaton.
 
     ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended.
     ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
     @property
     def same(self) -> frozenset[tuple[int, Row]]:
-        """What tells matches apart: components with their events."""
+        """The identity of a match: components with their events."""
         return frozenset(self.taken)
 
 

@@ -121,7 +121,7 @@ def _filtered(
 
 
 def _text_of(one: MatchView) -> str:
-    """Return what a match shows."""
+    """Return the view of a match."""
     values = list(one.values)
     for card in one.cards:
         several = (*card.categories, *card.values)

@@ -248,7 +248,7 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.
 
 
 def _found(asked: PageRequest, one: Subscription) -> tuple[int, int, int | None, Picture | None]:
-    """Return how many matches a subscription has, as `_counts` does."""
+    """Return the counts of matches of a subscription, as `_counts` does."""
     with asked.here.reading() as store:
         counts = _counts(store, [one.number], asked.here.clock.now())
     return counts.get(one.number, (0, 0, None, None))
