@@ -25,7 +25,7 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.engine.histories import Found, adopt
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import Trials
+from xscl.engine.trials import TrialResult, Trials
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.backfill import has_history, witnesses
@@ -196,13 +196,16 @@ class _Run:
         self._until = until
         self._twin = Twin(transactions)
         self._pairs: Sequence[Pair] = ()
+        self._trial: TrialResult | None = None
         self._size = FIRST_SLICE
         self._pushes = transactions.state.pushes
         self._pushed = -math.inf  # when something was pushed last
 
     def close(self) -> None:
-        """Free the twin."""
+        """Free the twin, and that of the trial."""
         self._twin.close()
+        if self._trial is not None:
+            self._trial.close()
 
     def complete(self) -> bool:
         """Complete the backfill, or end if the subscription was removed.
@@ -246,7 +249,8 @@ class _Run:
         if not has_history(store, query.streams, one.since):
             return None
         trial = Trial(one.name, query.source, query.streams, one.updates, first=one.since)
-        return self._trials.run(trial, self._until).matches
+        self._trial = self._trials.run(trial, self._until)
+        return self._trial.matches
 
     def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
         """Replay the kept documents from one number to before another, slice by slice."""

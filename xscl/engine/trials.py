@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,10 +27,14 @@ SLICE = 0.5
 
 
 class TrialResult(NamedTuple):
-    """The matches of a trial, and the ids of documents at which the bound of results cut it."""
+    """The matches of a trial, and the ids of documents at which the bound of results cut it.
+
+    `close` frees the private engine that the matches are read from; else the collector does.
+    """
 
     matches: Matches
     cut: set[str]
+    close: Callable[[], None]
 
 
 class Trials:
@@ -72,9 +77,14 @@ class Trials:
                         ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
         ingest.flush()
+
+        def close() -> None:
+            with twin.lock:
+                twin.close()
+
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        return TrialResult(log.since(), dataflow.cuts.ids_of(qids))
+        return TrialResult(log.since(), dataflow.cuts.ids_of(qids), close)
 
 
 def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:
