@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
+from weakref import finalize
 
 from xscl.engine.batch_size import FEWEST, Sizing
 from xscl.engine.ingest import Ingest
@@ -29,7 +30,8 @@ SLICE = 0.5
 class TrialResult(NamedTuple):
     """The matches of a trial, and the ids of documents at which the bound of results cut it.
 
-    `close` frees the private engine that the matches are read from; else the collector does.
+    `close` frees the private engine that the matches are read from; it is called at the latest when
+    the last of them is.  The collector of cycles would come late: an engine has threads of DuckDB.
     """
 
     matches: Matches
@@ -55,6 +57,15 @@ class Trials:
         """
         twin = Transactions(None, replace(self._transactions.settings, kept_memory=None))
         log = MatchLog(twin)
+        try:
+            return self._run(twin, log, trial, until)
+        except BaseException:
+            _close(twin, log)
+            raise
+
+    def _run(
+        self, twin: Transactions, log: MatchLog, trial: Trial, until: float | None
+    ) -> TrialResult:
         ingest = Ingest(twin, log)
         with self._transactions.lock:
             store = self._transactions.connect()
@@ -77,14 +88,18 @@ class Trials:
                         ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
         ingest.flush()
-
-        def close() -> None:
-            with twin.lock:
-                twin.close()
-
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        return TrialResult(log.since(), dataflow.cuts.ids_of(qids), close)
+        matches = log.since()
+        close = finalize(matches.source, _close, twin, log)
+        close.atexit = False
+        return TrialResult(matches, dataflow.cuts.ids_of(qids), close)
+
+
+def _close(twin: Transactions, log: MatchLog) -> None:
+    with twin.lock:
+        log.close()
+        twin.close()
 
 
 def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:

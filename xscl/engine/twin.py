@@ -36,7 +36,8 @@ class Twin:
         """Make an engine without a subscription, which `copy` gives it."""
         self._live = live
         self._twin = Transactions(None, replace(live.settings, kept_memory=None))
-        self._ingest = Ingest(self._twin, MatchLog(self._twin))
+        self._log = MatchLog(self._twin)
+        self._ingest = Ingest(self._twin, self._log)
         self._subscription: Subscription
         self.composites = MOST
 
@@ -108,6 +109,7 @@ class Twin:
     def close(self) -> None:
         """Free the twin."""
         with self._twin.lock:
+            self._log.close()
             self._twin.close()
 
 

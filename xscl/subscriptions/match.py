@@ -61,7 +61,7 @@ class DocumentSource:
     ts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class MatchSource:
     """The access of matches to queries and documents: each compiled or parsed once."""
 

@@ -96,11 +96,11 @@ class Matches(MatchSequence):
         self,
         results: Results,
         subscribers: Mapping[int, Sequence[Subscription]],
-        reader: MatchSource,
+        source: MatchSource,
     ) -> None:
         self._results = results
         self._subscribers = subscribers
-        self._reader = reader
+        self.source = source
         self._since: dict[int, int] = {}
 
     @lazy
@@ -211,7 +211,7 @@ class Matches(MatchSequence):
     def _match(self, index: int, subscription: Subscription) -> Match:
         result = self._results[index]
         return match_of(
-            subscription, self._grouped(index) if subscription.distinct else result, self._reader
+            subscription, self._grouped(index) if subscription.distinct else result, self.source
         )
 
     def _grouped(self, index: int) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -21,6 +22,9 @@ from tests.xscl.inspection.test_why_properties import play
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.errors import Stopping, UnknownSubscription
 from xscl.inspection import replay
+from xscl.store.store_errors import StoreClosed
+from xscl.subscriptions.match_reader import MatchReader
+from xscl.subscriptions.matches import Matches
 
 D = 86_400_000_000
 PAIR = "S//a->x FOLLOWED BY{x=y, 3 d} S//b->y"
@@ -32,6 +36,14 @@ def keep(engine: Engine, *streams: str) -> None:
     for stream in streams:
         query = f"{stream}//*->k JOIN{{k=n}} T//none->n"
         engine.subscribe(f"keeper of {stream}", query, updates=True)
+
+
+def reader(matches: Sequence[Match]) -> MatchReader:
+    """Return what reads the documents of matches from the store."""
+    assert isinstance(matches, Matches)
+    found = getattr(matches.source.tree, "__self__", None)
+    assert isinstance(found, MatchReader)
+    return found
 
 
 def found(matches: Iterable[Match]) -> Found:
@@ -294,6 +306,24 @@ def an_old_feed(engine: Engine) -> None:
     engine.push(text("post", 100, "a"))
     old = [text("one", 1, "a", history=True), text("two", 3, "b", history=True)]
     engine.push([*old, text("three", 9, "b", history=True)])
+
+
+def test_the_private_engine_of_a_trial_is_closed_with_the_last_of_its_matches() -> None:
+    with Engine() as engine:
+        keep(engine, "S")
+        engine.push([text("a", 1, "a"), text("b", 2, "b")])
+        gc.disable()
+        try:
+            matches = engine.try_query(PAIR)
+            log, (match,) = reader(matches), matches
+            del matches
+            assert match.documents == ("a", "b")
+            assert b"<b>" in match.xml()
+            del match
+            with pytest.raises(StoreClosed):
+                log.store.fetch("SELECT 1")
+        finally:
+            gc.enable()
 
 
 def test_a_trial_takes_history_in_its_own_time() -> None:
