@@ -178,7 +178,7 @@ def _by_content(
 
 
 def _sharing(known: Mapping[str, KnownItem]) -> dict[int, list[str]]:
-    """The items by all their names, where these are told apart by place, the highest place first.
+    """Return the items with the rule "guid+place" by all their names, the highest place first.
 
     Those of the last answer are before all others.
     """

@@ -19,7 +19,7 @@ from functools import cached_property
 LEFT, RIGHT = 0, 1
 UNEQUAL = "!="
 EXCHANGED = "within "
-"""What the operator of a comparison of texts begins with if its sides are exchanged."""
+"""Prefix of the operator of a text comparison whose sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)

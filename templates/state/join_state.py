@@ -288,7 +288,7 @@ def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
 
 SHARE = 8
 PARTS = 256
-"""Times that rows are told apart by when they leave, if they were there before."""
+"""Number of ranges of expiry times by which older rows are evicted."""
 
 
 class Expiry:

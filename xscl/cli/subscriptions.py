@@ -30,7 +30,7 @@ from xscl.cli.query_options import (
     warn_of_unseen_names,
 )
 from xscl.cli.service import Service, existing, opened
-from xscl.delivery.beginning import beginning
+from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
@@ -100,7 +100,7 @@ def subscribe(
         )
         found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
         begun = tuple(found)
-        words = one_line(beginning(begun, since or "30 days")) if begun else None
+        words = one_line(history_summary(begun, since or "30 days")) if begun else None
         explanation = service.explain(name, named=True).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
         warnings = [

@@ -26,13 +26,13 @@ from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
 DAYS = "30 d"
-"""How far back from the clock a history begins."""
+"""Time between the begin of a history and the engine's clock."""
 MATCHES = 1_000
-"""The matches that a history has at most, the newest ones."""
+"""Maximum number of matches of a history: the newest ones."""
 DOCUMENTS = 100_000
-"""How many documents back a history begins at most."""
+"""Maximum number of documents between the begin of a history and the registration."""
 SHARED = 0
-"""What operators over time with a history are bound to: they are apart from those without."""
+"""Binding of operators over time with a history: they are not shared with those without."""
 
 
 def bound_to(known: Iterable[Subscription], first: int) -> int:
@@ -85,7 +85,7 @@ def adopt(
     _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
     if it.own:
         append_results(state, _newest(_in_own_time(state, subscription, it.own), it.most))
-    if delivered:  # who asks for the past has it from `matches`
+    if delivered:  # backfilled matches are read by `matches`, not delivered
         state.acknowledged = state.position
     past = state.position
     live = _append(state, results.filter(pc.invert(in_past)), numbers, subscription)

@@ -56,7 +56,7 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.hubs import Hubs, catch_up, delivered, missed, unlease
 from xscl.polling.new_items import NewItems, by_time, new_items, parts, pushed_items
-from xscl.polling.pushes import Push, Pushes, refuse
+from xscl.polling.websub_callbacks import Push, Pushes, refuse
 from xscl.store.disk_guard import DiskFull
 
 # -- Streams -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from feeds.http.fetch import FetchSettings
 from xscl.polling.feed import LEAST_EVERY, SECOND, Feed
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
-from xscl.polling.pushes import Pushes, digest
+from xscl.polling.websub_callbacks import Pushes, digest
 
 LEASE = 10 * 24 * 3_600
 """Seconds that a hub is asked for."""

@@ -49,7 +49,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.feed_tables import create_tables, heard_until
-from xscl.polling.pushes import Pushes
+from xscl.polling.websub_callbacks import Pushes
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries

@@ -19,7 +19,7 @@ from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.pushes import Pushes
+from xscl.polling.websub_callbacks import Pushes
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network, is_loopback

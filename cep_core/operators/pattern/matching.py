@@ -1,12 +1,12 @@
 """Matches of patterns: runs of an automaton that go on event by event, an epoch at a time.
 
-A run of `algebra.pattern_automaton` says which moves are left to it: what comes between ends some
-of them (marks, greedy and reluctant loops, UNTIL).  So an epoch is looked at once, and nothing of
-it is kept but the runs, and the rows that may be absent.
+A run stores the moves of `algebra.pattern_automaton` that are left to it: rows in between disable
+some of them (marks, greedy and reluctant loops, UNTIL).  So each epoch is processed once, and only
+runs and rows of absences are kept.
 
-Queries whose patterns differ in constants and windows share an m-op: a run has the set of queries
-for which it stands, and is split where an event ends a move for some of them only.  Selections of
-one channel are told apart by the slots of its rows, as in `operators.sase.scan`.
+Queries whose patterns differ in constants and windows share an m-op: a run has a set of queries,
+and is split where an event disables a move for some of them only.  The slots of a row name the
+selections of its channel that hold, as in `operators.sase.scan`.
 
 With partitions, where all components agree in some attributes, a row meets the runs of its own.
 """

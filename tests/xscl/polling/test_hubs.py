@@ -12,7 +12,7 @@ from xscl.polling import hubs
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import Feed
 from xscl.polling.hub_lease import HubLease
-from xscl.polling.pushes import Pushes
+from xscl.polling.websub_callbacks import Pushes
 
 HUB = "https://hub.example/"
 TOPIC = "https://a.example/feed"

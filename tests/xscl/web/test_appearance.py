@@ -1,4 +1,4 @@
-"""How soon a new item's match is seen: in the terminal of `xscl serve`, and on the open page.
+"""The delay from a poll to the display of a match: terminal of `xscl serve` and open page.
 
 The times from the answer of the poll are printed (`pytest -s`); that the match appears is asserted.
 """

@@ -22,7 +22,7 @@ from xscl.limiter import TooManyConcurrent
 from xscl.polling.feed import public
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.hubs import confirm, deny
-from xscl.polling.pushes import PATH, TOKEN, Push, Pushes, digest
+from xscl.polling.websub_callbacks import PATH, TOKEN, Push, Pushes, digest
 from xscl.service.dependencies import Here
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found

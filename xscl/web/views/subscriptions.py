@@ -12,8 +12,8 @@ from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
-from xscl.delivery.beginning import beginning
 from xscl.delivery.endpoint import Kind
+from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_query
@@ -47,7 +47,7 @@ Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
 Flag = Annotated[str, Form(max_length=10)]
 Saved: TypeAlias = Literal["history", "now", "edit"]
-"""How a subscription was saved in the editor: with its history, without, or as an edit."""
+"""The kinds of saves in the editor: with history, without, edit of a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
     if how_far == "failed":
         return "Too much is kept to be read: it begins with what arrives from now on"
     kept = asked.here.engine.matches_of(found.name, limit=histories.MATCHES).matches
-    return beginning([one for one in kept if one.backfilled], "30 days")
+    return history_summary([one for one in kept if one.backfilled], "30 days")
 
 
 def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.VersionShown]:

@@ -25,7 +25,7 @@ from xscl.errors import Stopping
 from xscl.polling.credentials import Credentials
 
 PATH = "/websub/"
-"""Where callbacks are, below the public address of the service."""
+"""Path of callbacks below the public address of the service."""
 
 TOKEN = re.compile(r"[0-9a-f]{64}")
 """The form of the secret part of a callback's address."""

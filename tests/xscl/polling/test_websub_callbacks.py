@@ -9,7 +9,7 @@ import pytest
 
 from xscl.errors import Stopping
 from xscl.polling.credentials import NAME, Credentials, secrets_in
-from xscl.polling.pushes import PATH, TOKEN, Push, Pushes, refuse
+from xscl.polling.websub_callbacks import PATH, TOKEN, Push, Pushes, refuse
 
 
 def test_callbacks_differ_by_feed_hub_and_topic_and_stay(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ TITLE = 100
 """Maximum number of characters of the newest match's title."""
 
 
-def beginning(found: Sequence[MatchFields], span: str) -> str:
+def history_summary(found: Sequence[MatchFields], span: str) -> str:
     """Return the number of matches that a subscription begins with, and the newest of them."""
     if not found:
         return f"No match in the last {span}; new ones will follow"
