@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core import Engine, Event
+from cep_core import ALL_RULES, Engine, Event, Rule
 from tests.cep_core.eql_reference import (
     Alt,
     Any2,
@@ -40,7 +40,7 @@ from tests.cep_core.eql_reference import (
     text,
 )
 from tests.cep_core.strategies import Choice
-from tests.cep_core.test_engine_properties import holding
+from tests.cep_core.test_engine_properties import CONFIGURATIONS, holding
 from tests.examples import until
 
 NAMES = ("n", "s")
@@ -244,15 +244,15 @@ def cases(draw: st.DrawFn, kind: type[Trees] = Trees) -> Case:
     return Case(tree, tuple(events), cuts, choose.number(0, 4))
 
 
-def engine(rates: Sequence[float] = ()) -> Engine:
-    core = Engine(ticks_per_second=1)
+def engine(rates: Sequence[float] = (), rules: tuple[Rule, ...] = ALL_RULES) -> Engine:
+    core = Engine(ticks_per_second=1, rules=rules)
     for place, name in enumerate(STREAMS):
         rate = rates[place] if rates else None
         core.stream(name, {"n": int, "s": str}, rate=rate)
     return core
 
 
-def found(case: Case, core: Engine) -> Counter[Any]:
+def found(case: Case, core: Engine, rules: tuple[Rule, ...] = ALL_RULES) -> Counter[Any]:
     """Return the matches of an engine with the query, as a multiset."""
     core.register("q", text(case.tree), language="eql")
     matches = []
@@ -260,7 +260,7 @@ def found(case: Case, core: Engine) -> Counter[Any]:
     for number, (start, stop) in enumerate(pairwise(edges)):
         matches += core.push(case.events[start:stop])
         if number == case.restored:
-            core = Engine.restore(core.snapshot())
+            core = Engine.restore(core.snapshot(), rules=rules)
     matches += core.close()
     return Counter((e.t0, e.t1, e.values) for _, e in matches)
 
@@ -361,11 +361,11 @@ def test_patterns_are_found_as_the_definitions_say() -> None:
     worth = Worth()
 
     @holding(50)
-    @given(cases())
-    def agrees(case: Case) -> None:
+    @given(cases(), st.sampled_from(list(CONFIGURATIONS.values())))
+    def agrees(case: Case, rules: tuple[Rule, ...]) -> None:
         wanted = expected(case)
         worth.count(case, wanted)
-        assert found(case, engine()) == wanted
+        assert found(case, engine(rules=rules), rules) == wanted
 
     agrees()
     until(lambda: set(worth.features) >= FEATURES, agrees)

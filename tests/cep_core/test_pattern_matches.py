@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Schema, algebra
+from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule, Schema, algebra
 from cep_core.algebra.expressions import TRUE, Constant
 from cep_core.errors import AlgebraError
 from cep_core.views.event_automata import to_dot
@@ -26,6 +26,7 @@ from tests.cep_core.pattern_strategies import (
     happened,
     programs,
 )
+from tests.cep_core.test_engine_properties import CONFIGURATIONS
 from tests.examples import MORE
 
 USUAL = settings(
@@ -58,6 +59,11 @@ def expected(case: Program, events: Sequence[Event]) -> list[tuple[Any, ...]]:
     return [case.row(time, taken) for time, taken in found]
 
 
+def configurations() -> st.SearchStrategy[tuple[Rule, ...]]:
+    """Return all rules of sharing, none, or all but one."""
+    return st.sampled_from(list(CONFIGURATIONS.values()))
+
+
 def registered(core: Engine, name: str, case: Program) -> None:
     """Register a pattern; what the language refuses is no case."""
     try:
@@ -83,10 +89,10 @@ def agreed(chosen: settings) -> Counter[bool]:
     """Compare random patterns with their definition; count those with and without matches."""
     tried: Counter[bool] = Counter()
 
-    @given(programs(), st.booleans(), st.booleans())
+    @given(programs(), configurations(), st.booleans())
     @chosen
-    def agrees(case: Program, shared: bool, restored: bool) -> None:
-        core = engine_for(case, ALL_RULES if shared else ())
+    def agrees(case: Program, rules: tuple[Rule, ...], restored: bool) -> None:
+        core = engine_for(case, rules)
         registered(core, "q", case)
         wanted = expected(case, case.events)
         ordered = any(
@@ -101,7 +107,7 @@ def agreed(chosen: settings) -> Counter[bool]:
             due = [row for row in wanted if row[1] < clock - case.lateness]
             assert not ordered or Counter(found) == Counter(due)
             if restored:
-                core = Engine.restore(core.snapshot(), rules=ALL_RULES if shared else ())
+                core = Engine.restore(core.snapshot(), rules=rules)
         found += rows(core.close())
         assert Counter(found) == Counter(wanted)
         tried[bool(wanted)] += 1
@@ -113,7 +119,7 @@ def agreed(chosen: settings) -> Counter[bool]:
 @pytest.mark.hypothesis
 def test_patterns_that_share_find_what_each_would_alone() -> None:
     """Patterns of one shape are one m-op; each sees what came since its registration."""
-    tried = shared(settings(USUAL, max_examples=15 * MORE))
+    tried = shared(settings(USUAL, max_examples=25 * MORE))
     assert min(tried["shared"], tried["found"]) > 5, tried
 
 
@@ -128,11 +134,11 @@ def shared(chosen: settings) -> Counter[str]:
     """Compare patterns that come and go with what each would find alone."""
     tried: Counter[str] = Counter()
 
-    @given(companies())
+    @given(companies(), configurations())
     @chosen
-    def agrees(company: Company) -> None:
+    def agrees(company: Company, rules: tuple[Rule, ...]) -> None:
         first = company.programs[0]
-        core = engine_for(first)
+        core = engine_for(first, rules)
         found: dict[str, list[Match]] = {str(at): [] for at in range(len(company.programs))}
         members = list(enumerate(zip(company.programs, company.lives, strict=True)))
         for at in range(len(first.events) + 1):
@@ -142,7 +148,7 @@ def shared(chosen: settings) -> Counter[str]:
                 if at == end > begin:
                     core.unregister(str(number))
             if at == company.restored:
-                core = Engine.restore(core.snapshot())
+                core = Engine.restore(core.snapshot(), rules=rules)
             kinds = [(mop.kind, len(mop.operators)) for mop in core.plan.mops]
             tried["shared"] += any(kind == "pattern_match" and n > 1 for kind, n in kinds)
             for match in core.push(first.events[at : at + 1]):

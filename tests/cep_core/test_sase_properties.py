@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cep_core import ALL_RULES, Engine, Event, Match, Options
+from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.events import Row
 from cep_core.operators.sase.negation import Cancelling, NegationMOp
@@ -43,6 +43,7 @@ from tests.cep_core.sase_strategies import (
     companies,
     happened,
 )
+from tests.cep_core.test_engine_properties import CONFIGURATIONS
 from tests.examples import MORE, until, usually
 
 USUAL = settings(
@@ -141,12 +142,12 @@ def test_the_engine_agrees_with_the_definitions() -> None:
     seen: Counter[str] = Counter()
     tried = worth = 0
 
-    @given(cases(), options(), st.booleans(), st.booleans())
+    @given(cases(), options(), st.sampled_from(list(CONFIGURATIONS.values())), st.booleans())
     @USUAL
-    def agrees(case: Case, chosen: Options, shared: bool, restored: bool) -> None:
+    def agrees(case: Case, chosen: Options, rules: tuple[Rule, ...], restored: bool) -> None:
         nonlocal tried, worth
         expected = matches(case.query, [happened(one) for one in case.events], TYPES)
-        core = engine_for(case, chosen, ALL_RULES if shared else ())
+        core = engine_for(case, chosen, rules)
         core.register("q", text(case.query), "sase")
         found: list[tuple[Any, ...]] = []
         clock = -100
@@ -156,7 +157,7 @@ def test_the_engine_agrees_with_the_definitions() -> None:
             due = [row for row in expected if row[1] < clock - case.lateness]
             assert bag(found) == bag(due)
             if restored:
-                core = Engine.restore(core.snapshot(), rules=ALL_RULES)
+                core = Engine.restore(core.snapshot(), rules=rules)
         middle = clock + 3
         found += found_by(core.advance(middle + case.lateness))
         assert bag(found) == bag([row for row in expected if row[1] < middle])
