@@ -32,7 +32,17 @@ from cep_core.errors import (
     NameTaken,
     SnapshotError,
 )
-from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema, shown
+from cep_core.events import (
+    VALUES,
+    Event,
+    Late,
+    Match,
+    Rejected,
+    Row,
+    Schema,
+    is_calendar,
+    shown,
+)
 from cep_core.languages import require_name
 from cep_core.operators.cayuga.state import StateMOp
 from cep_core.plan.fanout import FoundRows
@@ -189,8 +199,22 @@ class Engine:
     def raise_clock(self, to: int) -> None:
         """Set the clock as `advance` does; `rows` returns the results."""
         if to > self.clock.now:
+            self.pass_instants(to)
             self.clock.now = to
             self._intake.close_epochs()
+
+    def pass_instants(self, to: int, arrival: int | None = None) -> None:
+        """Emit the instants of calendars before a time, to which the clock is about to be set.
+
+        ``arrival`` is their number, if arrivals are not numbered one by one.
+        """
+        self._streams.pass_instants(to, arrival)
+
+    def next_instant(self, calendars: frozenset[str] | None = None) -> int:
+        """Return the time beyond which the clock passes an instant: of all calendars, or some."""
+        if calendars is None or self._streams.instants is None:
+            return self._streams.next_instant()
+        return self._streams.instants.next_of(calendars)
 
     def rows(self) -> list[tuple[str, Row]]:
         """Pop the rows that queries have found since the last call, as (query, row), unordered."""
@@ -235,7 +259,8 @@ class Engine:
         reads = ", ".join(query.compiled.reads)
         number = f"query {query.number}, " if seen is None else ""
         head = f"{name} ({number}{query.language}) reads {reads}"
-        head = "\n  ".join([head, *self._queries.prepared(query).notes])
+        calendars = self._streams.calendars(query.compiled.reads)
+        head = "\n  ".join([head, *calendars, *self._queries.prepared(query).notes])
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
             lateness = duration_in_words(query.lane.lateness, self.ticks_per_second)
@@ -375,9 +400,14 @@ class Engine:
         return engine
 
     def _load(self, found: Mapping[str, Any]) -> None:
+        calendars = [name for name, *_ in found["streams"] if is_calendar(name)]
         for name, schema, lateness, label in found["streams"]:
-            self.stream(name, self.codec.made(schema), lateness=lateness, channel=label)
+            if name not in calendars:
+                self.stream(name, self.codec.made(schema), lateness=lateness, channel=label)
         self.clock.now, arrivals, next_query, closed = found["clock"]
+        for name in calendars:
+            self._streams.read_calendar(name)
+        self._streams.recent.clear()
         self._streams.rates.load(found["rates"])
         for name, number, language, publishes, since, text, rates in found["queries"]:
             query = text if isinstance(text, str) else self.codec.made(text)

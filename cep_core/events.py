@@ -21,6 +21,7 @@ Row: TypeAlias = tuple[Any, ...]
 VALUES = 3  # where the values of a row begin
 _LONGEST = 80  # characters of a value in a message
 TYPES = (str, int, float, bool)  # of attributes, beside those that the user adds
+CALENDAR = "AT '"  # begins the names of calendar streams: AT '0 9 * * MON' ZONE 'Europe/Berlin'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,14 @@ class Schema:
             if not is_hashable(value):
                 return f"{name} is {shown(value)}, which cannot be hashed"
         return None
+
+
+CALENDAR_SCHEMA = Schema(("at",), (str,))
+
+
+def is_calendar(name: str) -> bool:
+    """Return True if a stream is a calendar: no other name has a space or a quote."""
+    return name.startswith(CALENDAR)
 
 
 def written(value: object) -> str:

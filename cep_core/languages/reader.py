@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
+from cep_core.algebra import Stream
 from cep_core.algebra.expressions import Parameter
 from cep_core.errors import AlgebraError, QueryError, Span
+from cep_core.events import CALENDAR_SCHEMA
 from cep_core.languages.tokens import Token
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
@@ -186,6 +188,21 @@ class TokenReader:
             hint = "units are us, ms, s, min, h, days and weeks"
             raise self.fault(f"there is no unit {unit.text}", unit.span, hint)
         return token
+
+    def calendar(self) -> Stream | None:
+        """Consume a calendar, AT 'cron expression' [ZONE 'zone'], if it is next."""
+        if self.token.kind != "calendar":
+            return None
+        from cep_core.algebra.calendars import calendar
+
+        (text, at), *zones = self.next().quoted()
+        if not zones and self.is_word("ZONE", "IN"):
+            raise self.fault(
+                "a time zone is a text", self.token.span, "such as ZONE 'Europe/Berlin'"
+            )
+        zone, zone_at = zones[0] if zones else ("UTC", at)
+        found = calendar(text, zone, at, zone_at)
+        return Stream(found.name, CALENDAR_SCHEMA)
 
     def result_name(self, default: str | None) -> str:
         """Return the name behind AS, or the default; raise QueryError if there is neither."""

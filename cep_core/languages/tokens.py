@@ -24,12 +24,13 @@ _UNITS = {
 }
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))}))\b)?"
-_STRING = (
-    r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d)"
-)
+_QUOTED = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d"
+_STRING = rf"(?P<string>{_QUOTED})"
+_CALENDAR = rf"(?P<calendar>(?<![\w$.])AT\s*(?:{_QUOTED})(?:\s*\bZONE\s*(?:{_QUOTED}))?)"
 _LITERAL = rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}"
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _STRINGS = re.compile(_STRING)
+_QUOTES = re.compile(_QUOTED)
 _WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW)|@)\s*\Z", re.IGNORECASE)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
 _TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
@@ -52,15 +53,16 @@ def lexis(signs: str = "", verbatim: str = "(?!)") -> Lexis:
     """Return the lexis of a language with ``signs`` beside those that all have.
 
     ``verbatim`` is a pattern of pieces that are one token whatever is inside, so that numbers in
-    them belong to the shape.
+    them belong to the shape; so are calendars, such as AT '0 9 * * MON' ZONE 'Europe/Berlin'.
     """
     return Lexis(
         re.compile(
-            rf"(?P<verbatim>{verbatim})|(?P<comment>{_COMMENT})|{_LITERAL}",
+            rf"(?P<verbatim>{verbatim})|(?P<comment>{_COMMENT})|{_CALENDAR}|{_LITERAL}",
             re.IGNORECASE | re.DOTALL,
         ),
         re.compile(
-            rf"\s+|(?:{_COMMENT})|(?P<open>/\*)|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
+            rf"\s+|(?:{_COMMENT})|(?P<open>/\*)|(?P<verbatim>{verbatim})|{_CALENDAR}|{_STRING}"
+            rf"|{_NUMBER}{_UNIT}"
             r"|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
             rf"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){{}},;{re.escape(signs)}])|(?P<other>.)",
             re.IGNORECASE | re.DOTALL,
@@ -72,7 +74,7 @@ COMMON = lexis()
 
 
 class Token(NamedTuple):
-    """A piece of text: a literal, a name, a decorator, a sign, verbatim, or the end.
+    """A piece of text: a literal, name, decorator, sign, calendar, verbatim, or the end.
 
     ``word`` is a name in upper case (of keywords), ``literal`` the number of a literal in the text,
     ``value`` what it says.
@@ -90,6 +92,11 @@ class Token(NamedTuple):
     def span(self) -> Span:
         """The span of the token."""
         return Span(self.start, self.end)
+
+    def quoted(self) -> list[tuple[str, int]]:
+        """Return the strings of a calendar, each with its place behind the quote."""
+        found = _QUOTES.finditer(self.text)
+        return [(_string(one[0]), self.start + one.start() + 1) for one in found]
 
 
 def split(
@@ -113,8 +120,8 @@ def split(
         end = found.end()
         if between.strip():
             before = between
-        if kind == "verbatim":
-            shape.append(found[0])
+        if kind in ("verbatim", "calendar"):
+            shape.append(found[0].replace("\0", "?"))  # in a calendar, which is refused
         else:
             value = _value(found, kind, text, ticks_per_second)
             values.append(value)
@@ -158,7 +165,7 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Toke
             made.append(Token("name", written, start, end, _WORDS[written]))
         elif kind == "sign":
             made.append(Token(kind, _SAME.get(written, written), start, end))
-        elif kind in ("decorator", "verbatim"):
+        elif kind in ("decorator", "verbatim", "calendar"):
             made.append(Token(kind, written, start, end))
         elif kind == "open":
             message = "this comment does not end"

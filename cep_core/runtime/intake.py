@@ -5,6 +5,9 @@ events are looked at together, by columns: all names, all values of a type, all 
 is unusual, only those that somebody listens to are taken one by one, and the clock stops at those
 that end an epoch in which something waits.  Else each is looked at, and what is unusual more
 closely.
+
+Instants of calendars are events that occur between others: events that arrive together are cut
+where the clock passes one.
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ class EventColumns(NamedTuple):
     begins: Sequence[int]
     ends: Sequence[int]
 
+    def between(self, first: int, end: int | None) -> EventColumns:
+        """Return the events from one place to before another."""
+        names, values, begins, ends = self
+        some = slice(first, end)
+        return EventColumns(names[some], values[some], begins[some], ends[some])
+
 
 class Intake:
     """Consumes events; one that does not fit its stream is rejected, not raised."""
@@ -48,10 +57,12 @@ class Intake:
         self._clock: Clock = plan.clock
         self._counts = counts
         self._rejected = rejected
+        self._instants = 0  # that have occurred in this push
 
     def consume(self, events: Iterable[Event]) -> None:
         """Consume events in order of arrival; each closes the epochs that it ends."""
         begun, farthest = self._clock.arrivals, self._streams.farthest
+        self._instants = 0
         coming = iter(events)
         try:
             while some := tuple(islice(coming, _TOGETHER)):
@@ -59,10 +70,26 @@ class Intake:
                 columns = _columns(some, self._streams.plain, farthest) if many else None
                 if columns is None:
                     self._consume_each(some)
-                else:
+                elif self._streams.instants is None:
                     self._consume_columns(columns)
+                else:
+                    self._consume_between_instants(columns)
         finally:
-            self._counts["events"] += self._clock.arrivals - begun
+            self._counts["events"] += self._clock.arrivals - begun - self._instants
+
+    def _pass_instants(self, time: int) -> None:
+        """Emit the instants before a time."""
+        self._instants += self._streams.pass_instants(time)
+
+    def _consume_between_instants(self, columns: EventColumns) -> None:
+        """Consume regular events by columns, and the instants before each."""
+        while (instant := self._streams.next_instant()) < max(columns.ends):
+            place = next(at for at, end in enumerate(columns.ends) if end > instant)
+            if place:
+                self._consume_columns(columns.between(0, place))
+            self._pass_instants(columns.ends[place])
+            columns = columns.between(place, None)
+        self._consume_columns(columns)
 
     def _consume_columns(self, columns: EventColumns) -> None:
         """Consume regular events by columns, stopping at those with listeners or due epochs."""
@@ -109,6 +136,7 @@ class Intake:
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
+        instant = streams.next_instant()
         lanes = tuple(self._plan.lanes.values())
         earliest, latest = -streams.farthest, streams.farthest
         try:
@@ -127,7 +155,13 @@ class Intake:
                     clock.arrivals, clock.now = arrival, now
                     self._consume_irregular(event)
                     arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
+                    instant = streams.next_instant()
                     continue
+                if t1 > instant:
+                    clock.arrivals, clock.now = arrival, now
+                    self._pass_instants(t1)
+                    arrival, soonest = clock.arrivals, self._soonest()
+                    instant = streams.next_instant()
                 if base.name in tallies:
                     tallies[base.name] += 1
                 else:
@@ -195,6 +229,7 @@ class Intake:
             return
         clock = self._clock
         t0, t1 = event.t0, event.t0 if event.t1 is None else event.t1
+        self._pass_instants(t1)
         row = (t0, t1, clock.arrivals, *event.values)
         clock.arrivals += 1
         self._streams.consume(row, names)

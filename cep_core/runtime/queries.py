@@ -29,7 +29,7 @@ from cep_core.errors import (
     UnknownQuery,
     near_miss,
 )
-from cep_core.events import Schema, shown
+from cep_core.events import CALENDAR_SCHEMA, Schema, is_calendar, shown
 from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
 from cep_core.plan.fanout import Fanout, FoundRows, QueryReader
 from cep_core.plan.plan import Plan
@@ -129,7 +129,7 @@ class Queries:
             return self._streams.by_name[name].schema
         publisher = self.publishers.get(name)
         if publisher is None:
-            return None
+            return CALENDAR_SCHEMA if is_calendar(name) else None
         return publisher.compiled.schemas[publisher.published.index(name)]
 
     def names(self) -> Iterator[str]:
@@ -200,6 +200,8 @@ class Queries:
             self._readers[stream].discard(name)
             if not self._readers[stream]:
                 del self._readers[stream]
+                if is_calendar(stream):
+                    self._streams.leave_calendar(stream)
 
     def forget_stream(self, name: str) -> None:
         """Forget what was compiled for a base stream; raises StreamInUse while a query reads it."""
@@ -332,15 +334,25 @@ class Queries:
                 f"{name} reads {MOST_LEVELS} published streams above one another,"
                 " which is more than can be planned"
             )
-        query = Query(
-            *(name, self.next_number, text, language, compiled, literals, publishes),
-            *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
-            sources=[] if read else None,
-            level=level,
-            rates=rates,
-            bound_to=self._plan.clock.bound_to,
-        )
-        self._plan_query(query)
+        fresh = [one for one in compiled.reads if is_calendar(one)]
+        fresh = [one for one in fresh if one not in self._streams.by_name]
+        try:
+            for stream in fresh:
+                self._streams.read_calendar(stream)
+            query = Query(
+                *(name, self.next_number, text, language, compiled, literals, publishes),
+                *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
+                sources=[] if read else None,
+                level=level,
+                rates=rates,
+                bound_to=self._plan.clock.bound_to,
+            )
+            self._plan_query(query)
+        except Exception:
+            for stream in fresh:
+                if stream in self._streams.by_name:
+                    self._streams.leave_calendar(stream)
+            raise
         self.next_number += 1
         self.by_name[name] = query
         self.by_number[query.number] = query

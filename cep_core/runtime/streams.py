@@ -1,20 +1,36 @@
-"""The base streams: declared by name, checked event by event, handed to the plan."""
+"""The base streams: declared by name, checked event by event, handed to the plan.
+
+Calendars are base streams, too, while queries read them; nobody pushes events to them.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import float_info
+from typing import TYPE_CHECKING
 
 from cep_core.algebra.rates import Rates
 from cep_core.dataflow.channels import Channel, Members, Port, members_of
 from cep_core.dataflow.clock import END, farthest
 from cep_core.dataflow.mop import Operator
 from cep_core.errors import CepError, near_miss
-from cep_core.events import TYPES, Event, Row, Schema, is_hashable, shown
+from cep_core.events import (
+    CALENDAR_SCHEMA,
+    TYPES,
+    Event,
+    Row,
+    Schema,
+    is_calendar,
+    is_hashable,
+    shown,
+)
 from cep_core.languages import require_name
 from cep_core.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from cep_core.runtime.instants import Instants
 
 _LONGEST = 200  # characters of a name for which a similar one is looked for
 
@@ -39,6 +55,7 @@ class Streams:
 
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
+        self._ticks_per_second = ticks_per_second
         self.rates = Rates(ticks_per_second)
         self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
         self.by_name: dict[str, BaseStream] = {}
@@ -47,6 +64,7 @@ class Streams:
         self.plain: dict[str, tuple[type, ...]] = {}  # by name, where there are such types
         self._sources: dict[Channel, dict[int, str]] = {}  # names by slot
         self.widest = 0  # the largest lateness: how long rows may be open
+        self.instants: Instants | None = None  # of the calendars, while there are any
 
     def declare(
         self,
@@ -92,6 +110,55 @@ class Streams:
         heard = operator.channel.routes, operator.slot
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
 
+    def read_calendar(self, name: str) -> None:
+        """Add a calendar; its instants of open epochs are remembered, as arrivals of the past."""
+        from cep_core.runtime.instants import Instants
+
+        clock = self._plan.clock
+        if self.instants is None:
+            self.instants = Instants(self._ticks_per_second, self.farthest)
+        for time, _, at in self.instants.add(name, clock.now, self.widest):
+            self.recent.append(((time, time, clock.arrivals - 1, at), (name,)))
+        operator = self._plan.source(name, len(CALENDAR_SCHEMA), 0, None)
+        heard = operator.channel.routes, operator.slot
+        self.by_name[name] = BaseStream(name, CALENDAR_SCHEMA, 0, None, operator, *heard)
+
+    def leave_calendar(self, name: str) -> None:
+        """Remove a calendar that nobody reads."""
+        assert self.instants is not None
+        self.instants.remove(name)
+        if not len(self.instants):
+            self.instants = None
+        del self.by_name[name], self._plan.sources[name]
+        self.recent = deque(one for one in self.recent if name not in one[1])
+
+    def calendars(self, names: Iterable[str]) -> list[str]:
+        """Return the calendars among some streams, each as a line of an explanation."""
+        if self.instants is None:
+            return []
+        now = self._plan.clock.now
+        return [self.instants.described(name, now) for name in names if is_calendar(name)]
+
+    def next_instant(self) -> int:
+        """Return the time beyond which the clock passes an instant of a calendar."""
+        return END if self.instants is None else self.instants.next
+
+    def pass_instants(self, time: int, arrival: int | None = None) -> int:
+        """Emit the instants before a time; return how many they are.
+
+        They arrive one after the other or, in an engine whose arrivals are numbered by its user,
+        all as the given one.
+        """
+        if self.instants is None or time <= self.instants.next:
+            return 0
+        clock = self._plan.clock
+        found = self.instants.before(time)
+        for at, name, text in found:
+            number = clock.arrivals if arrival is None else arrival
+            clock.arrivals = number + 1
+            self.consume((at, at, number, text), (name,))
+        return len(found)
+
     def heard(self) -> set[str]:
         """Return the names of the base streams that somebody listens to."""
         return {
@@ -121,6 +188,8 @@ class Streams:
                 return f"{names[0]} and {name} are not labelled sharable"
         if first.operator.mop is not None:
             return f"{names[0]} is an adopted stream: nobody pushes events to it"
+        if is_calendar(names[0]):
+            return f"{names[0]} is a calendar: nobody pushes events to it"
         t1 = event.t0 if event.t1 is None else event.t1
         if type(event.t0) is not int or type(t1) is not int:
             return "its times are not integers"

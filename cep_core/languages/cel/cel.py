@@ -3,7 +3,8 @@
     query   := [SELECT items] FROM stream [GROUP BY names] [WINDOW w | AT INSTANT] [PUBLISH name]
     stream  := operand { NEXT [{p}] operand | FOLD{p, q, aggregates} operand
                        | JOIN{p, w} operand | UNION operand }          left to right
-    operand := name | FILTER{p} operand | ( stream ) | ( query )
+    operand := name | AT 'cron expression' [ZONE 'zone'] | FILTER{p} operand
+             | ( stream ) | ( query )
 
 What is inside braces is read after the second operand, whose attributes it may name; so parsing,
 resolving names and building the algebra are one pass.  Literals become parameters: the result
@@ -256,6 +257,10 @@ class _Parser:
             node = self._parenthesised()
             reader.expect_sign(")")
             return node
+        instants = reader.calendar()
+        if instants is not None:
+            self.reads[instants.name] = None
+            return instants
         hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
         token = reader.expect_name("a stream, FILTER or '('", hint)
         schema = known_schema(self.catalog, "stream", token.text, token.span)

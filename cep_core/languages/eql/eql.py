@@ -10,7 +10,7 @@ Rewriting*, 2009, section 3.5.
     exception  := next { \\ next }                                        exception
     next       := postfix { ; postfix }                                  next
     postfix    := operand { + | @ duration }                             iteration, time
-    operand    := stream [alias] | ( pattern )
+    operand    := stream [alias] | AT 'cron expression' [ZONE 'zone'] alias | ( pattern )
     qualification := FILTER(condition) | condition
     atom       := expression op expression | field CONTAINS string
                 | (id, id) OCCURS WITHIN duration

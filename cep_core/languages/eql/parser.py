@@ -184,13 +184,19 @@ class Parser:
                 raise reader.expected("')' or ; | \\ + @", _alias_hint(reader))
             reader.next()
             return pattern
-        token = reader.expect_name("a stream or '('")
-        schema = known_schema(self.catalog, "stream", token.text, token.span)
-        self.reads[token.text] = None
-        self.schemas[token.text] = schema
-        name = reader.next() if reader.is_name() else token
-        self.streams[name.text] = token.text
-        return Source(token.text, name.text, span=Span(token.start, name.end))
+        instants = reader.calendar()
+        if instants is not None:
+            name = reader.expect_name("an alias of the calendar")
+            start, stream, schema = name.start, instants.name, instants.schema
+        else:
+            token = reader.expect_name("a stream or '('")
+            start, stream = token.start, token.text
+            schema = known_schema(self.catalog, "stream", stream, token.span)
+            name = reader.next() if reader.is_name() else token
+        self.reads[stream] = None
+        self.schemas[stream] = schema
+        self.streams[name.text] = stream
+        return Source(stream, name.text, span=Span(start, name.end))
 
     def _operator(self) -> Token:
         self.reader.deeper()

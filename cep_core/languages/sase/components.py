@@ -28,6 +28,7 @@ _MARKS = {mark.upper(): mark for mark in get_args(Mark)}
 _PACES = ("GREEDY", "RELUCTANT")
 _SIMPLE = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _MOST_NESTED = 20
+_NAMES = ("name", "calendar")  # tokens that begin a type
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class ComponentReader:
     def _is_clause(self, word: str) -> bool:
         """Return True if a word is next that is not a name here: something follows it."""
         after = self._after()
-        follows = after.kind == "name" or after.text in ("(", "!")
+        follows = after.kind in _NAMES or after.text in ("(", "!")
         return self.reader.is_word(word) and follows
 
     def _take_clause(self, word: str) -> bool:
@@ -229,7 +230,7 @@ class ComponentReader:
         if token.word not in _MARKS or self.catalog.schema(token.text) is not None:
             return None
         opens = after.text == "!" or (after.text == "(" and token.word != "ANY")
-        if after.kind != "name" and not opens:
+        if after.kind not in _NAMES and not opens:
             return None
         reader.next()
         self.plain = False
@@ -344,8 +345,9 @@ class ComponentReader:
         """Read a type, or ANY of several; return their streams and the name without a variable."""
         reader = self.reader
         if not self._is_call("ANY"):
+            first = reader.token
             stream = self._type()
-            return [stream], stream.name
+            return [stream], f"at{first.start}" if first.kind == "calendar" else stream.name
         start = reader.next()
         reader.expect_sign("(")
         streams = reader.listed(self._type)
@@ -356,8 +358,12 @@ class ComponentReader:
         return streams, f"any{start.start}" if len(streams) > 1 else streams[0].name
 
     def _type(self) -> algebra.Stream:
-        """Read the name of a type; the paper's SHELF-READING finds SHELF_READING."""
+        """Read a type or a calendar; the paper's SHELF-READING finds SHELF_READING."""
         reader = self.reader
+        instants = reader.calendar()
+        if instants is not None:
+            self.reads[instants.name] = None
+            return instants
         if reader.token.kind != "name":
             raise reader.expected("an event type")
         if self._is_call("SEQ"):

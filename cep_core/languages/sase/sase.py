@@ -9,6 +9,7 @@
     component := types [times manner] [variable [ [] ]] [UNTIL types [variable]]
     single    := [!] types [variable]
     types     := type | ANY( type {, type} )
+    type      := name | AT 'cron expression' [ZONE 'zone']
     times     := ? | * | + | {n} | {m,n} | {m,}
     manner    := [greedy | reluctant] [mark]
     mark      := any | next | nearest | strict | partition

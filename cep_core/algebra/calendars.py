@@ -1,0 +1,177 @@
+"""Calendars: the instants that a cron expression names, in a time zone.
+
+`AT '0 9 * * MON' ZONE 'Europe/Berlin'` is a stream with an event at each of them.  The five fields
+are minute, hour, day of month, month and day of week, as Debian's cron reads them (`cronsim`, to
+which all times are local ones without a zone).  Where a zone changes its offset:
+
+- times that are skipped: an expression with numbers in minute and hour names the first time after
+  the gap; one with `*` in either goes by real time, so it names none of them;
+- times that occur twice: such an expression names the first; one with `*` names both.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
+from heapq import heappop, heappush
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from cep_core.errors import AlgebraError, Span, near_miss
+from cep_core.events import CALENDAR
+
+MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
+_LONGEST = 200  # characters of an expression
+_FIELDS = (
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of month", "1-31, or L for the last"),
+    ("month", "1-12 or JAN-DEC"),
+    ("day of week", "0-7 or SUN-SAT, MON#1 for the first, 5L for the last"),
+)
+_CRONSIM_FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
+_SIGNS = "; also *, lists 1,2 ranges 1-5 and steps */2"
+_EXAMPLE = "'0 9 * * MON' is 9:00 on Mondays: minute, hour, day of month, month, day of week"
+_ZONE = re.compile(r"[A-Z][\w+-]*(?:/[\w+-]+)*")
+_NAME = re.compile(rf"{CALENDAR}([^']*)'(?: ZONE '([^']*)')?")
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The instants of a cron expression; equal expressions in one zone have one name."""
+
+    expression: str
+    zone: str = "UTC"
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        zone = "" if self.zone == "UTC" else f" ZONE '{self.zone}'"
+        return f"{CALENDAR}{self.expression}'{zone}"
+
+    @property
+    def words(self) -> str:
+        """The expression in words."""
+        return f"{CronSim(self.expression, _EPOCH).explain()}, {self.zone}"
+
+    @cached_property
+    def _place(self) -> tzinfo:
+        return UTC if self.zone == "UTC" else ZoneInfo(self.zone)
+
+    def text(self, second: int) -> str:
+        """Return the local time of a second since 1970, with its offset."""
+        return (_EPOCH + timedelta(seconds=second)).astimezone(self._place).isoformat()
+
+    def seconds(self, start: int) -> Iterator[int]:
+        """Yield the instants from a second on, ascending; they end with the year 9999."""
+        last = max(start, _FIRST) - 1
+        pending: list[int] = []
+        try:
+            for local in CronSim(self.expression, self._local_before(last)):
+                found = self._instants(local)
+                while pending and found and pending[0] < found[0]:
+                    second = heappop(pending)
+                    if second > last:
+                        yield (last := second)
+                for second in found:
+                    heappush(pending, second)
+        except (OverflowError, ValueError):
+            pass  # the calendar of Python has ended
+        yield from (one for one in sorted(set(pending)) if one > last)
+
+    def _local_before(self, second: int) -> datetime:
+        """Return a local time after which all instants after a second are."""
+        there = (_EPOCH + timedelta(seconds=second)).astimezone(self._place)
+        local = there.replace(tzinfo=None)
+        again = self._second_of(local, 1) - self._second_of(local, 0)
+        return local - timedelta(seconds=max(0, again))
+
+    def _instants(self, local: datetime) -> list[int]:
+        """Return when it is a local time: once, twice, or not at all."""
+        first, second = self._second_of(local, 0), self._second_of(local, 1)
+        if first == second:
+            return [first]
+        minute, hour, *_ = self.expression.split()
+        by_real_time = minute.startswith("*") or hour.startswith("*")
+        if first < second:
+            return [first, second] if by_real_time else [first]
+        return [] if by_real_time else [self._end_of_gap(second, first)]
+
+    def _second_of(self, local: datetime, fold: int) -> int:
+        return int((local.replace(tzinfo=self._place, fold=fold) - _EPOCH).total_seconds())
+
+    def _end_of_gap(self, before: int, after: int) -> int:
+        """Return the second between two at which the offset changes."""
+        seconds = range(before, after + 1)
+        old = self._offset(before)
+        return seconds[bisect_left(seconds, True, key=lambda one: self._offset(one) != old)]
+
+    def _offset(self, second: int) -> timedelta | None:
+        return (_EPOCH + timedelta(seconds=second)).astimezone(self._place).utcoffset()
+
+    def passed(self, start: int, end: int) -> tuple[list[int], int | None]:
+        """Return the instants of start <= instant < end, in seconds, and the first one after them.
+
+        If they are more than MOST they are those of the last MOST minutes.
+        """
+        found: list[int] = []
+        for second in self.seconds(start):
+            if second >= end:
+                return found, second
+            found.append(second)
+            if len(found) > MOST:
+                return self.passed(max(found[1], end - 60 * MOST), end)
+        return found, None
+
+
+def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calendar:
+    """Return the calendar of an expression and a zone, whose texts begin at these places.
+
+    Raises AlgebraError with the place of what is wrong.
+    """
+    fields = [(one[0].upper(), one.span()) for one in re.finditer(r"\S+", text)]
+    whole = Span(text_at, text_at + max(1, len(text)))
+    if len(fields) != len(_FIELDS) or len(text) > _LONGEST:
+        message = f"a cron expression has five fields, not {len(fields)}"
+        if len(text) > _LONGEST:
+            message = f"a cron expression has at most {_LONGEST} characters"
+        raise AlgebraError(message, hint=_EXAMPLE, span=whole)
+    expression = " ".join(field for field, _ in fields)
+    try:
+        CronSim(expression, _EPOCH)
+    except CronSimError as error:
+        place = _CRONSIM_FIELDS.index(str(error).removeprefix("Bad "))
+        written, (start, end) = fields[place]
+        name, known = _FIELDS[place]
+        raise AlgebraError(
+            f"{written!r} is no {name} of a cron expression",
+            hint=f"it is {known}{_SIGNS}",
+            span=Span(text_at + start, text_at + end),
+        ) from None
+    return Calendar(expression, _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+
+
+def calendar_of(name: str) -> Calendar:
+    """Return the calendar of a stream's name; raises AlgebraError if it is none."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise AlgebraError(f"there is no stream {name}", hint=_EXAMPLE)
+    return calendar(found[1], found[2] or "UTC")
+
+
+def _known_zone(zone: str, span: Span) -> str:
+    """Return the name of a time zone; raises AlgebraError if there is none."""
+    if zone.upper() in ("UTC", "ETC/UTC"):
+        return "UTC"
+    zones = available_timezones()
+    if zone not in zones or not _ZONE.fullmatch(zone):
+        hint = near_miss(zone, sorted(zones)) or "zones are called Europe/Berlin"
+        raise AlgebraError(f"there is no time zone {zone}", hint=hint, span=span)
+    return zone

@@ -1,0 +1,92 @@
+"""The instants of calendar streams that the clock has not passed.
+
+An instant is an event of its calendar.  It occurs when the clock passes it: before the event that
+raises the clock beyond it, and after all that arrived before.  So it follows from the events and
+their order alone.  The instants of a calendar begin with the clock: at the clock's time when the
+first query reads the calendar, or with the first event.  Nothing of a calendar is kept: its next
+instant is the first one from the clock on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cep_core.algebra.calendars import Calendar, calendar_of
+from cep_core.dataflow.clock import END
+
+
+class Instant(NamedTuple):
+    """An instant of a calendar, by the calendar's name; ``at`` is its local time."""
+
+    time: int
+    calendar: str
+    at: str
+
+
+class Instants:
+    """The calendars that are read, and their next instants; ``farthest`` is that of times."""
+
+    def __init__(self, ticks_per_second: int, farthest: int) -> None:
+        self._ticks_per_second = ticks_per_second
+        self._earliest = -farthest  # a clock up to it has not begun
+        self._calendars: dict[str, Calendar] = {}
+        self._next: dict[str, int | None] = {}  # None: the clock has not begun
+
+    def __len__(self) -> int:
+        return len(self._calendars)
+
+    @property
+    def next(self) -> int:
+        """The time beyond which the clock passes an instant; `END` if it never does."""
+        return min((self._first(name) for name in self._next), default=END)
+
+    def next_of(self, names: frozenset[str]) -> int:
+        """Return the first instant of some calendars, `END` if there is none."""
+        return min((self._first(name) for name in names & self._next.keys()), default=END)
+
+    def add(self, name: str, now: int, reach: int) -> list[Instant]:
+        """Add a calendar when the clock is at ``now``; return its instants of the last ticks.
+
+        Raises AlgebraError if the name is none of a calendar.
+        """
+        found = calendar_of(name)
+        self._calendars[name] = found
+        self._next[name] = None
+        if now <= self._earliest:
+            return []
+        self._next[name] = now - reach
+        return self.before(now) if reach else []
+
+    def described(self, name: str, now: int) -> str:
+        """Return a line that says what a calendar is, and which of its instants is next."""
+        one, unit = self._calendars[name], self._ticks_per_second
+        line = f"{name}: {one.words}; an instant occurs when the clock has passed it"
+        following = next(one.seconds(-(-now // unit)), None) if now > self._earliest else None
+        return line if following is None else f"{line}; next {one.text(following)}"
+
+    def remove(self, name: str) -> None:
+        """Remove a calendar that nobody reads."""
+        del self._calendars[name], self._next[name]
+
+    def before(self, time: int) -> list[Instant]:
+        """Pop the instants before a time, in order, simultaneous ones by name."""
+        found: list[Instant] = []
+        if time <= self._earliest:
+            return found
+        for name, following in self._next.items():
+            start = time if following is None else following
+            if start < time or following is None:
+                self._next[name] = self._pass(name, start, time, found)
+        found.sort()
+        return found
+
+    def _first(self, name: str) -> int:
+        following = self._next[name]
+        return self._earliest if following is None else following
+
+    def _pass(self, name: str, start: int, time: int, found: list[Instant]) -> int:
+        """Add the instants of a calendar between two times; return the next."""
+        one, unit = self._calendars[name], self._ticks_per_second
+        seconds, following = one.passed(-(-start // unit), -(-time // unit))
+        found += [Instant(second * unit, name, one.text(second)) for second in seconds]
+        return END if following is None else following * unit
