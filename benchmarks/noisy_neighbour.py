@@ -28,7 +28,9 @@ RESIDUALS = {
     "alternatives": "feed//item[if (title) then description = 'x' else false()]",
     "cast": "feed//item[xs:dateTime(title) > xs:dateTime('2026-01-01T00:00:00Z')]",
     "pieces": "feed//item[tokenize(title, ' ')[1] = 'X']",
-    "elementpath": "feed//item[count(tokenize(title, ' ')) > 99]",
+    "sequence": "feed//item[count(distinct-values(tokenize(title, ' '))) > 99]",
+    "words": "feed//item[some $w in tokenize(title) satisfies string-length($w) > 99]",
+    "elementpath": "feed//item[compare(title, description) = 9]",
     "at its bound": "feed//item[.//* = //*/@*]",
 }
 

@@ -66,6 +66,7 @@ import xscl.service.stars as stars
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.xpath as residuals
+import xscl.shredding.conditions.xpath_functions as xpath_functions
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.disk_guard as disk_guard
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
@@ -170,6 +171,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "matches that are not printed": (match_tail.BEHIND,),
     "text of a query": (limits.MAX_LENGTH, CEP_TEXT),
     "work of an expression": (xpath.MOST_WORK, xpath.LONGEST, xpath.RANGES),
+    "items of a text": (xpath_functions.MOST_ITEMS, xpath.PIECES),
     "nodes that an expression": (residuals.BUDGET, residuals.SLOWER),
     "regular expression": (regex.LONGEST, regex.LARGEST),
     "tokens of a query": (limits.MAX_TOKENS, limits.MAX_STEPS),

@@ -66,7 +66,7 @@ def _hint(residual: Residual, slow: bool) -> str:
     if residual.selects:
         return "a path of names and // alone is shared; write other axes as conditions"
     if slow:
-        return "without for, !, sequences and casts it would run in libxml2"
+        return "with functions of one sequence and comparisons of values it would run in libxml2"
     return "a path, perhaps in functions, compared with a constant would be indexed"
 
 

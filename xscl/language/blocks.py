@@ -35,15 +35,8 @@ from xscl.language.syntax import (
     Step,
 )
 from xscl.language.unparse import MEMBER
-from xscl.language.xpath import (
-    WrongXPath,
-    is_numeric,
-    is_path,
-    normalised,
-    parsed,
-    rewritten,
-    uses_position,
-)
+from xscl.language.xpath import WrongXPath, normalised, parsed
+from xscl.language.xpath_analysis import is_numeric, is_path, rewritten, uses_position
 
 
 class Reader(Protocol):
@@ -62,7 +55,7 @@ _STEP = re.compile(
 )
 _SKIP = re.compile(_SPACE)
 _BINDING = re.compile(rf"->{_SPACE}({_NAME}'*|{_NAME})")
-_AS = re.compile(rf"AS\s+({_NAME})", re.IGNORECASE)
+_AS = re.compile(rf"AS\s+({_NAME})(?![\w.·-]*:)", re.IGNORECASE)  # but not `cast as xs:date`
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|\(:(?:[^:]|:(?!\)))*:\)|--[^\n]*|Q\{[^{}]*\}')
 _DOUBLED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
 _CLOSES = {"(": ")", "[": "]", "{": "}"}

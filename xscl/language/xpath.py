@@ -10,7 +10,7 @@ This module is imported with the first expression that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -21,8 +21,9 @@ from elementpath.exceptions import ElementPathError
 from elementpath.xpath31 import XPath31Parser
 
 from xscl.language.functions import FUNCTIONS, text_of
-from xscl.language.regex import WrongExpression, expression, pieces, replacer
-from xscl.language.syntax import NameTest
+from xscl.language.regex import WrongExpression, expression, replacer
+from xscl.language.sequences import tokenized
+from xscl.language.xpath_analysis import work
 
 Token: TypeAlias = "XPathToken"
 MOST_WORK = 2
@@ -31,6 +32,8 @@ LONGEST = 2_000
 """Characters of an expression."""
 RANGES = 1_000
 """The product of the lengths of all ranges (`1 to 10`) of an expression."""
+PIECES = 140
+"""Items of a sequence that elementpath makes of one text; two may be inside each other."""
 _OUTSIDE = "it reads more than the document"
 _REPLAY = "its value could not be replayed"
 _BOUND = "its work has no bound"
@@ -112,6 +115,8 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
             case "space" | "comment":
                 if parts and parts[-1] != " ":
                     parts.append(" ")
+            case "local" | "prefixed" if lexeme["prefix"] == "fn":
+                parts.append(lexeme["local"])
             case "local" | "prefixed" if lexeme["prefix"] in declared:
                 parts.append(f"Q{{{prefixes[lexeme['prefix']]}}}{lexeme['local']}")
             case _:
@@ -149,8 +154,8 @@ class _Parser(XPath31Parser):
 def _install() -> None:
     """Replace functions: regular expressions run on RE2, dates are those of feeds."""
     table: dict[str, Any] = dict(_Parser.symbol_table)
-    for name in ("matches", "replace", "tokenize"):
-        table[name] = type(f"_{name}", (table[name],), {"evaluate": _EXPRESSIONS[name]})
+    for name, evaluate in (*_EXPRESSIONS.items(), ("string-to-codepoints", _codepoints)):
+        table[name] = type(f"_{name}", (table[name],), {"evaluate": evaluate})
     for name in ("year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"):
         table[name] = type(f"_{name}", (table[name],), {"evaluate": _dated(name)})
     _Parser.symbol_table = table
@@ -178,9 +183,19 @@ def _replace(self: Any, context: Any = None) -> Any:
 
 def _tokenize(self: Any, context: Any = None) -> Any:
     text = self.get_argument(context, default="", cls=str)
-    if len(self) == 1:
-        return text.split()
-    return pieces(text, _constant(self, 1), _constant(self, 2, ""))
+    constants = () if len(self) == 1 else (_constant(self, 1), _constant(self, 2, ""))
+    return _bounded(self, tokenized(text, *constants))
+
+
+def _codepoints(self: Any, context: Any = None) -> Any:
+    return _bounded(self, [*map(ord, self.get_argument(context, default="", cls=str))])
+
+
+def _bounded(token: Any, found: Any) -> Any:
+    """Return a sequence made of a text, which the number of a document's nodes does not bound."""
+    if len(found) > PIECES:
+        raise token.error("FOER0000", f"over {PIECES:,} items of a text")
+    return found
 
 
 _EXPRESSIONS: Mapping[str, Any] = {"matches": _matches, "replace": _replace, "tokenize": _tokenize}
@@ -291,421 +306,3 @@ def _check_expression(name: str, token: Any) -> None:
         (replacer if name == "replace" else expression)(*constants)
     except WrongExpression as error:
         raise WrongXPath(f"the regular expression: {error}", token.span[0], error.hint) from None
-
-
-# -- Kinds ---------------------------------------------------------------------------------
-
-_NUMERIC = frozenset(
-    (
-        *("(integer)", "(decimal)", "(float)", "+", "-", "div", "mod", "idiv"),
-        *("count", "position", "last", "string-length", "number", "sum", "floor", "ceiling"),
-        *("round", "abs", "min", "max", "avg", "year-from-date", "month-from-date"),
-        *("day-from-date", "hours-from-dateTime"),
-    )
-)
-_PATHS = frozenset(("/", "//", "[", "(name)", "Q{", "*", "@", ".", "..", "|", "union", ":"))
-_TESTS = frozenset(("text", "node", "comment", "processing-instruction", "element", "attribute"))
-_WIDE = frozenset(
-    (
-        *("descendant", "descendant-or-self", "ancestor", "ancestor-or-self", "following"),
-        *("preceding", "following-sibling", "preceding-sibling"),
-    )
-)
-_NARROW = frozenset(("child", "parent", "self", "attribute"))
-
-
-def is_numeric(token: Any) -> bool:
-    """Return True if the value of an expression is a number, which a predicate takes as place."""
-    if token.symbol == "*":
-        return len(token) == 2
-    if token.symbol == "(":
-        return len(token) == 1 and is_numeric(token[0])
-    return token.symbol in _NUMERIC
-
-
-def is_path(token: Any) -> bool:
-    """Return True if an expression selects nodes by steps."""
-    if token.symbol == "(":
-        return len(token) == 1 and is_path(token[0])
-    if token.symbol == "[":
-        return len(token) == 2 and is_path(token[0])
-    if token.symbol in ("intersect", "except", "|", "union"):
-        return all(map(is_path, token))
-    if token.symbol in ("/", "//") and len(token):
-        return is_path(token[-1])
-    if token.symbol == "*":
-        return not len(token)
-    return token.symbol in _PATHS or token.symbol in _TESTS | _WIDE | _NARROW
-
-
-def required(token: Any) -> list[NameTest]:
-    """Return tests of names that some child passes wherever an expression holds."""
-    match token.symbol, list(token):
-        case "(", [inner]:
-            return required(inner)
-        case "and", parts:
-            return [one for part in parts for one in required(part)]
-        case (("=" | "!=" | "<" | "<=" | ">" | ">="), parts):
-            return [one for part in parts if is_path(part) for one in required(part)]
-        case ("some", [_, path, _]) if is_path(path):
-            return required(path)
-        case (("contains" | "starts-with" | "ends-with"), [path, word, *_]) if (
-            is_path(path) and word.symbol == "(string)" and word.value
-        ):
-            return required(path)
-        case (("/" | "["), [first, *_]):
-            return required(first)
-        case "(name)", []:
-            return [NameTest(str(token.value))]
-        case "Q{", [uri, name] if name.symbol == "(name)":
-            return [NameTest(str(name.value), str(uri.value))]
-        case _:
-            return []
-
-
-def uses_position(token: Any) -> bool:
-    """Return True if an expression reads the position of its own context."""
-    if token.symbol in ("position", "last"):
-        return True
-    if token.symbol in ("[", "/", "//", "!"):
-        return uses_position(token[0]) if len(token) else False
-    return any(map(uses_position, token))
-
-
-def rewritten(token: Any) -> str | None:
-    """Return a condition without unions and sequences, as alternatives; None if it has none."""
-    if token.symbol == "(" and len(token) == 1:
-        return rewritten(token[0])
-    if token.symbol in ("|", "union") and is_path(token):
-        return " or ".join(_alternatives(token))
-    if token.symbol == "=" and len(token) == 2:
-        sides = [[*_alternatives(side)] for side in token]
-        if len(sides[0]) * len(sides[1]) > 1 and max(map(len, sides)) <= _ALTERNATIVES:
-            return " or ".join(f"{left} = {right}" for left in sides[0] for right in sides[1])
-    return None
-
-
-_ALTERNATIVES = 64
-
-
-def _alternatives(token: Any) -> Iterator[str]:
-    """Yield the operands of a union or sequence."""
-    if token.symbol == "(" and len(token) == 1:
-        yield from _alternatives(token[0])
-    elif token.symbol in ("|", "union", ","):
-        for one in token:
-            yield from _alternatives(one)
-    else:
-        yield str(token.source)
-
-
-def work(token: Any) -> int:
-    """Return the exponent of the number of a document's nodes by which evaluation may grow."""
-    match token.symbol:
-        case "/" | "//" if len(token) == 2:
-            step = 1 if token.symbol == "//" else 0
-            right = work(token[1])
-            if token[1].symbol not in _WIDE and right <= 1:
-                right = 0  # children, parents: each node is visited once for all
-            return max(work(token[0]), _size(token[0]) + step + right, 1)
-        case "[" if len(token) == 2:
-            return max(work(token[0]), _size(token[0]) + work(token[1]))
-        case "!":
-            return max(work(token[0]), _size(token[0]) + work(token[1]))
-        case "for" | "some" | "every":
-            *clauses, body = token
-            sizes = [_size(one) for one in clauses if one.symbol != "$"]
-            return sum(sizes) + max(map(work, (*clauses, body)))
-        case "=" | "!=" | "<" | "<=" | ">" | ">=" if all(map(_is_narrow, token)):
-            return max(map(work, token))
-        case "=" | "!=" | "<" | "<=" | ">" | ">=" | "intersect" | "except" | "is":
-            return max((sum(map(_size, token)), *map(work, token)))
-        case "(name)" | "*" | "Q{" | ":" | "@" if not is_numeric(token):
-            return 1
-        case _ if token.symbol in _WIDE | _NARROW | _TESTS:
-            return 1
-        case _:
-            return max(map(work, token), default=0)
-
-
-def _is_narrow(token: Any) -> bool:
-    """Return True for a path along children, which are few for each node."""
-    return not any(one.symbol in _WIDE or one.symbol == "//" for one in token.iter())
-
-
-def _size(token: Any) -> int:
-    """Return 1 if an expression may yield many items, else 0."""
-    if token.symbol in (".", "..", "@", "(string)", "(integer)", "(decimal)"):
-        return 0
-    if token.symbol in ("/", "//") and not len(token):
-        return 0
-    return int(is_path(token) or token.symbol in ("for", ",", "to", "tokenize", "!", "if"))
-
-
-# -- XPath 1.0 -----------------------------------------------------------------------------
-
-EXTENSIONS = "urn:xscl:functions"
-PIECE = "piece"
-"""The function that compares the pieces of a text."""
-TIMES = ("dateTime", "date")
-"""The types that are numbers in libxml2, the microseconds since 1970."""
-"""The namespace of our functions in XPath 1.0; its prefix is `x`."""
-COMPARE = "compare"
-"""The function of ours that orders texts: an operator and two operands."""
-_CORE = frozenset(
-    (
-        *("position", "last", "count", "name", "local-name", "namespace-uri", "string", "concat"),
-        *("starts-with", "contains", "substring-before", "substring-after", "substring"),
-        *("string-length", "normalize-space", "translate", "boolean", "not", "true", "false"),
-        *("number", "sum", "floor", "ceiling", "round"),
-    )
-)
-_OURS = frozenset(
-    (
-        *("lower-case", "upper-case", "replace", "abs", "year-from-date", "month-from-date"),
-        *("day-from-date", "hours-from-dateTime", "plain-text", "canonical-url"),
-        *("ends-with", "matches", "tokens", "jaccard"),
-    )
-)
-
-
-class NotLocal(Exception):
-    """An expression that XPath 1.0 with our functions does not have."""
-
-
-class Local:
-    """An expression as XPath 1.0 with our functions, for libxml2; raises NotLocal."""
-
-    def __init__(self, token: Token) -> None:
-        self.namespaces = {"x": EXTENSIONS}
-        self._node = ""  # the variable that stands for the node
-        self.text = self._truth(token) if token.symbol == "if" else self._of(token)
-
-    def _of(self, token: Any) -> str:
-        symbol, count = str(token.symbol), len(token)
-        if symbol in ("(name)", "(integer)", "(decimal)"):
-            return str(token.value)
-        if symbol == "(string)":
-            return _quoted(str(token.value))
-        if symbol in _CORE | _OURS and getattr(token, "label", "") != "name":
-            return self._call(symbol, list(token))
-        if symbol in (".", "..") or (symbol in ("*", "/") and not count):
-            return symbol
-        if symbol in ("/", "//"):
-            left = self._of(token[0]) if count == 2 else ""
-            steps = [f"{left}{symbol}{self._step(one)}" for one in _united(token[-1])]
-            return steps[0] if len(steps) == 1 else f"({' | '.join(steps)})"
-        match symbol, list(token):
-            case "[", [left, inner]:
-                return f"{self._of(left)}[{self._of(inner)}]"
-            case "(", [inner]:
-                return f"({self._of(inner)})"
-            case "$", [name] if str(name.value) == self._node:
-                return "."
-            case (("some" | "every"), [variable, path, test]) if is_path(path):
-                return self._quantified(symbol, str(variable[0].value), path, test)
-            case "@", [name]:
-                return f"@{self._of(name)}"
-            case (("text" | "node" | "comment" | "processing-instruction"), []):
-                return f"{symbol}()"
-            case "Q{", [uri, name]:
-                return self._name(str(uri.value), name)
-            case ":", [left, name] if left.symbol == "*":
-                return f"*[local-name()={_quoted(str(name.value))}]"
-            case (("|" | "union"), [left, right]) if is_path(left) and is_path(right):
-                return f"{self._of(left)} | {self._of(right)}"
-            case (("exists" | "empty"), [inner]) if is_path(inner):
-                return f"{'boolean' if symbol == 'exists' else 'not'}({self._of(inner)})"
-            case (("and" | "or"), [left, right]):
-                return f"({self._truth(left)} {symbol} {self._truth(right)})"
-            case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
-                return self._comparison(symbol, left, right)
-            case (("+" | "-" | "*" | "div" | "mod"), [left, right]):
-                return f"({self._of(left)} {symbol} {self._of(right)})"
-            case "-", [inner]:
-                return f"(-{self._of(inner)})"
-            case _, [inner] if symbol in _WIDE | _NARROW:
-                return f"{symbol}::{self._of(inner)}"
-            case _:
-                raise NotLocal(symbol)
-
-    def _step(self, token: Any) -> str:
-        """Return a step behind a slash; XPath 1.0 has no other expressions there."""
-        first = token
-        while first.symbol == "[":
-            first = first[0]
-        if first.symbol == "(" or not is_path(first):
-            raise NotLocal(first.symbol)
-        return self._of(token)
-
-    def _name(self, uri: str, name: Any) -> str:
-        local = str(name.value) if name.symbol == "(name)" else "*"
-        if not uri:
-            return local if local != "*" else "*[namespace-uri()='']"
-        known = {uri: prefix for prefix, uri in self.namespaces.items()}
-        prefix = known.get(uri) or f"n{len(self.namespaces)}"
-        self.namespaces[prefix] = uri
-        return f"{prefix}:{local}"
-
-    def _quantified(self, symbol: str, variable: str, path: Any, test: Any) -> str:
-        """Return `some $x in path satisfies test` as a condition on the nodes of the path.
-
-        The test must read nothing but its variable: in the condition the context is another.
-        """
-        if symbol == "some":
-            return self._some(variable, path, test, lambda: self._truth(test))
-        return f"not({self._some(variable, path, test, lambda: f'not({self._truth(test)})')})"
-
-    def _some(self, variable: str, path: Any, read: Any, condition: Callable[[], str]) -> str:
-        """Return that a condition, which reads an expression, holds at some node of a path."""
-        names = {id(one[0]) for one in read.iter("$")}
-        paths = (one for one in read.iter() if is_path(one) and one.symbol != "(")
-        if self._node or uses_position(read) or any(id(one) not in names for one in paths):
-            raise NotLocal(variable)
-        nodes = self._of(path)
-        self._node = variable
-        inner = condition()
-        self._node = ""
-        return f"boolean(({nodes})[{inner}])"
-
-    def _truth(self, token: Any) -> str:
-        if token.symbol in ("+", "-", "*") and is_numeric(token):
-            raise NotLocal("a number as a condition")
-        match token.symbol, list(token):
-            case "if", [test, then, otherwise] if not any(test.iter("if")):  # it is written twice
-                holds, one, other = map(self._truth, (test, then, otherwise))
-                return f"(({holds} and {one}) or (not({holds}) and {other}))"
-            case "(", [inner] if inner.symbol == "if":
-                return self._truth(inner)
-            case _:
-                return self._of(token)
-
-    def _call(self, name: str, arguments: list[Any]) -> str:
-        if name in ("not", "boolean"):
-            return f"{name}({', '.join(map(self._truth, arguments))})"
-        if name == "substring" and not all(map(is_numeric, arguments[1:])):
-            raise NotLocal(name)
-        if name in _OURS:  # which take a text sooner than a list of nodes
-            return f"x:{name}({', '.join(map(self._text, arguments))})"
-        return f"{name}({', '.join(map(self._of, arguments))})"
-
-    def _text(self, token: Any) -> str:
-        inner = self._of(token)
-        return f"string({inner})" if is_path(token) or token.symbol == "$" else inner
-
-    def _comparison(self, sign: str, left: Any, right: Any) -> str:
-        for one in (left, right):
-            if one.symbol == "(" and one[0].symbol == ",":
-                return self._alternatives(sign, left, right)
-        casts = [_cast(side) for side in (left, right)]
-        if None not in casts and casts[0] == casts[1]:
-            one, other = (f"x:{casts[0]}({self._text(side[1][0])})" for side in (left, right))
-            if sign == "!=":  # what is no time is not different from any
-                return f"({one} < {other} or {one} > {other})"
-            return f"({one} {sign} {other})"
-        if sign in ("=", "!=") and right.symbol == "(string)" and _piece_of(left) is not None:
-            return self._piece(sign, left, right)
-        if _is_mapping(left) or _is_mapping(right):
-            return self._mapped(sign, left, right)
-        sides = [self._operand(side, sign) for side in (left, right)]
-        if sign in ("=", "!=") or is_numeric(left) or is_numeric(right):
-            return f"({sides[0]} {sign} {sides[1]})"
-        return f"x:{COMPARE}('{sign}', {sides[0]}, {sides[1]})"
-
-    def _piece(self, sign: str, left: Any, right: Any) -> str:
-        """Return a comparison of `tokenize(path, ...)`, perhaps of one piece, with a constant."""
-        path, *given = _piece_of(left)
-        at = left[1].value if left.symbol == "[" else 0
-        constants = ", ".join([_quoted(str(one.value)) for one in (right, *given)])
-        return f"x:{PIECE}({self._text(path)}, {at}, '{sign}', {constants})"
-
-    def _mapped(self, sign: str, left: Any, right: Any) -> str:
-        """Return a comparison with a constant of `path ! value`, or `for $x in path return value`.
-
-        It holds if the comparison of the value does at some node of the path.
-        """
-        mapping, constant = (left, right) if _is_mapping(left) else (right, left)
-        inner = mapping[0] if mapping.symbol == "(" else mapping
-        *variable, path, value = inner
-        if constant.symbol not in ("(string)", "(integer)", "(decimal)") or not is_path(path):
-            raise NotLocal(inner.symbol)
-        sides = (value, right) if mapping is left else (left, value)
-        if variable:
-            name = str(variable[0][0].value)
-            return self._some(name, path, value, lambda: self._comparison(sign, *sides))
-        if value.symbol == "!" or uses_position(value):
-            raise NotLocal("!")
-        return f"boolean(({self._of(path)})[{self._comparison(sign, *sides)}])"
-
-    def _operand(self, token: Any, sign: str) -> str:
-        inner = token[0] if token.symbol == "(" and len(token) == 1 else token
-        absent = (
-            sign == "!="
-            and is_numeric(inner)
-            and inner.symbol
-            not in (*("count", "string-length", "position", "last", "(integer)", "(decimal)"),)
-        )
-        known = (
-            is_path(inner)
-            or inner.symbol == "$"
-            or is_numeric(inner)
-            or inner.symbol in _CORE | _OURS
-        )
-        truth = inner.symbol in ("boolean", "not", "true", "false", "contains", "starts-with")
-        tests = truth or inner.symbol in ("ends-with", "matches")
-        if absent or tests or not (known or inner.symbol == "(string)"):
-            raise NotLocal(inner.symbol)
-        return self._of(token)
-
-    def _alternatives(self, sign: str, left: Any, right: Any) -> str:
-        """Return a comparison with a sequence as one with each of its items."""
-        if sign not in ("=", "!="):
-            raise NotLocal(sign)
-        if left.symbol == "(" and left[0].symbol == ",":
-            left, right = right, left
-        items = list(_items(right[0]))
-        return f"({' or '.join(self._comparison(sign, left, item) for item in items)})"
-
-
-def _piece_of(token: Any) -> Any:
-    """Return the call of `tokenize` of a path, or one piece of it; None for anything else."""
-    if token.symbol == "[" and token[1].symbol == "(integer)" and token[1].value > 0:
-        token = token[0]
-    return token if token.symbol == "tokenize" and is_path(token[0]) else None
-
-
-def _cast(token: Any) -> str | None:
-    """Return the type that a path or a constant is cast to, of those that libxml2 compares."""
-    if token.symbol != ":" or token[0].value != "xs" or token[1].symbol not in TIMES:
-        return None
-    inner = token[1][0]
-    return str(token[1].symbol) if is_path(inner) or inner.symbol == "(string)" else None
-
-
-def _is_mapping(token: Any) -> bool:
-    if token.symbol == "(" and len(token) == 1:
-        token = token[0]
-    return token.symbol == "!" or (token.symbol == "for" and len(token) == 3)
-
-
-def _united(token: Any) -> list[Any]:
-    """Return the operands of a union in parentheses; of anything else, itself."""
-    if token.symbol == "(" and len(token) == 1 and token[0].symbol in ("|", "union", "("):
-        return _united(token[0])
-    if token.symbol in ("|", "union"):
-        return [one for side in token for one in _united(side)]
-    return [token]
-
-
-def _items(token: Any) -> Iterator[Any]:
-    if token.symbol == ",":
-        for one in token:
-            yield from _items(one)
-    else:
-        yield token
-
-
-def _quoted(text: str) -> str:
-    if '"' in text and "'" in text:
-        raise NotLocal("both quotes")
-    return f"'{text}'" if '"' in text else f'"{text}"'

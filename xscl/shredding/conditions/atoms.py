@@ -269,7 +269,8 @@ def _required(condition: Residual) -> tuple[Atom, ...]:
     """Return the demands of a residual condition: names of children."""
     if condition.selects:
         return ()
-    from xscl.language.xpath import parsed, required  # loads elementpath
+    from xscl.language.xpath import parsed  # loads elementpath
+    from xscl.language.xpath_analysis import required
 
     tests = dict.fromkeys(required(parsed(condition.text)))
     return tuple(Atom(_question("child"), key_of(False, test)) for test in tests)

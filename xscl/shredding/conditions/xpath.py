@@ -4,9 +4,9 @@ XPath 1.0 with the functions of the table runs in libxml2, the rest in elementpa
 that selects from the document is evaluated once for the document, any other once for each node
 that everything else has left.  An expression that fails, as XPath's type errors do, does not hold.
 
-The work of an evaluation is at most a power of the number of nodes (`xscl.language.xpath.work`).
-Each expression has a budget for each document; beyond it the expression does not hold there, and
-is logged.
+The work of an evaluation is at most a power of the number of nodes, which
+`xscl.language.xpath_analysis.work` computes.  Each expression has a budget for each document;
+beyond it the expression does not hold there, and is logged.
 
 This module is imported with the first residual condition.
 """
@@ -14,25 +14,21 @@ This module is imported with the first residual condition.
 from __future__ import annotations
 
 import logging
-import math
-import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from elementpath import XPathContext, build_lxml_node_tree
-from elementpath.datatypes import Date10, DateTime10
 from elementpath.xpath_nodes import AttributeNode as PathAttribute
 from elementpath.xpath_nodes import ElementNode
 from lxml import etree
 
-from xscl.language.functions import FUNCTIONS, Value
-from xscl.language.regex import expression, pieces
 from xscl.language.syntax import Residual
-from xscl.language.xpath import COMPARE, EXTENSIONS, FAILURES, PIECE, Local, NotLocal, parsed, work
-from xscl.shredding.nodes.tree import COMPARISONS, AttributeNode, Item
+from xscl.language.xpath import FAILURES, parsed
+from xscl.language.xpath10 import Local, NotLocal
+from xscl.language.xpath_analysis import work
+from xscl.shredding.conditions.xpath_functions import MOST_ITEMS, TooManyItems, extensions
+from xscl.shredding.nodes.tree import AttributeNode, Item
 
 BUDGET = 200_000
 """Visits of nodes by one expression in one document, in libxml2."""
@@ -74,10 +70,14 @@ class Evaluation:
         if spent <= BUDGET:
             self._spent[text] = spent
             return True
+        self.give_up(text, f"over {BUDGET:,} steps in one document")
+        return False
+
+    def give_up(self, text: str, reason: str) -> None:
+        """Evaluate an expression no more in this document."""
         if self._spent.get(text, 0) <= BUDGET:
             self._spent[text] = BUDGET + 1
-            _log.warning("not evaluated: %s: over %s steps in one document", text, f"{BUDGET:,}")
-        return False
+            _log.warning("not evaluated: %s: %s", text, reason)
 
     def holds(self, condition: Residual, item: etree._Element | AttributeNode) -> bool:
         """Evaluate a residual condition at a node of the document, once."""
@@ -135,13 +135,16 @@ def test(text: str) -> Test:
         local = Local(token)
     except NotLocal:
         return _slow_test(text, exponent)
-    evaluate = _libxml2(f"boolean({local.text})", local.namespaces)
+    evaluate = _libxml2(local, f"boolean({local.text})")
 
     def holds(document: Evaluation, element: etree._Element) -> bool:
         if not document.affords(text, exponent, 1):
             return False
         try:
             return evaluate(element) is True
+        except TooManyItems:
+            document.give_up(text, f"over {MOST_ITEMS:,} items of a text")
+            return False
         except (etree.XPathError, *FAILURES):
             return False
 
@@ -178,13 +181,16 @@ def selection(text: str) -> Select:
         local = Local(token)
     except NotLocal:
         return _slow_selection(text, exponent)
-    evaluate = _libxml2(local.text, local.namespaces, smart=True)
+    evaluate = _libxml2(local, local.text, smart=True)
 
     def select(document: Evaluation) -> Found:
         if not document.affords(text, exponent, 1):
             return frozenset()
         try:
             found: Any = evaluate(document.root.getroottree())
+        except TooManyItems:
+            document.give_up(text, f"over {MOST_ITEMS:,} items of a text")
+            return frozenset()
         except (etree.XPathError, *FAILURES):
             return frozenset()
         return frozenset(_nodes(found, document.root))
@@ -239,105 +245,12 @@ def _path_nodes(found: Iterable[Any], root: etree._Element) -> Iterable[Any]:
 # -- libxml2 -------------------------------------------------------------------------------
 
 
-def _libxml2(text: str, namespaces: dict[str, str], *, smart: bool = False) -> Callable[[Any], Any]:
+def _libxml2(local: Local, text: str, *, smart: bool = False) -> Callable[[Any], Any]:
     made: Any = etree.XPath(
-        text, namespaces=namespaces, extensions=_EXTENSIONS, regexp=False, smart_strings=smart
+        text,
+        namespaces=local.namespaces,
+        extensions=extensions(local),
+        regexp=False,
+        smart_strings=smart,
     )
     return made  # type: ignore[no-any-return]  # lxml's own type has no arguments
-
-
-def _text(argument: Any) -> str:
-    """Return the text of an argument of a function: of nodes that of the first."""
-    if isinstance(argument, list):
-        return _string(argument[0]) if argument else ""
-    if isinstance(argument, bool):
-        return "true" if argument else "false"
-    if isinstance(argument, float):
-        return str(int(argument)) if argument.is_integer() else str(argument)
-    return str(argument)
-
-
-def _string(node: Any) -> str:
-    if isinstance(node, etree._Element):
-        if not len(node) and isinstance(node.tag, str):
-            return node.text or ""
-        return "".join(map(str, node.itertext())) if isinstance(node.tag, str) else node.text or ""
-    return str(node)
-
-
-def _extension(name: str) -> Callable[..., Any]:
-    function = FUNCTIONS[name]
-    apply = function.apply
-
-    def called(_: Any, *arguments: Any) -> Any:
-        rest = map(str, function.missing(len(arguments)) or ())
-        value: Value = apply(*map(_text, arguments), *rest)
-        return [] if value is None else value
-
-    def called_with_one(_: Any, argument: Any) -> Any:
-        value: Value = apply(_text(argument))
-        return [] if value is None else value
-
-    return called_with_one if len(function.arguments) == 1 else called
-
-
-def _compare(_: Any, sign: str, left: Any, right: Any) -> bool:
-    holds = COMPARISONS[sign]  # type: ignore[index]  # an operator of ours
-    sides = [
-        [_string(node) for node in side] if isinstance(side, list) else [_text(side)]
-        for side in (left, right)
-    ]
-    return any(holds(one, other) for one in sides[0] for other in sides[1])
-
-
-def _matches(_: Any, text: Any, pattern: str, flags: str = "") -> bool:
-    return expression(pattern, flags).within(_text(text))
-
-
-def _ends_with(_: Any, text: Any, end: Any) -> bool:
-    return _text(text).endswith(_text(end))
-
-
-def _piece(_: Any, text: Any, at: float, sign: str, value: str, *given: str) -> bool:
-    """Compare the pieces of a text with a value, or the one at a place from 1 on."""
-    found = pieces(_text(text), *given) if given else _text(text).split()
-    chosen = found[int(at) - 1 : int(at)] if at else found
-    return any(COMPARISONS[sign](one, value) for one in chosen)  # type: ignore[index]  # = or !=
-
-
-_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-](?:0\d|1[0-3]):[0-5]\d)?", re.ASCII)
-"""The form of nearly all times, of which Python's own parser reads the same as elementpath's."""
-_BEGINNING = re.compile(r"\s*-?\d{4}")
-
-
-def _time(kind: Any) -> Callable[..., float]:
-    """Return the function to the number of a time, NaN of what is none."""
-
-    def called(_: Any, argument: Any) -> float:
-        text = _text(argument)
-        if kind is DateTime10 and _PLAIN.fullmatch(text):
-            with suppress(ValueError):  # 24:00:00, or no time
-                moment = datetime.fromisoformat(text)
-                return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) / _MICROSECOND
-        if not _BEGINNING.match(text):
-            return math.nan
-        try:
-            return float((kind.fromstring(text).todelta() - _FROM_YEAR_1) / _MICROSECOND)
-        except (ValueError, OverflowError):
-            return math.nan
-
-    return called
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FROM_YEAR_1 = DateTime10.fromstring("1970-01-01T00:00:00Z").todelta()
-_MICROSECOND = timedelta(microseconds=1)
-_EXTENSIONS: dict[tuple[str, str], Any] = {
-    (EXTENSIONS, "dateTime"): _time(DateTime10),
-    (EXTENSIONS, "date"): _time(Date10),
-    (EXTENSIONS, PIECE): _piece,
-    **{(EXTENSIONS, name): _extension(name) for name in FUNCTIONS},
-    (EXTENSIONS, COMPARE): _compare,
-    (EXTENSIONS, "matches"): _matches,
-    (EXTENSIONS, "ends-with"): _ends_with,
-}
