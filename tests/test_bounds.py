@@ -50,6 +50,7 @@ import xscl.polling.feed_poller as poller
 import xscl.polling.hubs as hubs
 import xscl.polling.lifecycle as lifecycle
 import xscl.polling.new_items as new_items
+import xscl.polling.poll_history as poll_history
 import xscl.service.browsing as browsing
 import xscl.service.connection as connection
 import xscl.service.guard as guard
@@ -63,6 +64,7 @@ import xscl.service.routes.websub as callbacks
 import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.stars as stars
+import xscl.service.tags as tags
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.xpath as residuals
@@ -179,6 +181,8 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "alternatives of a predicate": (MAX_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "items of a list": (reader.MOST_ITEMS,),
+    "polls in the history of a feed": (poll_history.MOST, poll_history.LONGEST),
+    "tags of a subscription": (tags.MOST, tags.LONGEST),
     "starred matches": (stars.MOST,),
     "matches of the past": (
         *(histories.MATCHES, histories.DOCUMENTS),

@@ -48,6 +48,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "editing.rename",
         "Give a subscription another name; its matches keep their ids, and deliveries go on.",
     ),
+    "tag": (
+        "editing.tag",
+        "Add tags to a subscription, or remove them; lists are filtered by them.",
+    ),
     "subscriptions": (
         "subscriptions.subscriptions",
         "List the subscriptions in the order of their names.",

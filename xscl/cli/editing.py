@@ -1,4 +1,4 @@
-"""`xscl edit`, `pause`, `resume`, `rename`."""
+"""`xscl edit`, `pause`, `resume`, `rename`, `tag`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from xscl.documents.results import XSCL
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
 from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.tags import checked_tags
 
 _Name = Annotated[
     str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
@@ -94,6 +95,28 @@ def rename(
     _change("rename", call, name, wanted, f"renamed {name!r} to {new!r}")
 
 
+def tag(
+    call: Call,
+    name: _Name,
+    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words without blanks.")],
+    remove: Annotated[bool, option("--remove", "Remove these tags.")] = False,
+) -> None:
+    """Add tags to a subscription, or remove them; lists are filtered by them.
+
+    \b
+    Example:
+      xscl tag echo daily sea
+    """
+    given = checked_tags(tags)
+    with opened("tag", call) as service:
+        before = existing(service, name)["tags"]
+        kept = [one for one in before if one not in given]
+        wanted = kept if remove else [*kept, *given]
+        changed = service.edit(name, SubscriptionChange(tags=wanted))
+    words = ", ".join(changed["tags"]) or "none"
+    _tell(changed, f"tags of {name!r}: {words}", call)
+
+
 def _change(command: str, call: Call, name: str, wanted: SubscriptionChange, line: str) -> None:
     with opened(command, call) as service:
         existing(service, name)
@@ -102,5 +125,5 @@ def _change(command: str, call: Call, name: str, wanted: SubscriptionChange, lin
 
 
 def _tell(changed: Row, line: str, call: Call) -> None:
-    fields = ("name", "query", "language", "version", "paused")
+    fields = ("name", "query", "language", "version", "paused", "tags")
     answer({field: changed[field] for field in fields}, [line], as_json=call.as_json)

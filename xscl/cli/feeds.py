@@ -27,6 +27,7 @@ from xscl.cli.feed_rows import (
     first_poll,
     followed,
     streams,
+    to_second,
 )
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import (
@@ -131,6 +132,27 @@ def show(call: Call, feed: Name) -> None:
     with opened("feeds show", call) as service:
         found = find(service.feeds(), feed)
     answer(found, described(found), as_json=call.as_json)
+
+
+@app.command()
+def history(call: Call, feed: Name) -> None:
+    """List the last 100 polls of a feed: outcome, time of the answer, new items, errors.
+
+    \b
+    Example:
+      xscl feeds history news
+    """
+    with opened("feeds history", call) as service:
+        rows = service.polls(find(service.feeds(), feed))
+    cells_ = (
+        (
+            *(to_second(one["polled"]), one["outcome"], f"{one['seconds']:.2f}"),
+            *(one["items"], one["note"] or ""),
+        )
+        for one in rows
+    )
+    headings = ("TIME", "OUTCOME", "SECONDS", "NEW", "NOTE")
+    list_rows("polls", rows, headings, cells_, as_json=call.as_json)
 
 
 @app.command()

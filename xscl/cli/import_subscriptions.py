@@ -33,7 +33,7 @@ def import_(
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
 
-    A row {"name": ..., "query": ...} may have "updates", too. Rows that are
+    A row {"name": ..., "query": ...} may have "updates" and a list "tags", too. Rows that are
     there already, with the same query, change nothing. All rows are read
     before the first one is registered; 2,000 at a time are, all or none.
 

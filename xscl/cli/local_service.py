@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -59,10 +59,12 @@ from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
 from xscl.service.status import ServiceStatus, status
 from xscl.service.subscription_change import SubscriptionChange, version_row
+from xscl.service.tags import checked_tags, set_tags, tags_of
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
 from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import DataDirectory
+from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
 from xscl.time_format import written
@@ -86,9 +88,17 @@ class LocalService:
     def subscriptions(self) -> list[Row]:
         """Return all subscriptions in the order of their names."""
         found = sorted(self.engine.subscriptions, key=lambda one: one.name)
-        return [self._shown(one) for one in found]
+        tags = self._tags([one.name for one in found])
+        return [self._shown(one, tags) for one in found]
 
-    def _shown(self, one: Subscription) -> Row:
+    def _tags(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        with self._reading() as store:
+            return tags_of(store, names)
+
+    def _reading(self) -> closing[Store]:
+        return closing(self.engine.host.connect())
+
+    def _shown(self, one: Subscription, tags: Mapping[str, tuple[str, ...]] | None = None) -> Row:
         stopped = self.engine.stopped(one.name)
         return {
             "name": one.name,
@@ -100,6 +110,7 @@ class LocalService:
             "updates": one.updates,
             "version": one.version,
             "paused": one.is_paused,
+            "tags": list((self._tags([one.name]) if tags is None else tags)[one.name]),
             "stopped": None if stopped is None else _stopped(stopped),
         }
 
@@ -145,7 +156,7 @@ class LocalService:
 
     def edit(self, name: str, change: SubscriptionChange) -> Row:
         """Change a subscription; return it."""
-        return self._shown(change.apply(self.engine.edit, name))
+        return self._shown(change.apply(self.engine.edit, name, self._reading))
 
     def versions(self, name: str) -> list[Row]:
         """Return the queries whose matches are kept under a name, the oldest first."""
@@ -184,6 +195,7 @@ class LocalService:
             except XsclError as error:
                 error.row = number
                 raise
+        tags = {row.name: checked_tags(row.tags) for _, row in fresh if row.tags}
         pairs = [(row.name, row.query) for _, row in fresh]
         try:
             self.engine.subscribe_many(pairs, updates=rows[0].updates)
@@ -191,6 +203,8 @@ class LocalService:
             if error.row is not None:
                 error.row = fresh[error.row - 1][0]
             raise
+        with self._reading() as store:
+            set_tags(store, tags)
         return len(fresh)
 
     def _is_fresh(self, row: ImportRow) -> bool:
@@ -323,6 +337,16 @@ class LocalService:
         with self._feeds() as feeds:
             (found,) = feeds.among([feed["key"]])
             feeds.remove(found)
+
+    def polls(self, feed: Row) -> list[Row]:
+        """Return the last polls of a feed, the newest first."""
+        with self._feeds() as feeds:
+            (found,) = feeds.among([feed["key"]])
+            polls = feeds.polls(found)
+        return [
+            asdict(one) | {"polled": written(one.polled), "failed": one.is_failed}
+            for one in reversed(polls)
+        ]
 
     @contextmanager
     def poll_feeds(

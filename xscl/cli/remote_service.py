@@ -391,6 +391,11 @@ class RemoteService:
         """Stop following a feed."""
         self.http.ask("DELETE", resource("feeds", feed["key"]))
 
+    def polls(self, feed: Row) -> list[Row]:
+        """Return the last polls of a feed, the newest first."""
+        found: list[Row] = self.http.value(resource("feeds", feed["key"], "polls"))
+        return found
+
     @contextmanager
     def poll_feeds(
         self, feeds: Sequence[Row], fetching: PollSettings, report: MatchReport

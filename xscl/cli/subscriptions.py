@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -36,6 +36,8 @@ from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
 from xscl.service.names import refuse_unaddressable
+from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.tags import checked_tags
 
 if TYPE_CHECKING:
     from xscl.delivery.message import MatchFields
@@ -51,7 +53,10 @@ _FIELDS = (
     "stopped",
     "version",
     "paused",
+    "tags",
 )
+_IMPORTED = ("name", "query", "updates", "tags")
+"""The fields of a row that `xscl import` reads."""
 
 
 def subscribe(
@@ -66,6 +71,7 @@ def subscribe(
         str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
     ] = None,
     from_now: Annotated[bool, option("--from-now", "Begin with what arrives from now on.")] = False,
+    tag: Annotated[list[str] | None, option("--tag", "A tag, by which lists are filtered.")] = None,
     webhook: Annotated[
         str | None, option("--webhook", "Have its matches posted there.", "URL")
     ] = None,
@@ -92,12 +98,15 @@ def subscribe(
     if from_now and since is not None:
         raise UsageError("--since and --from-now exclude each other")
     history = not from_now and since is None
+    tags = checked_tags(tag or ())
     _check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.subscribe(
             name, text, updates=updates, language=language, since=since, history=history
         )
+        if tags:
+            service.edit(name, SubscriptionChange(tags=tags))
         found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
         begun = tuple(found)
         words = one_line(history_summary(begun, since or "30 days")) if begun else None
@@ -159,6 +168,10 @@ def subscriptions(
     removed: Annotated[
         bool, option("--removed", "Those that were removed, and whose matches are kept.")
     ] = False,
+    tag: Annotated[str | None, option("--tag", "Only those of a tag.")] = None,
+    rows: Annotated[
+        bool, option("--rows", "As JSON lines that 'xscl import' reads, tags included.")
+    ] = False,
 ) -> None:
     """List the subscriptions in the order of their names.
 
@@ -168,23 +181,40 @@ def subscriptions(
     """
     if removed:
         with opened("subscriptions", call) as service:
-            rows = service.removed()
-        lines = ((one["name"], one["version"], one_line(one["query"], 100)) for one in rows)
+            gone = service.removed()
+        lines = ((one["name"], one["version"], one_line(one["query"], 100)) for one in gone)
         list_rows(
-            "removed subscriptions", rows, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json
+            "removed subscriptions", gone, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json
         )
         return
     with opened("subscriptions", call) as service:
-        found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]
+        listed = [one for one in service.subscriptions() if tag is None or tag in one["tags"]]
+    if rows:
+        _echo_rows(listed)
+        return
+    found = [{name: one[name] for name in _FIELDS} for one in listed]
     cells = (
-        (one["name"], one["template"], ", ".join(one["reads"]), one_line(one["query"], 100))
+        (
+            *(one["name"], one["template"], ", ".join(one["reads"]), ", ".join(one["tags"])),
+            one_line(one["query"], 100),
+        )
         for one in found
     )
-    headings = ("NAME", "TEMPLATE", "READS", "QUERY")
+    headings = ("NAME", "TEMPLATE", "READS", "TAGS", "QUERY")
     list_rows("subscriptions", found, headings, cells, as_json=call.as_json)
     if not call.as_json:
         echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
         echo_lines(f"{one['name']} is paused" for one in found if one["paused"])
+
+
+def _echo_rows(listed: Sequence[Row]) -> None:
+    """Print the rows of subscriptions in XSCL; others are imported from an export only."""
+    for one in listed:
+        if one["language"] == XSCL:
+            echo_json({name: one[name] for name in _IMPORTED})
+    others = sum(one["language"] != XSCL for one in listed)
+    if others:
+        warn(f"{others} in languages of events were left out: 'xscl export' writes them")
 
 
 def _stopped(stopped: Mapping[str, Any]) -> str:

@@ -41,6 +41,15 @@ class Subscription:
     version: int = 1
     paused: bool = False
     stopped: Stopped | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionTag:
+    """A tag, with the number of subscriptions that have it."""
+
+    tag: str
+    subscriptions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +344,21 @@ class Feed:
     note: str | None
     moved_to: str | None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A poll of a feed: `ok`, `unchanged`, `deferred`, or the code of an error.
+
+    `note` is the error, or where the feed has moved to.
+    """
+
+    polled: datetime
+    outcome: str
+    seconds: float
+    items: int
+    note: str | None
+    failed: bool
 
 
 @dataclass(frozen=True, slots=True)

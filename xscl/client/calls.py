@@ -22,12 +22,14 @@ from xscl.client.answers import (
     LateDocument,
     ListedDocument,
     Match,
+    Poll,
     QueryCheck,
     RejectedDocument,
     SentDocument,
     SqlRows,
     Stream,
     Subscription,
+    SubscriptionTag,
     Trial,
     Version,
     Why,
@@ -93,6 +95,7 @@ def subscribe(
     language: Language = "xscl",
     since: str | None = None,
     history: bool = False,
+    tags: Sequence[str] | None = None,
 ) -> Call[Subscription]:
     """Register a query under a name; the same query again changes nothing.
 
@@ -102,7 +105,7 @@ def subscribe(
     """
     body = {
         **{"query": query, "updates": updates, "language": language},
-        **{"since": since, "history": history},
+        **{"since": since, "history": history, "tags": tags},
     }
     return _json("PUT", resource("subscriptions", name), Subscription, body, source=query)
 
@@ -127,6 +130,16 @@ def resume(name: str) -> Call[Subscription]:
     return _changed(name, {"paused": False})
 
 
+def tag(name: str, tags: Sequence[str]) -> Call[Subscription]:
+    """Replace the tags of a subscription; raises Refused with the problem `wrong_tag`."""
+    return _changed(name, {"tags": list(tags)})
+
+
+def tags() -> Call[tuple[SubscriptionTag, ...]]:
+    """Return the tags of subscriptions, with the number of subscriptions of each."""
+    return _json("GET", "/v1/subscriptions:tags", tuple[SubscriptionTag, ...])
+
+
 def rename(name: str, new: str) -> Call[Subscription]:
     """Give a subscription, its matches and deliveries another name; raises NameTaken."""
     return _changed(name, {"name": new})
@@ -146,9 +159,9 @@ def subscription(name: str) -> Call[Subscription]:
     return _json("GET", resource("subscriptions", name), Subscription)
 
 
-def subscriptions(prefix: str | None = None) -> Listing[Subscription]:
-    """Yield the subscriptions in the order of their names, those with a prefix only."""
-    return _paged("subscriptions", Subscription, prefix=prefix)
+def subscriptions(prefix: str | None = None, tag: str | None = None) -> Listing[Subscription]:
+    """Yield the subscriptions in the order of their names, those with a prefix or a tag only."""
+    return _paged("subscriptions", Subscription, prefix=prefix, tag=tag)
 
 
 def versions(name: str) -> Call[tuple[Version, ...]]:
@@ -320,6 +333,11 @@ def unfollow(key: str) -> Call[None]:
 def poll(key: str) -> Call[Feed]:
     """Request a poll of a feed as soon as a place is free; return the feed before it."""
     return _json("POST", f"{resource('feeds', key)}:poll", Feed)
+
+
+def polls(key: str) -> Call[tuple[Poll, ...]]:
+    """Return the last 100 polls of a feed, the newest first."""
+    return _json("GET", resource("feeds", key, "polls"), tuple[Poll, ...])
 
 
 def import_feeds(feeds: bytes | str, *, tags: Sequence[str] = ()) -> Call[tuple[FeedOutcome, ...]]:

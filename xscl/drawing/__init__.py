@@ -6,6 +6,7 @@
     charts       two columns of numbers
     series       a figure over time
     sparklines   numbers of consecutive days
+    timelines    events with a duration and an outcome
 
 A picture on a page has the page's colours: its elements have classes, which the
 page's style sheet defines.  A picture in a file includes a style of its own.
@@ -20,14 +21,17 @@ from xscl.drawing.queries import draw_query
 from xscl.drawing.series import draw_series
 from xscl.drawing.sparklines import draw_sparkline
 from xscl.drawing.svg import Picture
+from xscl.drawing.timelines import TimelineEvent, draw_timeline
 
 __all__ = [
     "Chart",
     "Picture",
+    "TimelineEvent",
     "chart_of",
     "draw_chart",
     "draw_plan",
     "draw_query",
     "draw_series",
     "draw_sparkline",
+    "draw_timeline",
 ]

@@ -31,6 +31,7 @@ svg { background: #fff; font: 12px ui-monospace, "DejaVu Sans Mono", monospace }
 .d-tree { fill: none; stroke: #b4bcc8 } .d-flow { fill: none; stroke: #7c8798 }
 .d-edge, .d-line { fill: none; stroke: #0b6e63; stroke-width: 1.6 }
 .d-arrow { fill: #7c8798 } .d-bar { fill: #0b6e63 } .d-none { fill: #d5dae2 }
+.d-bad { fill: #a6261d }
 .d-chosen { fill: #fbe6c6; stroke: #8a5a00 } .d-area { fill: #e5f3f1 }
 .d-mark { fill: #0b6e63 } .d-grid { stroke: #d5dae2 }
 @media (prefers-color-scheme: dark) {
@@ -38,7 +39,8 @@ svg { background: #12161d } .d-text, .d-strong { fill: #e4e8ee } .d-soft { fill:
 .d-side { fill: #1a2029; stroke: #323b48 } .d-node { fill: #12161d; stroke: #7c8798 }
 .d-output { fill: #12332f; stroke: #4fc3b2 } .d-faint, .d-tree { stroke: #4a5564 }
 .d-edge, .d-line { stroke: #4fc3b2 } .d-sign { fill: #12161d; stroke: #4fc3b2 }
-.d-bar { fill: #4fc3b2 } .d-none { fill: #323b48 } .d-area { fill: #12332f }
+.d-bar { fill: #4fc3b2 } .d-none { fill: #323b48 }
+.d-bad { fill: #ff9d92 } .d-area { fill: #12332f }
 .d-chosen { fill: #4b370d; stroke: #f0be63 } .d-mark { fill: #4fc3b2 } .d-grid { stroke: #323b48 } }
 """
 """What a picture in a file looks like: the classes that a page styles by itself."""

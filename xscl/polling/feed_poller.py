@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,7 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.hubs import Hubs, catch_up, delivered, missed, unlease
 from xscl.polling.new_items import NewItems, by_time, new_items, parts, pushed_items
+from xscl.polling.poll_history import DEFERRED, LONGEST, OK, UNCHANGED, PollRecord
 from xscl.polling.websub_callbacks import Push, Pushes, refuse
 from xscl.store.disk_guard import DiskFull
 
@@ -331,7 +333,7 @@ class PollAnswer:
 
     `before` is the feed at the request, `after` its new state; `size` are the bytes of its body.
     `holds` is the domain with a `Retry-After` until `held_until`; if it is empty, only the feed
-    itself is deferred until then.
+    itself is deferred until then.  `seconds` is the time until the answer was read.
     """
 
     before: Feed
@@ -341,6 +343,7 @@ class PollAnswer:
     held_until: int | None = None
     holds: str = ""
     size: int = 0
+    seconds: float = 0.0
 
     @property
     def is_put_off(self) -> bool:
@@ -365,6 +368,11 @@ class _Requests:
 
     async def ask(self, feed: Feed) -> PollAnswer:
         """Ask a feed whose domain is busy with it, and free it again."""
+        begun = time.monotonic()
+        answer = await self._answer(feed)
+        return replace(answer, seconds=time.monotonic() - begun)
+
+    async def _answer(self, feed: Feed) -> PollAnswer:
         now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
         try:
             outcome, parsed = await self._asked(feed, now)
@@ -487,11 +495,30 @@ def _flush(
     after = _settled(feeds, [answer.after for answer in answers])
     after = _relaxed(feeds, after, [one.before for one in answers if new.get(one.after.key)], now)
     holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
-    feeds.record(after, found, segment, holds)
+    polls = {
+        feed.key: _recorded(answer, feed, new.get(feed.key, 0))
+        for feed, answer in zip(after, answers, strict=True)
+    }
+    feeds.record(after, found, segment, holds, polls)
     return [
         PollOutcome(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)
     ]
+
+
+def _recorded(answer: PollAnswer, after: Feed, new: int) -> PollRecord:
+    """Return the entry of a poll in the history of its feed."""
+    note = after.error
+    if answer.is_put_off:
+        outcome = DEFERRED
+    elif after.error is not None:
+        outcome = after.code or "failed"
+    else:
+        outcome = UNCHANGED if answer.parsed is None else OK
+        there = after.url if after.url != answer.before.url else after.moved_to
+        note = None if there is None else f"moved to {shown(there)}"
+    text = None if note is None else note[:LONGEST]
+    return PollRecord(answer.at, outcome, answer.seconds, new, text)
 
 
 def _relaxed(

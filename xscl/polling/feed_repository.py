@@ -40,6 +40,7 @@ from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refus
 from xscl.polling.feed_tables import NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.polling.hub_lease import HubLease, lease_row
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
+from xscl.polling.poll_history import PollRecord, polls_of, save_polls
 from xscl.store.store import Store
 
 
@@ -208,6 +209,10 @@ class FeedRepository:
         rows = self._store.fetch("SELECT * FROM state.feed_lease WHERE callback = ?", [callback])
         return HubLease(*rows[0]) if rows else None
 
+    def polls(self, feed: Feed) -> Sequence[PollRecord]:
+        """Return the last polls of a feed, the oldest first."""
+        return polls_of(self._store, feed.key)
+
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
         near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
@@ -272,7 +277,8 @@ class FeedRepository:
         """Stop following a feed; its known items stay, in case it is added again."""
         with self._writing, self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
-            self._store.fetch("DELETE FROM state.feed_lease WHERE key = ?", [feed.key])
+            for table in ("feed_lease", "feed_history"):
+                self._store.fetch(f"DELETE FROM state.{table} WHERE key = ?", [feed.key])
         self._secrets.forget(feed.key)
 
     # -- What polls change -----------------------------------------------------------------
@@ -283,15 +289,18 @@ class FeedRepository:
         found: Iterable[NewItems] = (),
         segment: int | None = None,
         holds: Mapping[str, int] | None = None,
+        polls: Mapping[str, PollRecord] | None = None,
     ) -> None:
         """Write the changes of polls: feeds, their items, and the last known segment.
 
-        `holds` are the domains with a `Retry-After`, each with its end.
+        `holds` are the domains with a `Retry-After`, each with its end; `polls` are for the
+        histories of feeds, by key.
         """
         self._secrets.keep(feeds)
         news = list(found)
         with self._writing, self._store.transaction():
             self._save_polled(feeds)
+            save_polls(self._store, polls or {})
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
             self._evict([(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:

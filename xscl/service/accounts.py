@@ -168,6 +168,7 @@ class Accounts:
                     ("account", "number"),
                     ("owned_stream", "account"),
                     ("star", "account"),
+                    ("saved_statement", "account"),
                 ):
                     self._store.fetch(
                         f"DELETE FROM state.{table} WHERE {column} = ?", [account.number]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
@@ -13,19 +15,18 @@ def change(here: Installation, who: Account, name: str, wanted: SubscriptionChan
     """Change a user's subscription, and make its deliveries follow."""
     found = existing(here, who, name)
     rename = None if wanted.name is None else who.qualify(wanted.name)
-    text, paused = wanted.query, wanted.paused
+    text = wanted.query
     is_written = (
         text is not None
         and found.language == XSCL
         and here.resolver.written(who, found.query) == text
     )
-    asked = SubscriptionChange(None, wanted.updates, wanted.language, rename, paused)
+    asked = replace(wanted, query=None, name=rename)
     if text is None or (is_written and wanted.language in (None, XSCL)):
-        return asked.apply(here.outbox.edit, found.name)
+        return asked.apply(here.outbox.edit, found.name, here.reading)
     here.usage.refuse_many_matches(who)
     request = SubscriptionRequest(name, text, language=wanted.language or found.language)
     query = resolved_query(here, who, request)
     claim(here, who, query)
-    asked = SubscriptionChange(query.text, wanted.updates, wanted.language, rename, paused)
     with query.as_written():
-        return asked.apply(here.outbox.edit, found.name)
+        return replace(asked, query=query.text).apply(here.outbox.edit, found.name, here.reading)

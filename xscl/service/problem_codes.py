@@ -52,7 +52,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         "What was sent is wrong; `line` and `column` say where, `row` in which row of a list.",
         (
             *("invalid_request", "query", "query_not_supported", "query_too_complex", "too_long"),
-            *("query_or_subscription", "subscription_name", "stream_name"),
+            *("query_or_subscription", "subscription_name", "stream_name", "wrong_tag"),
             *("wrong_row", "mixed_rows", "empty_list", "encoding"),
             *("not_a_list", "not_a_feed", "json_syntax"),
             *("xml_syntax", "xml_chars", "xml_encoding", "xml_entities"),

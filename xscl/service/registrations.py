@@ -2,7 +2,8 @@
 
     {"format": "xscl registrations 1",
      "account": [...], "token": [...], "owned_stream": [...], "stream": [...],
-     "subscription": [...], "feed": [...], "endpoint": [...], "secret_address": [...]}
+     "subscription": [...], "feed": [...], "endpoint": [...], "secret_address": [...],
+     "subscription_tag": [...], "saved_statement": [...]}
 
 Each list has the rows of one table, named as in the store.  A feed has its full address and its
 headers besides, an endpoint its secrets, so the file is as private as the data directory.  Stores
@@ -51,10 +52,16 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
         *("note", "created"),
     ),
     "secret_address": ("hash", "id", "subscription", "label", "created"),
+    "subscription_tag": ("subscription", "tag"),
+    "saved_statement": ("account", "name", "statement", "saved"),
 }
+_LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
 _FEED_SECRETS = "feed_secret"  # a table of development versions
-_KEYS = {"account": "number", "owned_stream": ("account", "name"), "stream": "name"}
+_KEYS = {
+    **{"account": "number", "owned_stream": ("account", "name"), "stream": "name"},
+    **{"subscription_tag": ("subscription", "tag"), "saved_statement": ("account", "name")},
+}
 _TOGETHER = 2_000  # subscriptions in one transaction
 
 
@@ -158,7 +165,8 @@ def read_export(content: bytes) -> Registrations:
             )
         rows = {
             table: [
-                {name: row[name] for name in (*names, *_MORE.get(table, ()))} for row in read[table]
+                {name: row[name] for name in (*names, *_MORE.get(table, ()))}
+                for row in (read.get(table, []) if table in _LATER else read[table])
             ]
             for table, names in _TABLES.items()
         }
@@ -188,6 +196,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
                     "streams": _add(store, "owned_stream", wanted.rows["owned_stream"]),
                 }
                 _add(store, "stream", wanted.rows["stream"])
+                _add(store, "saved_statement", wanted.rows["saved_statement"])
         with Engine(home.database) as engine:
             new["feeds"] = _follow(engine, wanted.rows["feed"])
             prepare(engine)
@@ -299,7 +308,7 @@ def _register(engine: Engine, rows: Sequence[StoredRow]) -> None:
 def _add_endpoints(
     engine: Engine, store: Store, rows: Mapping[str, list[StoredRow]], secrets: Credentials
 ) -> int:
-    """Write endpoints and secret addresses of registered subscriptions; secrets come first."""
+    """Write endpoints, secret addresses and tags of registered subscriptions; secrets first."""
     position = engine.host.log.pages().position()
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {one.name for one in engine.subscriptions}
@@ -315,4 +324,6 @@ def _add_endpoints(
     ]
     with store.transaction():
         _add(store, "secret_address", addresses)
+        tags = [row for row in rows["subscription_tag"] if row["subscription"] in registered]
+        _add(store, "subscription_tag", tags)
         return _add(store, "endpoint", wanted)

@@ -18,6 +18,7 @@ from xscl.service.installation import Installation
 from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import SUSPECT, ResolvedQuery
+from xscl.service.tags import checked_tags, set_tags
 
 History: TypeAlias = Literal["none", "reading", "read", "failed"]
 
@@ -29,7 +30,7 @@ PATIENCE = 2.0
 class SubscriptionRequest:
     """A requested subscription; `since` is the length of its history.
 
-    With `history` it begins with the matches of what is kept.
+    With `history` it begins with the matches of what is kept.  Its `tags` stay if they are None.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SubscriptionRequest:
     language: str = XSCL
     since: str | None = None
     history: bool = False
+    tags: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> Star
     """Validate and queue a registration; complete it with `ending` and `ended`."""
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
+    checked_tags(wanted.tags or ())
     known = who.qualify(wanted.name)
     resolved = resolved_query(here, who, wanted)
     found = here.engine.subscription(known)
@@ -136,15 +139,18 @@ def ended(
     here: Installation, who: Account, begun: StartedRegistration
 ) -> tuple[Subscription, bool]:
     """Return the subscription of a completed registration and whether it is new."""
-    found = begun.found
+    found, is_new = begun.found, begun.found is None
     if found is None:
-        return existing(here, who, begun.wanted.name), True
-    if not _is_same(here, who, found, begun.wanted, begun.resolved):
+        found = existing(here, who, begun.wanted.name)
+    elif not _is_same(here, who, found, begun.wanted, begun.resolved):
         raise NameTaken(
             f"there is a subscription named {begun.wanted.name!r} already, with another query",
             hint="unsubscribe it first, or choose another name",
         )
-    return found, False
+    if begun.wanted.tags is not None:
+        with here.reading() as store:
+            set_tags(store, {found.name: checked_tags(begun.wanted.tags)})
+    return found, is_new
 
 
 def subscribe_all(
@@ -168,9 +174,11 @@ def subscribe_all(
     here.usage.refuse_many_matches(who)
     here.usage.refuse(who, "subscriptions", _unknown(here, who, rows))
     new: dict[str, tuple[int, ResolvedQuery]] = {}
+    tags: dict[str, Sequence[str]] = {}
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
             known = who.qualify(one.name)
+            tags[known] = checked_tags(one.tags or ())
             resolved = resolved_query(here, who, one)
             found = here.engine.subscription(known)
             if known in new:
@@ -198,6 +206,8 @@ def subscribe_all(
             number, resolved = numbered[error.row - 1]
             with _in_row(number, rows[number - 1]), resolved.as_written():
                 raise
+    with here.reading() as store:
+        set_tags(store, {known: tags[known] for known in new if tags[known]})
     return len(new), len(rows) - len(new)
 
 

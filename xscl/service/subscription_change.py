@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from xscl.documents.results import Subscription
 from xscl.service.names import refuse_unaddressable
+from xscl.service.tags import Reading, checked_tags, set_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,23 @@ class SubscriptionChange:
     language: str | None = None
     name: str | None = None
     paused: bool | None = None
+    tags: Sequence[str] | None = None
 
-    def apply(self, edit: Callable[..., Subscription], name: str) -> Subscription:
-        """Return the subscription that is changed by `Engine.edit`, or a function like it."""
+    def apply(self, edit: Callable[..., Subscription], name: str, reading: Reading) -> Subscription:
+        """Return the subscription that is changed by `Engine.edit`, or a function like it.
+
+        Its tags are written to a store that `reading` lends.
+        """
         if self.name is not None:
             refuse_unaddressable(self.name)
         wanted = asdict(self)
-        return edit(name, wanted.pop("query"), rename=wanted.pop("name"), **wanted)
+        tags = wanted.pop("tags")
+        checked = None if tags is None else checked_tags(tags)
+        changed = edit(name, wanted.pop("query"), rename=wanted.pop("name"), **wanted)
+        if checked is not None:
+            with reading() as store:
+                set_tags(store, {changed.name: checked})
+        return changed
 
 
 def version_row(one: Subscription, query: str) -> dict[str, Any]:

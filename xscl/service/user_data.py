@@ -21,6 +21,7 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import own_condition
+from xscl.service.tags import tags_of
 from xscl.service.tokens import Tokens
 from xscl.time_format import written
 
@@ -67,9 +68,11 @@ class UserData:
                 **{"kind": "feed", "url": feed.shown_url, "title": feed.title},
                 **{"stream": who.visible(feed.stream), "tags": tags},
             }
+        with closing(self._engine.host.connect()) as store:
+            tagged = tags_of(store, self.names())
         for name in self.names():
             for version in self._engine.host.state.subscriptions.versions(name):
-                yield {"kind": "subscription", **self._version(version)}
+                yield {"kind": "subscription", **self._version(version), "tags": tagged[name]}
             for endpoint in endpoints.of(name):
                 yield {
                     **{"kind": "endpoint", "id": endpoint.id, "subscription": who.named(name)},

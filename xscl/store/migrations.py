@@ -107,6 +107,20 @@ def _backfills(run: Run) -> None:
     )
 
 
+def _tags_and_histories_of_feeds(run: Run) -> None:
+    """Add the tags of subscriptions, the saved statements of users, and the last polls of feeds."""
+    run("CREATE TABLE state.subscription_tag(subscription VARCHAR, tag VARCHAR)")
+    run(
+        "CREATE TABLE state.saved_statement(account INTEGER, name VARCHAR, statement VARCHAR,"
+        " saved BIGINT)"
+    )
+    if _has(run, "feed"):
+        run(
+            "CREATE TABLE state.feed_history(key VARCHAR, polls STRUCT(polled BIGINT,"
+            " outcome VARCHAR, seconds FLOAT, items INTEGER, note VARCHAR)[])"
+        )
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -116,6 +130,7 @@ STEPS: Mapping[int, Step] = {
     15: _leases_of_hubs,
     16: _joins_without_an_index,
     17: _backfills,
+    18: _tags_and_histories_of_feeds,
 }
 """The steps by the version that each leads to, in ascending order."""
 

@@ -100,6 +100,9 @@ CREATE TABLE state.secret_address(
     hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
 CREATE TABLE state.star(
     account INTEGER, match VARCHAR, subscription VARCHAR, starred BIGINT, view VARCHAR);
+CREATE TABLE state.subscription_tag(subscription VARCHAR, tag VARCHAR);
+CREATE TABLE state.saved_statement(
+    account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT);
 """
 
 _COUNTED = """

@@ -22,6 +22,7 @@ class ImportRow(NamedTuple):
     name: str
     query: str
     updates: bool = False
+    tags: tuple[str, ...] = ()
 
 
 class RowError(XsclError):
@@ -52,7 +53,8 @@ def _csv(text: str) -> Iterator[ImportRow]:
                 raise RowError(number, "it has more cells than the heading")
             updates = _BOOLEANS.get((row.get("updates") or "").lower())
             given = {name: value for name, value in row.items() if value}
-            yield _row(number, {**given, "updates": updates})
+            tags = (row.get("tags") or "").split()
+            yield _row(number, {**given, "updates": updates, "tags": tags})
     except csv.Error as error:
         raise RowError(number + 1, f"it is no CSV: {error}") from None
 
@@ -64,7 +66,7 @@ def _json_lines(text: str) -> Iterator[ImportRow]:
         except (ValueError, RecursionError):
             raise RowError(number, "it is no JSON") from None
         if not isinstance(value, dict):
-            raise RowError(number, "it is no object with name, query and updates")
+            raise RowError(number, "it is no object with name, query, updates and tags")
         yield _row(number, value)
 
 
@@ -76,4 +78,7 @@ def _row(number: int, fields: Mapping[str, Any]) -> ImportRow:
         raise RowError(number, "it has no name or no query")
     if not isinstance(updates, bool):
         raise RowError(number, "updates is neither true nor false")
-    return ImportRow(name, query, updates)
+    tags = fields.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise RowError(number, "tags is no list of texts")
+    return ImportRow(name, query, updates, tuple(tags))

@@ -170,7 +170,7 @@ class Subscriptions:
         one = self[name]
         renamed = replace(one, name=new)
         self.retired.rename(name, new)
-        for table in ("endpoint", "secret_address", "star"):
+        for table in ("endpoint", "secret_address", "star", "subscription_tag"):
             self._store.fetch(
                 f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
             )
@@ -392,13 +392,13 @@ class Subscriptions:
         return subscription
 
     def remove_endpoints(self, name: str) -> None:
-        """Remove the endpoints: the next subscription of the name is another one."""
+        """Remove endpoints and tags: the next subscription of the name is another one."""
         self._store.fetch(
             "DELETE FROM state.dead_letter WHERE endpoint IN"
             " (SELECT id FROM state.endpoint WHERE subscription = ?)",
             [name],
         )
-        for table in ("endpoint", "secret_address"):
+        for table in ("endpoint", "secret_address", "subscription_tag"):
             self._store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
 
     def dependents(self, name: str) -> tuple[str, ...]:

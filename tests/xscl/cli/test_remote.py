@@ -144,6 +144,27 @@ def test_it_is_the_same_with_a_service_and_without(
     assert alone.stdout or alone.stderr
 
 
+def test_tags_are_set_listed_and_imported(both: Both) -> None:
+    for arguments in (["tag", "hit", "sea", "daily"], ["tag", "hit", "daily", "--remove"]):
+        alone, served = both.ask(*arguments)
+        assert served.stdout == alone.stdout
+    assert alone.stdout == "tags of 'hit': sea\n"
+    alone, served = both.ask("subscriptions", "--tag", "sea", "--rows")
+    assert served.stdout == alone.stdout
+    (row,) = json_rows(alone.stdout)
+    assert row == {"name": "hit", "query": HIT, "updates": False, "tags": ["sea"]}
+    Path(both.document("rows.jsonl")).write_text(json.dumps(row | {"name": "copy"}))
+    for done in both.ask("import", both.document("rows.jsonl")):
+        assert done.stdout == "1 new subscriptions, 0 were there already\n"
+    for done in both.ask("subscriptions", "--tag", "sea", "--json"):
+        assert [one["name"] for one in json_rows(done.stdout)] == ["copy", "hit"]
+    alone, served = both.ask("tag", "hit", "two words")
+    assert (served.exit_code, served.stderr) == (alone.exit_code, alone.stderr)
+    assert alone.exit_code == 1
+    for done in (*both.ask("unsubscribe", "copy"), *both.ask("tag", "hit", "sea", "--remove")):
+        assert done.exit_code == 0, done.output
+
+
 def test_feeds_are_the_same_but_for_when_they_are_polled(both: Both) -> None:
     alone, served = (json_rows(done.stdout) for done in both.ask("feeds", "list", "--json"))
     known = ("url", "key", "stream", "tags", "every", "lateness", "headers", "items", "moved_to")

@@ -67,6 +67,9 @@ def test_subscriptions_are_listed_page_by_page(
     monkeypatch.setattr("xscl.client.calls.PAGE", 1)
     assert [one.name for one in client.subscriptions()] == ["again", "other"]
     assert [one.name for one in client.subscriptions(prefix="o")] == ["other"]
+    assert client.tag("other", ["sea"]).tags == ("sea",)
+    assert [one.name for one in client.subscriptions(tag="sea")] == ["other"]
+    assert [(one.tag, one.subscriptions) for one in client.tags()] == [("sea", 1)]
     client.unsubscribe("other")
     with pytest.raises(Refused, match="no subscription 'other'") as refused:
         client.subscription("other")
@@ -154,6 +157,7 @@ def test_feeds(client: Client) -> None:
     feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
     assert (feed.stream, feed.tags, feed.every, feed.state) == ("a", ("t",), 86_400, "new")
     assert client.poll(feed.key).key == feed.key
+    assert all(poll.failed for poll in client.polls(feed.key))
     assert [one.key for one in client.feeds()] == [feed.key]
     changed = client.change_feed(feed.key, tags=["u"], every="2 d", headers=["X-Key: abc"])
     assert (changed.tags, changed.every, changed.headers) == (("u",), 172_800, ("X-Key",))

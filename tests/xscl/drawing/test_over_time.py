@@ -1,4 +1,4 @@
-"""Pictures of figures over time: sparklines and series."""
+"""Pictures of figures over time: sparklines, series and timelines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from lxml import etree
 
-from xscl.drawing import draw_series, draw_sparkline
+from xscl.drawing import TimelineEvent, draw_series, draw_sparkline, draw_timeline
 from xscl.drawing.series import MOST
 
 
@@ -43,3 +43,15 @@ def test_a_series_of_nothing_is_flat() -> None:
         r'<polyline points="([^"]*)"', draw_series("x", "y", [(0, 0.0), (9, 0.0)]).svg()
     )
     assert len({point.partition(",")[2] for point in line.split()}) == 1
+
+
+def test_a_timeline_has_a_bar_with_words_for_each_event_and_failed_ones_are_tall() -> None:
+    events = [TimelineEvent(0.1, "bar", "a < b"), TimelineEvent(0.4, "none", "c")]
+    events.append(TimelineEvent(0.0, "bad", "d"))
+    root = etree.fromstring(draw_timeline(events, "t").svg())
+    bars = list(root.iter("{*}rect"))
+    assert [one.get("class") for one in bars] == ["d-bar", "d-none", "d-bad"]
+    assert [one[0].text for one in bars] == ["a < b", "c", "d"]
+    short, long, failed = (float(one.get("height", "")) for one in bars)
+    assert short < long == failed == 48
+    assert draw_timeline([], "t").elements == ()

@@ -28,6 +28,7 @@ from tests.xscl.polling.scripted import (
     rss,
     serving,
 )
+from xscl.polling import poll_history
 from xscl.polling.feed_poller import keep_polling
 from xscl.polling.lifecycle import MOVES
 
@@ -555,3 +556,37 @@ def test_polling_in_one_run_and_with_restarts_between_bring_the_same(tmp_path: P
         assert Counter(found[0]) == Counter(
             ["one", "two", "three", "two changed", "four", "five", "three changed"]
         )
+
+
+# -- Histories -----------------------------------------------------------------------------
+
+
+def test_a_feed_keeps_its_last_polls_with_errors_and_redirects(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, there = reply(rss("one", "two"), 'ETag: "1"'), place.server.url("/g")
+    place.server.says("/f", good, good, reply(status="500 No"), *[moved(there)] * MOVES)
+    place.server.says("/g", reply(rss("three", "one", "two")))
+    place.server.says("/other", reply(status="404 No"))
+    feed, other = (place.follow(place.server.url(path)) for path in ("/f", "/other"))
+    for _ in range(3 + MOVES):
+        place.poll(feed)
+    found = place.feeds.polls(feed)
+    assert [(one.outcome, one.items) for one in found] == [
+        *(("ok", 2), ("unchanged", 0), ("fetch_status", 0), ("ok", 1)),
+        *[("ok", 0)] * (MOVES - 1),
+    ]
+    failed, last = found[2], found[-1]
+    assert failed.is_failed
+    assert "500" in (failed.note or "")
+    assert last.note == f"moved to {there}"
+    assert {one.polled for one in found} == {place.clock.now}
+    assert all(0 < one.seconds < PATIENCE for one in found)
+    place.poll(other)
+    assert [one.outcome for one in place.feeds.polls(other)] == ["fetch_status"]
+    monkeypatch.setattr(poll_history, "MOST", 2)
+    place.poll(feed, other)
+    assert len(place.feeds.polls(feed)) == len(place.feeds.polls(other)) == 2
+    place.feeds.remove(place.feeds[feed.key])
+    assert place.feeds.polls(feed) == []
+    assert len(place.feeds.polls(other)) == 2

@@ -46,6 +46,7 @@ from xscl.service.routes import describing, inspection, syndication
 from xscl.service.routes.subscriptions import read_rows
 from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
+from xscl.service.tags import WrongTag
 from xscl.service.tokens import UnknownToken
 from xscl.store.disk_guard import DiskFull
 from xscl.subscriptions.import_rows import RowError
@@ -180,7 +181,7 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     403: (QuotaExceeded,),
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
-    422: (QueryError, BadName, RowError, TooLong, SqlError),
+    422: (QueryError, BadName, WrongTag, RowError, TooLong, SqlError),
     429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
     503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
 }

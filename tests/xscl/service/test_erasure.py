@@ -20,7 +20,12 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
         with httpx.Client(base_url=operator.base_url, headers=headers) as alice:
             ok(alice.put("/v1/streams/orders", json={"live": True}))
             for name in ("kept", "gone"):
-                ok(alice.put(f"/v1/subscriptions/{name}", json={"query": "orders//a->x"}))
+                ok(
+                    alice.put(
+                        f"/v1/subscriptions/{name}",
+                        json={"query": "orders//a->x", "tags": ["alice"]},
+                    )
+                )
             hook = {"kind": "file", "name": "alice"}
             alice.post("/v1/subscriptions/kept/endpoints", json=hook)
             made = ok(alice.post("/v1/addresses", json={}))

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 import xscl.engine.backfills as backfills
+import xscl.service.tags as tags_module
 from tests.xscl.service.conftest import code, eventually, ok
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -31,6 +32,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "updates": False,
         "version": 1,
         "paused": False,
+        "tags": [],
         "history": "none",
         "stopped": None,
     }
@@ -258,3 +260,56 @@ def test_a_subscription_is_edited_paused_renamed_and_purged(operator: httpx.Clie
     removed = ok(operator.get("/v1/subscriptions:removed"))
     assert "renamed" not in [one["name"] for one in removed]
     assert operator.delete("/v1/subscriptions/probe", params={"purge": True}).status_code == 204
+
+
+def test_subscriptions_are_filtered_by_tags_which_follow_a_name_and_leave_with_it(
+    operator: httpx.Client, alice: httpx.Client
+) -> None:
+    body = {"query": "T//a->x", "tags": ["sea", "daily", "sea"]}
+    assert ok(operator.put("/v1/subscriptions/tagged", json=body))["tags"] == ["daily", "sea"]
+    again = ok(operator.put("/v1/subscriptions/tagged", json={"query": "T//a->x"}))
+    assert again["tags"] == ["daily", "sea"]
+    row = {"name": "tagged-2", "query": "T//b->x", "tags": ["sea"]}
+    ok(operator.post("/v1/subscriptions:import", content=json.dumps(row).encode()))
+    ok(alice.put("/v1/streams/T", json={}))
+    ok(alice.put("/v1/subscriptions/hers", json={"query": "T//a->x", "tags": ["sea"]}))
+
+    def listed(client: httpx.Client, tag: str) -> list[str]:
+        found = ok(client.get("/v1/subscriptions", params={"tag": tag}))["items"]
+        return [one["name"] for one in found]
+
+    def counts() -> dict[str, int]:
+        found = ok(operator.get("/v1/subscriptions:tags"))
+        return {one["tag"]: one["subscriptions"] for one in found}
+
+    assert listed(operator, "sea") == ["tagged", "tagged-2"]
+    assert listed(alice, "sea") == ["hers"]
+    assert counts() == {"daily": 1, "sea": 2}
+    ok(operator.patch("/v1/subscriptions/tagged", json={"name": "new name"}))
+    edited = ok(operator.patch("/v1/subscriptions/new name", json={"query": "T//c->x"}))
+    assert (edited["version"], edited["tags"]) == (2, ["daily", "sea"])
+    changed = ok(operator.patch("/v1/subscriptions/new name", json={"tags": ["weekly"]}))
+    assert (changed["version"], changed["tags"]) == (2, ["weekly"])
+    for name in ("new name", "tagged-2"):
+        assert operator.delete(f"/v1/subscriptions/{name}").status_code == 204
+    assert counts() == {}
+    back = ok(operator.put("/v1/subscriptions/new name", json={"query": "T//a->x"}))
+    assert back["tags"] == []
+    operator.delete("/v1/subscriptions/new name", params={"purge": True})
+
+
+@pytest.mark.parametrize("tags", [["a b"], ["a,b"], [""], ["x" * 51], ["\n"]])
+def test_a_wrong_tag_is_refused_before_anything_changes(
+    operator: httpx.Client, tags: list[str]
+) -> None:
+    body = {"query": "T//a->x", "tags": tags}
+    assert code(operator.put("/v1/subscriptions/wrong-tag", json=body)) == (422, "wrong_tag")
+    assert operator.get("/v1/subscriptions/wrong-tag").status_code == 404
+
+
+def test_a_subscription_has_a_bound_of_tags(operator: httpx.Client) -> None:
+    tags = [f"t{number}" for number in range(tags_module.MOST)]
+    path = "/v1/subscriptions/many-tags"
+    assert len(ok(operator.put(path, json={"query": "T//a->x", "tags": tags}))["tags"]) == 20
+    assert operator.patch(path, json={"tags": [*tags, "more"]}).status_code == 422
+    assert operator.delete(path).status_code == 204

@@ -168,12 +168,21 @@ def take_back(store: Store) -> None:
         store.fetch(f"ALTER TABLE state.subscription DROP COLUMN {column}")
     store.fetch("DROP TABLE state.retired")
     store.fetch("DROP TABLE state.star")
+    without_tags(store)
     store.fetch("DROP TABLE state.backfill")
     store.set_meta(version=FIRST)
 
 
+def without_tags(store: Store) -> None:
+    """Make a store of this release one of version 17, but for that number."""
+    for table in ("subscription_tag", "saved_statement"):
+        store.fetch(f"DROP TABLE state.{table}")
+    store.fetch("DROP TABLE IF EXISTS state.feed_history")
+
+
 def without_backfills(store: Store) -> None:
     """Make a store of this release one of version 16, but for that number."""
+    without_tags(store)
     store.fetch("DROP TABLE state.backfill")
     for table in ("subscription", "retired"):
         store.fetch(f"ALTER TABLE state.{table} DROP COLUMN live")
@@ -210,6 +219,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         feed = feeds.add(FeedRequest("http://a.example/feed"))
         columns = [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")]
+        history = feeds.fetch("DESCRIBE state.feed_history")
     with closing(Store(old)) as store, store.transaction():
         store.fetch("DROP TABLE state.feed_lease")
         for column in ("hub", "topic"):
@@ -220,6 +230,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
         assert list(feeds) == [feed]
         assert feeds.leases() == {}
         assert [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")] == columns
+        assert feeds.fetch("DESCRIBE state.feed_history") == history
         assert columns == [one.name for one in dataclasses.fields(HubLease)]
         hub = dataclasses.replace(feed, hub="http://hub.example/", topic=feed.url)
         feeds.record([hub])

@@ -53,3 +53,13 @@ def test_a_feed_is_refreshed_now(shop: Shop, feed: str) -> None:
     page = parsed(shop.client.get(asked.headers["location"]).text)
     assert "polled as soon as" in page.xpath("string(//p[@role='status'])")
     eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}"))["failures"] > before)
+
+
+def test_the_page_of_a_feed_draws_its_last_polls_and_lists_errors(shop: Shop, feed: str) -> None:
+    eventually(lambda: ok(shop.client.get(f"/v1/feeds/{feed}/polls")))
+    newest = ok(shop.client.get(f"/v1/feeds/{feed}/polls"))[0]
+    assert newest["failed"]
+    page = parsed(shop.client.get(f"/feeds/{feed}").text)
+    section = page.xpath("//section[@aria-labelledby='polls-title']")[0]
+    assert newest["note"] in section.text_content()
+    assert section.xpath("count(.//*[local-name()='rect'][@class='d-bad'])") >= 1

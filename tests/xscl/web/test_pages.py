@@ -271,6 +271,26 @@ def test_several_subscriptions_are_paused_and_resumed_at_once(shop: Shop) -> Non
     assert shop.client.post("/subscriptions/pause-all", data={"paused": "yes"}).status_code == 422
 
 
+def test_several_subscriptions_are_tagged_at_once_and_found_by_a_tag(shop: Shop) -> None:
+    names = ["rising", "silence"]
+    form = {"names": names, "tags": "sea, daily", "back": "/subscriptions?q=i"}
+    answer = shop.client.post("/subscriptions/tag-all", data=form)
+    assert answer.headers["location"] == "/subscriptions?q=i"
+    shop.client.post("/subscriptions/tag-all", data=form | {"tags": "daily", "remove": "yes"})
+    page = parsed(shop.client.get("/subscriptions").text)
+    (link,) = page.xpath("//nav[@aria-label='Tags of subscriptions']//a")
+    assert (link.get("href"), link.text_content()) == ("/subscriptions?tag=sea", "sea 2")
+    listed = parsed(shop.client.get(link.get("href")).text).xpath("//input[@name='names']/@value")
+    assert listed == names
+    assert (
+        shop.client.post("/subscriptions/tag-all", data=form | {"tags": "x" * 60}).status_code
+        == 422
+    )
+    for name in names:
+        shop.client.post("/subscriptions/tags", data={"name": name, "tags": ""})
+    assert not parsed(shop.client.get("/subscriptions").text).xpath("//a[@class='tag']")
+
+
 def test_a_subscription_is_edited_in_the_editor(shop: Shop) -> None:
     shop.subscribe("to edit", "S//a->x")
     page = parsed(shop.client.get("/subscribe", params={"edit": "to edit"}).text)

@@ -137,6 +137,24 @@ class Shown(JsonBody):
     """Warnings about the lateness of its streams."""
 
 
+class Poll(JsonBody):
+    """A poll of a feed."""
+
+    polled: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
+    outcome: str = Field(examples=["ok"])
+    """ok, unchanged (the server answered 304), deferred (the server is left alone for some time),
+    or the code of an error."""
+    seconds: float = Field(examples=[0.4])
+    """Time until the answer was read, with the wait for other feeds of the same domain."""
+    items: int = Field(examples=[2])
+    """Number of new or changed items."""
+    note: str | None = Field(examples=["no answer within 30 s"])
+    """The error, or where the feed has moved to."""
+    failed: bool = Field(examples=[False])
+    """True for an error."""
+
+
 class Outcome(JsonBody):
     """The result of importing one entry of a list."""
 
@@ -256,6 +274,20 @@ def get(key: Key, here: Here, who: Who) -> Shown:
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
         return _as_it_is(here, who, feed)
+
+
+@router.get("/feeds/{key}/polls", summary="List the last polls of a feed")
+def polls(key: Key, here: Here, who: Who) -> list[Poll]:
+    """Lists the last 100 polls, the newest first; empty before the first one."""
+    with here.feeds_lock:
+        found = here.feeds.polls(existing(here.feeds, who, key))
+    return [
+        Poll(
+            **asdict(one) | {"note": None if one.note is None else who.shown(one.note)},
+            failed=one.is_failed,
+        )
+        for one in reversed(found)
+    ]
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -32,6 +32,8 @@ from xscl.service.subscribing import (
     versions,
 )
 from xscl.service.subscription_change import SubscriptionChange, version_row
+from xscl.service.tags import LONGEST, TAGGED, tag_counts, tags_of
+from xscl.service.tags import MOST as MOST_TAGS
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])
@@ -58,6 +60,8 @@ class New(RequestBody):
     """Duration of kept history to match, counted back from the latest document; default: none."""
     history: bool = True
     """Begin with the newest 1,000 matches of the last 30 days, marked as backfilled."""
+    tags: list[str] | None = Field(None, max_length=MOST_TAGS, examples=[["daily"]])
+    """Its tags; those that it has stay if this is left out."""
 
 
 class Change(RequestBody):
@@ -73,6 +77,8 @@ class Change(RequestBody):
     """Another name."""
     paused: bool | None = Field(None, examples=[True])
     """True to pause it, false to resume it."""
+    tags: list[str] | None = Field(None, max_length=MOST_TAGS, examples=[["daily"]])
+    """Its tags; replaces the whole list."""
 
 
 class VersionShown(JsonBody):
@@ -126,11 +132,22 @@ class Shown(JsonBody):
     """The version of the query: each edit of it makes the next one."""
     paused: bool = Field(examples=[False])
     """True if it has no matches and no deliveries until it is resumed."""
+    tags: list[str] = Field(examples=[["daily"]])
+    """Its tags, in their order."""
     history: History = Field(examples=["read"])
     """none: it began with what arrived after it; reading: the matches of what was kept follow, and
     new ones with them; read: they are there; failed: there were too many, see the log."""
     stopped: StoppedAt | None = None
     """Truncation by the bound of results; null if there was none."""
+
+
+class TagShown(JsonBody):
+    """A tag of subscriptions."""
+
+    tag: str = Field(examples=["daily"])
+    """The tag."""
+    subscriptions: int = Field(examples=[3])
+    """Number of subscriptions that have it."""
 
 
 class Removed(JsonBody):
@@ -158,17 +175,23 @@ def list_(
     prefix: Annotated[
         str | None, Query(max_length=500, description="Only names that begin so.")
     ] = None,
+    tag: Annotated[
+        str | None, Query(max_length=LONGEST, description="Only those of a tag.")
+    ] = None,
 ) -> Page[Shown]:
     """Lists your subscriptions in the order of their names."""
     beyond = "" if after is None else who.qualify(after)
     with here.reading() as store:
         rows = store.fetch(
             f"SELECT name FROM state.subscription WHERE {own_condition('name', who.number)}"
-            f" AND name > ? AND starts_with(name, ?) ORDER BY name LIMIT {limit + 1}",
-            [beyond, who.qualify(prefix or "")],
+            f" AND name > ? AND starts_with(name, ?){f' AND {TAGGED}' if tag else ''}"
+            f" ORDER BY name LIMIT {limit + 1}",
+            [beyond, who.qualify(prefix or ""), *([tag] if tag else ())],
         )
-    found = [here.engine.subscription(name) for (name,) in rows[:limit]]
-    items = [shown(here, who, one) for one in found if one is not None]
+        names = [name for (name,) in rows[:limit]]
+        tags = tags_of(store, names)
+    found = map(here.engine.subscription, names)
+    items = [shown(here, who, one, tags[one.name]) for one in found if one is not None]
     more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
     return Page(items=items, next=more)
 
@@ -223,7 +246,7 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
             raise Problem(
                 "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
             )
-        yield SubscriptionRequest(*row)
+        yield SubscriptionRequest(row.name, row.query, row.updates, tags=row.tags)
 
 
 @router.put(
@@ -239,7 +262,7 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     `since`; without `history` it sees the documents that arrive from now on. If the matches of the
     past are not found within two seconds, they follow: its `history` is `reading` until then.
     """
-    wanted = SubscriptionRequest(name, new.query, new.updates, new.language, new.since, new.history)
+    wanted = SubscriptionRequest(name, **new.model_dump())
     quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
     found, is_new = await registered(here, who, wanted, quick=quick)
     if not is_new:
@@ -256,7 +279,15 @@ def removed(here: Here, who: Who) -> list[VersionShown]:
     ]
 
 
-@router.patch("/subscriptions/{name}", summary="Edit, pause, resume or rename a subscription")
+@router.get("/subscriptions:tags", summary="List the tags of subscriptions")
+def tags_(here: Here, who: Who) -> list[TagShown]:
+    """Lists your tags in their order, with the number of subscriptions of each."""
+    with here.reading() as store:
+        found = tag_counts(store, who.number)
+    return [TagShown(tag=tag, subscriptions=count) for tag, count in found]
+
+
+@router.patch("/subscriptions/{name}", summary="Edit, pause, resume, rename or tag a subscription")
 def patch(name: Name, wanted: Change, here: Here, who: Who) -> Shown:
     """Changes a subscription, all or nothing.
 
@@ -317,8 +348,13 @@ def written(here: Installation, who: Account, found: Subscription) -> str:
     return here.resolver.written(who, found.query) if xscl else found.query
 
 
-def shown(here: Installation, who: Account, found: Subscription) -> Shown:
-    """Return a subscription as its owner sees it."""
+def shown(
+    here: Installation, who: Account, found: Subscription, tags: Sequence[str] | None = None
+) -> Shown:
+    """Return a subscription as its owner sees it; its `tags` are read unless they are given."""
+    if tags is None:
+        with here.reading() as store:
+            tags = tags_of(store, [found.name])[found.name]
     stopped = here.engine.stopped(found.name)
     own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
     return Shown(
@@ -332,6 +368,7 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         updates=found.updates,
         version=found.version,
         paused=found.is_paused,
+        tags=list(tags),
         history=history_of(here, found),
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
     )

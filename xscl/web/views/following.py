@@ -13,8 +13,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
 from xscl.documents.retention import DAY
-from xscl.drawing import Picture
+from xscl.drawing import Picture, TimelineEvent, draw_timeline
+from xscl.drawing.timelines import Outcome
 from xscl.errors import XsclError
+from xscl.inspection.vocabulary import vocabulary
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
@@ -22,6 +24,7 @@ from xscl.time_format import SECOND, duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute, problem_text
+from xscl.web.rendering import counted, when
 from xscl.web.views.items import newest_items
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -29,6 +32,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 LIMIT = 100
 LARGEST = 5_000_000
 """Maximum size in bytes of a list of feeds."""
+
+_ITEM_LEVELS = 2  # of a field of an item: item/title
 
 Key = Annotated[str, Form(max_length=500)]
 
@@ -125,17 +130,50 @@ def _one(
 ) -> HTMLResponse:
     feed = feeds.get(key, asked.here, asked.who)
     interval = duration(feed.every * SECOND)
+    polls = feeds.polls(key, asked.here, asked.who)
     return asked.page(
         "feed.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         feed=feed,
         rows=newest_items(asked, feed.stream),
         spark=_sparks(asked, [feed.stream]).get(feed.stream),
+        polls=polls,
+        timeline=_timeline(polls),
+        fields=_fields(asked, feed.stream),
         every=interval,
         given=given or {"tags": ", ".join(feed.tags), "every": interval},
         error=error,
         is_asked=is_asked,
     )
+
+
+def _timeline(polls: Sequence[feeds.Poll]) -> Picture | None:
+    """Return the picture of the last polls, given newest first; None without any."""
+    if not polls:
+        return None
+    failed = sum(poll.failed for poll in polls)
+    words = f"{counted(len(polls), 'poll')}, {failed:,} failed, the last one on the right"
+    return draw_timeline([_event(poll) for poll in reversed(polls)], words)
+
+
+def _event(poll: feeds.Poll) -> TimelineEvent:
+    words = [when(poll.polled), poll.outcome, f"{poll.seconds:.1f} s"]
+    words += [counted(poll.items, "item")] if poll.items else []
+    words += [poll.note] if poll.note else []
+    outcome: Outcome = "bad" if poll.failed else "bar" if poll.items else "none"
+    return TimelineEvent(poll.seconds, outcome, ", ".join(words))
+
+
+def _fields(asked: PageRequest, stream: str) -> tuple[int, list[tuple[str, int]]]:
+    """Return the number of newest items of a stream, and how many of them have each field."""
+    known = asked.here.resolver.stream(asked.who, stream)
+    if known is None:
+        return 0, []
+    with asked.here.reading() as store:
+        found = vocabulary(store, known)
+    return found.documents, [
+        (one.path[-1], one.documents) for one in found.paths if len(one.path) == _ITEM_LEVELS
+    ]
 
 
 def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | None]:

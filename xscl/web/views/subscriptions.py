@@ -27,6 +27,15 @@ from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.tags import (
+    LONGEST,
+    TAGGED,
+    checked_tags,
+    set_tags,
+    split_tags,
+    tag_counts,
+    tags_of,
+)
 from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
@@ -45,6 +54,7 @@ LETTERS = 20
 
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
+Tags = Annotated[str, Form(max_length=2_000)]
 Flag = Annotated[str, Form(max_length=10)]
 Saved: TypeAlias = Literal["history", "now", "edit"]
 """The kinds of saves in the editor: with history, without, edit of a subscription."""
@@ -54,7 +64,8 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 class SubscriptionRow:
     """A row of the list; `last` is the time of the last match, `lately` counts those of a day.
 
-    `spark` draws the matches of each of the last days.  It `is_reading` while its history is read.
+    `spark` draws the matches of each of the last days.  It `is_reading` while its history is read,
+    and `is_incomplete` if results were cut at their bound.
     """
 
     name: str
@@ -63,6 +74,8 @@ class SubscriptionRow:
     publish: str | None
     is_paused: bool
     is_reading: bool
+    is_incomplete: bool
+    tags: tuple[str, ...]
     matches: int = 0
     lately: int = 0
     last: int | None = None
@@ -101,26 +114,31 @@ def listed(
     q: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str, Query(max_length=500)] = "",
     template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    tag: Annotated[str, Query(max_length=LONGEST)] = "",
 ) -> HTMLResponse:
     """Show a page of the list in order of name; with a `template` those with its joins."""
-    total, rows = _rows(asked, q, after, template)
+    total, tags, rows = _rows(asked, q, after, template, tag)
     more = len(rows) > LIMIT
-    query = {"q": q, "after": rows[LIMIT - 1].name, "template": template} if more else {}
+    query = {"q": q, "tag": tag, "template": template}
     return asked.page(
         "subscriptions.html",
         total=total,
         rows=rows[:LIMIT],
         q=q,
+        tag=tag,
+        tags=tags,
         of_template=template,
         addresses=syndication.addresses_of_all(asked.here, asked.who),
-        next="/subscriptions?" + urlencode(query) if more else None,
+        next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].name})
+        if more
+        else None,
     )
 
 
 def _rows(
-    asked: PageRequest, q: str, after: str, template: int
-) -> tuple[int, list[SubscriptionRow]]:
-    """Return the number of the reader's subscriptions, and the rows of a page with one more."""
+    asked: PageRequest, q: str, after: str, template: int, tag: str
+) -> tuple[int, list[tuple[str, int]], list[SubscriptionRow]]:
+    """Return the number of the reader's subscriptions, their tags, and rows with one more."""
     here, who = asked.here, asked.who
     own = own_condition("name", who.number)
     with here.reading() as store:
@@ -129,9 +147,11 @@ def _rows(
             "SELECT name, query, language, publish, until IS NOT NULL, number"
             f" FROM state.subscription WHERE {own}"
             " AND name > ? AND contains(lower(name), lower(?)) AND ? IN (0, template)"
-            f" ORDER BY name LIMIT {LIMIT + 1}",
-            [who.qualify(after) if after else "", q, template],
+            f"{f' AND {TAGGED}' if tag else ''} ORDER BY name LIMIT {LIMIT + 1}",
+            [who.qualify(after) if after else "", q, template, *([tag] if tag else ())],
         )
+        tagged = tags_of(store, [name for name, *_ in rows])
+        tags = tag_counts(store, who.number)
         counts = _counts(store, [number for *_, number in rows], here.clock.now())
     reading = here.engine.host.state.subscriptions.backfills
     shown = [
@@ -142,11 +162,13 @@ def _rows(
             None if publish is None else who.own(publish),
             paused,
             number in reading,
+            here.engine.stopped(name) is not None,
+            tagged[name],
             *counts.get(number, ()),
         )
         for name, query, language, publish, paused, number in rows
     ]
-    return total, shown
+    return total, tags, shown
 
 
 def _counts(
@@ -305,6 +327,35 @@ def pause_all(
     for name in names:
         change(here, who, name, SubscriptionChange(paused=bool(paused)))
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/tag-all")
+def tag_all(
+    here: Here,
+    who: Who,
+    names: Annotated[list[Name], Form(max_length=LIMIT)],
+    tags: Tags = "",
+    remove: Flag = "",
+    back: Annotated[str, Form(max_length=4_000)] = "/subscriptions",
+) -> RedirectResponse:
+    """Add tags to the chosen subscriptions of a list, or remove them, and return to it."""
+    given = split_tags(tags)
+    with here.reading() as store:
+        tagged = tags_of(store, [existing(here, who, name).name for name in names])
+    wanted = {
+        known: checked_tags([tag for tag in before if tag not in given] + ([] if remove else given))
+        for known, before in tagged.items()
+    }
+    with here.reading() as store:
+        set_tags(store, wanted)
+    return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+
+
+@router.post("/subscriptions/tags")
+def tag(here: Here, who: Who, name: Name, tags: Tags = "") -> RedirectResponse:
+    """Replace the tags of a subscription and return to it."""
+    change(here, who, name, SubscriptionChange(tags=split_tags(tags)))
+    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/rename")
