@@ -17,12 +17,13 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from elementpath import XPathToken
+from elementpath.collations import UNICODE_CODEPOINT_COLLATION
 from elementpath.exceptions import ElementPathError
 from elementpath.xpath31 import XPath31Parser
 
 from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.regex import WrongExpression, expression, replacer
-from xscl.language.sequences import tokenized
+from xscl.language.sequences import VALUES_OF_ITEMS, tokenized
 from xscl.language.xpath_analysis import work
 
 Token: TypeAlias = "XPathToken"
@@ -154,7 +155,8 @@ class _Parser(XPath31Parser):
 def _install() -> None:
     """Replace functions: regular expressions run on RE2, dates are those of feeds."""
     table: dict[str, Any] = dict(_Parser.symbol_table)
-    for name, evaluate in (*_EXPRESSIONS.items(), ("string-to-codepoints", _codepoints)):
+    others = {"string-to-codepoints": _codepoints, "contains-token": _contains_token}
+    for name, evaluate in (*_EXPRESSIONS.items(), *others.items()):
         table[name] = type(f"_{name}", (table[name],), {"evaluate": evaluate})
     for name in ("year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"):
         table[name] = type(f"_{name}", (table[name],), {"evaluate": _dated(name)})
@@ -191,6 +193,13 @@ def _codepoints(self: Any, context: Any = None) -> Any:
     return _bounded(self, [*map(ord, self.get_argument(context, default="", cls=str))])
 
 
+def _contains_token(self: Any, context: Any = None) -> bool:
+    """Return fn:contains-token; that of elementpath refuses nodes."""
+    texts = [self.string_value(item) for item in self[0].atomization(context)]
+    found: bool = VALUES_OF_ITEMS["contains-token"](texts, self.get_argument(context, 1, cls=str))
+    return found
+
+
 def _bounded(token: Any, found: Any) -> Any:
     """Return a sequence made of a text, which the number of a document's nodes does not bound."""
     if len(found) > PIECES:
@@ -219,7 +228,9 @@ _install()
 def parsed(text: str) -> Token:
     """Return elementpath's tree of an expression in normal form; raises WrongXPath."""
     _refuse_excess(text)
-    parser = _Parser(namespaces={}, default_namespace="")
+    parser = _Parser(
+        namespaces={}, default_namespace="", default_collation=UNICODE_CODEPOINT_COLLATION
+    )
     for name in ("plain-text", "canonical-url", "tokens"):
         parser.external_function(_applied(name), name, "fn")
     parser.external_function(_jaccard, "jaccard", "fn")
@@ -287,8 +298,25 @@ def _refuse(token: Any) -> None:
     if symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
         sign = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[symbol]
         raise WrongXPath(f"{symbol!r} compares single values", token.span[0], f"write {sign}")
+    if len(token) > _COLLATED.get(symbol, len(token)):
+        hint = "leave it out: texts are compared by code point"
+        raise WrongXPath(f"a collation in {symbol}()", token.span[0], hint)
     if symbol in _EXPRESSIONS and len(token) > 1:
         _check_expression(symbol, token)
+
+
+_COLLATED: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("distinct-values", "max", "min", "collation-key"), 1),
+        **dict.fromkeys(("contains", "starts-with", "ends-with", "substring-before"), 2),
+        **dict.fromkeys(("substring-after", "compare", "index-of", "deep-equal"), 2),
+        "contains-token": 2,
+    }
+)
+"""Functions that take a collation after so many arguments.
+
+elementpath would set the locale of the process for it, which depends on the machine.
+"""
 
 
 def _denied(symbol: str, at: int) -> WrongXPath:

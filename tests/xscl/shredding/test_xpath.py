@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import logging
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -444,6 +445,25 @@ def test_an_expression_stops_at_its_budget(text: str, caplog: pytest.LogCaptureF
     assert [record.args for record in caplog.records] == [
         (text, f"over {xpath.BUDGET:,} steps in one document")
     ]
+
+
+@pytest.mark.parametrize(
+    "condition", ["compare(a, b, 'C') = 0", "max(a, 'de_DE.UTF-8') = b", "contains(a, b, 'x')"]
+)
+def test_collations_are_refused(condition: str) -> None:
+    with pytest.raises(QueryError, match="a collation in"):
+        parse_block(f"S//item[{condition}]")
+
+
+def test_texts_are_compared_by_code_point_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*given: Any) -> None:
+        raise locale.Error(str(given))
+
+    monkeypatch.setattr(locale, "setlocale", refused)
+    root = etree.fromstring("<r><a>a</a><b>B</b></r>")
+    assert holds(Residual("compare(a, b) > 0"), root)
+    assert holds(Residual("index-of(a, 'a') = 1"), root)
+    assert holds(Residual("contains-token(a, 'a') and not(deep-equal(a, b))"), root)
 
 
 @pytest.mark.parametrize("test", ["contains($w, 'z')", "compare($w, 'z') = 0"])

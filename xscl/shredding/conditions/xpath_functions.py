@@ -117,25 +117,29 @@ def _time(kind: Any) -> Callable[..., float]:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FROM_YEAR_1 = DateTime10.fromstring("1970-01-01T00:00:00Z").todelta()
 _MICROSECOND = timedelta(microseconds=1)
-_EXTENSIONS: dict[tuple[str, str], Any] = {
-    (EXTENSIONS, name): function
-    for name, function in {
-        **{name: _extension(name) for name in FUNCTIONS},
-        COMPARE: _compare,
-        "matches": _matches,
-        "ends-with": _ends_with,
-        "dateTime": _time(DateTime10),
-        "date": _time(Date10),
-        "dayTimeDuration": _duration,
-        **{kind: _number("double" if kind == "float" else kind) for kind in NUMBERS},
-    }.items()
+_EXTENSIONS: dict[str, Any] = {
+    **{name: _extension(name) for name in FUNCTIONS},
+    COMPARE: _compare,
+    "matches": _matches,
+    "ends-with": _ends_with,
+    "dateTime": _time(DateTime10),
+    "date": _time(Date10),
+    "dayTimeDuration": _duration,
+    **{kind: _number("double" if kind == "float" else kind) for kind in NUMBERS},
 }
 
 
 def extensions(local: Local) -> dict[tuple[str, str], Any]:
-    """Return the extension functions of a translated expression, for lxml."""
-    own = {(EXTENSIONS, name): _of_texts(function) for name, function in local.functions.items()}
-    return _EXTENSIONS | own if own else _EXTENSIONS
+    """Return the extension functions of a translated expression, for lxml.
+
+    lxml registers them anew for each evaluation, so there are only those that occur in the text.
+    """
+    own = {name: _of_texts(function) for name, function in local.functions.items()}
+    called = set(_CALL.findall(local.text))
+    return {(EXTENSIONS, n): f for n, f in (_EXTENSIONS | own).items() if n in called}
+
+
+_CALL = re.compile(r"\bx:([\w-]+)\(")
 
 
 class TooManyItems(ValueError):
