@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "matches.matches",
         "List the matches of a subscription that are kept, in the order in which they were found.",
     ),
+    "stars": ("matches.stars", "List the starred matches as they were, the last starred first."),
     "sql": ("sql.sql", "Run one SELECT over the witness relations and all other public tables."),
     "explain": (
         "questions.explain",

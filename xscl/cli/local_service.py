@@ -57,6 +57,7 @@ from xscl.polling.hub_lease import HubLease
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
+from xscl.service.stars import MOST, star_row, stars
 from xscl.service.status import ServiceStatus, status
 from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import checked_tags, set_tags, tags_of
@@ -222,6 +223,11 @@ class LocalService:
     def matches(self, name: str) -> Iterator[Match]:
         """Yield the kept matches of a subscription, oldest first."""
         return (match for match in self.engine.matches() if match.subscription == name)
+
+    def stars(self) -> list[Row]:
+        """Return the starred matches, the last starred first."""
+        with self._reading() as store:
+            return [star_row(one) for one in stars(store, THE_OPERATOR, MOST)]
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""

@@ -1,4 +1,4 @@
-"""`xscl matches`: the kept matches of a subscription."""
+"""`xscl matches`: the kept matches of a subscription; `xscl stars`: those that are starred."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.match_text import match_text
+from xscl.cli.feed_rows import to_second
+from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
-from xscl.cli.output import echo_json, echo_lines, warn
+from xscl.cli.output import echo, echo_json, echo_lines, one_line, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import XsclError
@@ -48,6 +49,29 @@ def matches(
                 echo_lines(match_text(match, verbose=verbose))
     if match is None and not call.as_json:
         warn("no matches")
+
+
+def stars(call: Call) -> None:
+    """List the starred matches as they were, the last starred first.
+
+    \b
+    Example:
+      xscl stars --json
+    """
+    with opened("stars", call) as service:
+        rows = service.stars()
+    if call.as_json:
+        for row in rows:
+            echo_json(row)
+        return
+    for row in rows:
+        echo(f"{row['subscription']}  {to_second(row['timestamp'])}")
+        for one in row["documents"]:
+            echo(f"  {one_line(one['title'], WIDTH)} | {to_second(one['timestamp'])}")
+            echo_lines(["    " + one_line(one["url"])] if one["url"] else [])
+        echo_lines(f"    {name} = {one_line(text)}" for name, text in row["values"].items())
+    if not rows:
+        warn("no match is starred: the page and PUT /v1/stars/{match} star one")
 
 
 def _skip_past(found: Iterator[MatchFields], after: str | None) -> None:

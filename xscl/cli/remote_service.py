@@ -213,6 +213,10 @@ class RemoteService:
         """Yield the kept matches of a subscription, oldest first."""
         return map(_match, self._paged(resource("subscriptions", name, "matches"), "after", 0))
 
+    def stars(self) -> list[Row]:
+        """Return the starred matches, the last starred first."""
+        return list(self.http.all_of("/v1/stars"))
+
     def _paged(self, path: str, cursor: str, begin: int | None) -> Iterator[Mapping[str, Any]]:
         """Yield the JSON objects of matches, requested page by page.
 

@@ -114,6 +114,31 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class StarredDocument:
+    """A document of a starred match, with the values that the match shows."""
+
+    document: str
+    title: str
+    url: str | None
+    timestamp: datetime
+    values: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """A starred match as it was; `values` are those of a row of events, `xml` its output."""
+
+    match: str
+    subscription: str
+    starred: datetime
+    timestamp: datetime
+    position: int
+    documents: tuple[StarredDocument, ...]
+    values: dict[str, str]
+    xml: str
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """A condition of a match; `nearest` is the evidence, or the nearest miss."""
 
@@ -294,6 +319,20 @@ class Health:
     store: str
     clock: str
     clock_ahead: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSample:
+    """The figures of 15 s: rates a second, the largest wait and lag, memory in bytes, latency."""
+
+    at: datetime
+    documents: float
+    matches: float
+    waiting: int
+    lag: float
+    memory: int
+    p50: float
+    p95: float
 
 
 @dataclass(frozen=True, slots=True)

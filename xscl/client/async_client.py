@@ -63,6 +63,9 @@ class AsyncClient:
     removed = _sent(calls.removed)
     matches = _listed(calls.matches)
     all_matches = _listed(calls.all_matches)
+    stars = _listed(calls.stars)
+    star = _sent(calls.star)
+    unstar = _sent(calls.unstar)
     try_query = _sent(calls.try_query)
     check = _sent(calls.check)
     why = _sent(calls.why)
@@ -85,6 +88,7 @@ class AsyncClient:
     import_feeds = _sent(calls.import_feeds)
     export_feeds = _sent(calls.export_feeds)
     health = _sent(calls.health)
+    status_series = _sent(calls.status_series)
     late = _sent(calls.late)
     rejected = _listed(calls.rejected)
 

@@ -27,6 +27,8 @@ from xscl.client.answers import (
     RejectedDocument,
     SentDocument,
     SqlRows,
+    Star,
+    StatusSample,
     Stream,
     Subscription,
     SubscriptionTag,
@@ -189,6 +191,22 @@ def matches(subscription: str, after: int = 0, *, version: int | None = None) ->
 def all_matches() -> Listing[Match]:
     """Yield the kept matches of all subscriptions, the newest first."""
     return _matches("/v1/matches", {"limit": PAGE})
+
+
+def stars() -> Listing[Star]:
+    """Yield the starred matches as they were, the last starred first."""
+    return _paged("stars", Star)
+
+
+def star(match: str, position: int) -> Call[None]:
+    """Star a match, given by its id and position: what it shows is kept when the match leaves."""
+    body = {"json": {"position": position}}
+    return Call("PUT", resource("stars", match), lambda _: None, body)
+
+
+def unstar(match: str) -> Call[None]:
+    """Remove the star of a match, given by its id, if it has one."""
+    return Call("DELETE", resource("stars", match), lambda _: None)
 
 
 def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[Match]:
@@ -357,6 +375,12 @@ def export_feeds() -> Call[str]:
 def health() -> Call[Health]:
     """Return the health of the service; needs no token."""
     return _json("GET", "/v1/health", Health)
+
+
+def status_series(span: Literal["hour", "day"] = "hour") -> Call[tuple[StatusSample, ...]]:
+    """Return the figures of the last hour or day, a sample each 15 s; for the operator."""
+    request = {"params": {"span": span}}
+    return Call("GET", "/v1/status/series", _reader(tuple[StatusSample, ...]), request)
 
 
 def late() -> Call[tuple[LateDocument, ...]]:

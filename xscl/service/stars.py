@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
-from xscl.delivery.cards import MatchView
+from xscl.delivery.cards import Card, MatchView
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.store.store import Store
+from xscl.time_format import written
 
 MOST = 1_000
 """Starred matches of one user."""
@@ -38,6 +39,17 @@ class Star:
     def mark(self) -> Mark:
         """The place of the star."""
         return self.starred, self.view.id
+
+    @property
+    def cursor(self) -> str:
+        """The place of the star in an address."""
+        return f"{self.starred}.{self.view.id}"
+
+
+def mark_of(cursor: str) -> Mark:
+    """Return the place of a star that is written in an address."""
+    starred, _, match = cursor.partition(".")
+    return int(starred), match
 
 
 def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> None:
@@ -82,3 +94,33 @@ def stars(store: Store, who: Account, limit: int, before: Mark | None = None) ->
         Star(starred, replace(_VIEW.validate_json(view), subscription=who.named(known)))
         for starred, known, view in rows
     ]
+
+
+def star_row(star: Star) -> dict[str, Any]:
+    """Return a star as a JSON value, as its owner sees it."""
+    view = star.view
+    return {
+        "match": view.id,
+        "subscription": view.subscription,
+        "starred": written(star.starred),
+        "timestamp": written(view.t1),
+        "position": view.place[0],
+        "documents": [
+            {
+                **{"document": card.document, "title": card.title.text, "url": card.url},
+                **{"timestamp": written(card.ts), "values": _values_of(card)},
+            }
+            for card in view.cards
+        ],
+        "values": {value.name: value.text for value in view.values},
+        "xml": view.output,
+    }
+
+
+def _values_of(card: Card) -> dict[str, list[str]]:
+    """Return the values of a card besides its title by name."""
+    found: dict[str, list[str]] = {}
+    for value in (card.text, *card.categories, *card.values):
+        if value is not None:
+            found.setdefault(value.name, []).append(value.text)
+    return found

@@ -20,6 +20,8 @@ STEP = 15.0
 """Seconds between two samples."""
 KEPT = 5_760
 """Samples, of a day."""
+SPANS = {"hour": 3_600_000_000, "day": 86_400_000_000}
+"""The spans for which samples are shown, in ticks."""
 MOST_LATENCIES = 4_096
 """Latencies of one interval that its quantiles are made of, the last ones."""
 

@@ -110,6 +110,14 @@ def test_documents_and_the_service(client: Client, monkeypatch: pytest.MonkeyPat
     assert client.stream("notes").live is False
     assert client.health().consumer == "ok"
     assert client.late() == ()
+    (match,) = client.matches("again")
+    client.star(match.id, match.position)
+    (star,) = client.stars()
+    assert (star.match, star.timestamp) == (match.id, match.timestamp)
+    assert tuple(one.document for one in star.documents) == match.documents
+    client.unstar(match.id)
+    assert list(client.stars()) == []
+    assert client.status_series("day") == client.status_series()
     assert list(client.rejected()) == []
 
 

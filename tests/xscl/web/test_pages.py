@@ -207,6 +207,9 @@ def test_the_figures_of_the_last_hour_and_day_are_drawn(
         *("Documents taken in", "Matches", "Documents waiting", "Latency, p50", "Latency, p95"),
         *("Lag", "Memory"),
     ]
+    series = shop.client.get("/v1/status/series", params={"span": "day"}).json()
+    assert len(series) >= 2
+    assert series[-1]["memory"] > 1_000_000
 
 
 def test_matches_of_all_versions_are_counted_and_a_pause_is_shown(shop: Shop) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.xscl.commandline import called
+from tests.xscl.service.conftest import ok
 from tests.xscl.web.shown import TRICKY, Shop, parsed
 from xscl.service import stars as stars_module
 
@@ -81,3 +83,27 @@ def test_the_density_of_lists_is_kept(shop: Shop) -> None:
     assert parsed(shop.client.get("/").text).get("data-density") == "dense"
     shop.client.post("/density", data={"density": "wide"})
     assert parsed(shop.client.get("/").text).get("data-density") == "wide"
+
+
+def test_matches_are_starred_over_http_and_listed_page_by_page(shop: Shop) -> None:
+    listed = ok(shop.client.get("/v1/subscriptions/tricky/matches", params={"limit": 2}))["matches"]
+    for one in listed:
+        put = shop.client.put(f"/v1/stars/{one['id']}", json={"position": one["position"]})
+        assert put.status_code == 204
+    first = ok(shop.client.get("/v1/stars", params={"limit": 1}))
+    assert first["next"] is not None
+    rest = ok(shop.client.get("/v1/stars", params={"limit": 1, "after": first["next"]}))
+    stars = first["items"] + rest["items"]
+    assert [one["match"] for one in stars] == [one["id"] for one in reversed(listed)]
+    assert (stars[1]["timestamp"], stars[1]["position"]) == (
+        *(listed[0]["timestamp"], listed[0]["position"]),
+    )
+    assert [one["document"] for one in stars[1]["documents"]] == listed[0]["documents"]
+    wrong = shop.client.put(f"/v1/stars/{listed[0]['id']}", json={"position": 1 << 40})
+    assert wrong.status_code == 404
+    done = called("stars", "--url", shop.address)
+    assert done.stdout.startswith("tricky  ")
+    for one in listed:
+        assert shop.client.delete(f"/v1/stars/{one['id']}").status_code == 204
+    assert ok(shop.client.get("/v1/stars"))["items"] == []
+    assert called("stars", "--url", shop.address).stdout == ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 import pyarrow.compute as pc
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
@@ -18,6 +18,7 @@ from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import own_condition, qualified
 from xscl.service.paging import Limit, Number, Page
+from xscl.service.status_series import SPANS
 from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])
@@ -105,6 +106,27 @@ class Status(JsonBody):
     """All figures, for the operator."""
 
 
+class Sample(JsonBody):
+    """The figures of an interval of 15 s."""
+
+    at: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """End of the interval."""
+    documents: float = Field(examples=[4.5])
+    """Documents that were taken in, a second."""
+    matches: float = Field(examples=[0.5])
+    """Matches, a second."""
+    waiting: int = Field(examples=[0])
+    """Largest number of documents that waited."""
+    lag: float = Field(examples=[0.2])
+    """Largest age of the oldest document that waited, in seconds."""
+    memory: int = Field(examples=[300_000_000])
+    """Resident memory in bytes; 0 where the system does not tell."""
+    p50: float = Field(examples=[0.02])
+    """Median of the seconds from the arrival of documents to the commit of their matches."""
+    p95: float = Field(examples=[0.05])
+    """Their 95th percentile."""
+
+
 @router.get("/metrics", summary="Show metrics for Prometheus", response_class=Response)
 def metrics(here: Here, who: TheOperator) -> Response:
     """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
@@ -138,6 +160,22 @@ def status(here: Here, who: Who) -> Status:
         matches_today=here.usage.today(who, "matches"),
         service=here.home.read_status() if who.is_operator else None,
     )
+
+
+@router.get("/status/series", summary="Show figures over time")
+def series(
+    here: Here,
+    _: TheOperator,
+    span: Annotated[
+        Literal["hour", "day"], Query(description="The time up to now that they are of.")
+    ] = "hour",
+) -> list[Sample]:
+    """Shows the figures of the last hour or day, one sample for each 15 s, to the operator.
+
+    They begin anew with each start of the service.
+    """
+    begin = here.clock.now() - SPANS[span]
+    return [Sample.model_validate(one) for one in here.series.since(begin)]
 
 
 @router.get("/rejected", summary="List rejected documents")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
@@ -11,12 +11,11 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
 from pydantic import StringConstraints
 
-from xscl.delivery.cards import MatchView, shown
+from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
-from xscl.service.browsing import arrivals
 from xscl.service.installation import Installation
+from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.names import own_condition
-from xscl.service.problems import not_found
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import existing
 from xscl.subscriptions.match import Match
@@ -31,8 +30,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 LIMIT = 20
 PAGES = 50
 """Maximum number of pages of matches that a filter reads for one of its own."""
-LAST = 1 << 31
-"""An upper bound of subscription numbers."""
 
 Written: TypeAlias = Annotated[str, StringConstraints(pattern=r"^\d{1,18}\.\d{1,10}$")]
 MatchId: TypeAlias = Annotated[str, StringConstraints(max_length=100)]
@@ -158,11 +155,7 @@ def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResp
 
 def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
     """Return the view model of a match at a place; raises Problem 404."""
-    position, number = _place(at)
-    found = _page(asked, "", before=(position, number + 1), limit=1).matches
-    if not found or found[0].id != id:
-        raise not_found("match", id)
-    return cards(asked, found)[0]
+    return match_view(asked.here, asked.who, id, *_place(at))
 
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
@@ -173,16 +166,7 @@ def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
 
 def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches with the user's names and their times of arrival."""
-    who = asked.who
-    with asked.here.reading() as store:
-        arrived = arrivals(store, {one for match in found for one in match.documents})
-    return [
-        replace(
-            shown(match, who.named(match.subscription), lambda document: who.named(document)),
-            arrived=max((arrived[one] for one in match.documents if one in arrived), default=None),
-        )
-        for match in found
-    ]
+    return match_views(asked.here, asked.who, found)
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:

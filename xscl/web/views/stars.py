@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import MatchView
 from xscl.service.problems import not_found
-from xscl.service.stars import Mark, add_star, remove_star, stars
+from xscl.service.stars import add_star, mark_of, remove_star, stars
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute
@@ -25,12 +25,11 @@ def starred(
 ) -> HTMLResponse:
     """Show the starred matches, the last starred first, as they were."""
     with asked.here.reading() as store:
-        found = stars(store, asked.who, LIMIT + 1, _mark(before) if before else None)
+        found = stars(store, asked.who, LIMIT + 1, mark_of(before) if before else None)
     names = {one.view.subscription for one in found}
     older = None
     if len(found) > LIMIT:
-        starred, match = found[LIMIT - 1].mark
-        older = f"/starred?before={starred}.{match}"
+        older = f"/starred?before={found[LIMIT - 1].cursor}"
     return asked.page(
         "starred.html",
         stars=found[:LIMIT],
@@ -63,8 +62,3 @@ def star(
 def _is_there(asked: PageRequest, name: str) -> bool:
     """Return True if the reader has a subscription of a name."""
     return asked.here.engine.subscription(asked.who.qualify(name)) is not None
-
-
-def _mark(written: str) -> Mark:
-    starred, _, match = written.partition(".")
-    return int(starred), match

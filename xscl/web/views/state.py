@@ -12,12 +12,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_series
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.problems import not_found
-from xscl.service.status_series import StatusSample
+from xscl.service.status_series import SPANS, StatusSample
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator
@@ -27,7 +26,6 @@ from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 YEAR = 365 * 86_400
-HOUR = 3_600_000_000
 _TYPES = {
     "css": "text/css",
     "js": "text/javascript",
@@ -72,7 +70,7 @@ def status(
 ) -> HTMLResponse:
     """Show the figures of the status file, and how they were in the last hour or day."""
     written = asked.here.home.read_status() or {}
-    begin = asked.here.clock.now() - (HOUR if span == "hour" else DAY)
+    begin = asked.here.clock.now() - SPANS[span]
     return asked.page(
         "status.html",
         figures=list(_figures(written)) if written else [],

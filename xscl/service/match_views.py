@@ -1,0 +1,59 @@
+"""View models of a user's matches, with the user's names and times of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xscl.delivery.cards import MatchView, shown
+from xscl.documents.results import Subscription
+from xscl.service.accounts import Account
+from xscl.service.browsing import arrivals
+from xscl.service.installation import Installation
+from xscl.service.problems import not_found
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.match_pages import Place
+
+LAST = 1 << 31
+"""An upper bound of subscription numbers."""
+_TOGETHER = 100  # matches of one position that are read at once
+
+
+def match_views(here: Installation, who: Account, found: Sequence[Match]) -> list[MatchView]:
+    """Return the view models of matches."""
+    with here.reading() as store:
+        arrived = arrivals(store, {one for match in found for one in match.documents})
+    return [
+        replace(
+            shown(match, who.named(match.subscription), lambda document: who.named(document)),
+            arrived=max((arrived[one] for one in match.documents if one in arrived), default=None),
+        )
+        for match in found
+    ]
+
+
+def match_view(
+    here: Installation, who: Account, id: str, position: int, number: int | None = None
+) -> MatchView:
+    """Return the view model of the match of an id at a position; raises Problem 404.
+
+    With the `number` of its subscription it is found at once, else among the matches of all
+    subscriptions at the position.
+    """
+
+    def mine(one: Subscription) -> bool:
+        return who.own(one.name) is not None
+
+    before: Place = (position, LAST if number is None else number + 1)
+    most = _TOGETHER if number is None else 1
+    while True:
+        page = here.engine.host.log.pages().of_all(
+            mine, before=before, limit=most, newest_first=True
+        )
+        for match in page.matches:
+            if match.id == id and match.position == position:
+                return match_views(here, who, [match])[0]
+        last = page.matches[-1] if page.matches else None
+        if number is not None or last is None or last.position < position or not page.more:
+            raise not_found("match", id)
+        before = last.position, last.number
