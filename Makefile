@@ -5,10 +5,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 VERSION = import sys; print(sys.version_info[:2])
 
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fmt bench golden reliability soak build
+.PHONY: help setup demo test test-slow fmt bench golden reliability soak build docs dist
 
 help:
-	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
+	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | docs | build | dist | setup   (ONCE=1 make demo ends by itself)"
 
 setup: .venv/.installed
 
@@ -29,6 +29,11 @@ setup: .venv/.installed
 .venv/.installed: pyproject.toml .venv/.locked
 	@echo "setup: installing xscl itself"
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.publishing: publish-requirements.lock .venv/.locked
+	@echo "setup: installing what builds the site and checks the distributions"
+	@$(PIP) --require-hashes -r publish-requirements.lock
 	@touch $@
 
 demo: setup
@@ -63,3 +68,9 @@ soak: setup
 
 build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+docs: setup .venv/.publishing
+	@echo "docs: the site in build/site" && NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+dist: build .venv/.publishing
+	@echo "dist: a source distribution beside it, both checked" && $(BIN)/python -c "import setuptools.build_meta as b; print(b.build_sdist('dist'))" >/dev/null && $(BIN)/python -m twine check --strict dist/*

@@ -20,11 +20,11 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.documentation.test_readme import EXAMPLE, PRINTED
 from tests.environments import Environment, empty, linked, linked_names, unpacked
 from tests.examples import usually
 from tests.foreign import write_foreign_packages
 from tests.project import ROOT
-from tests.test_readme import EXAMPLES
 from tests.xscl.cli.test_cli import COMMANDS
 from xscl.cli.extras import PACKAGES
 
@@ -106,8 +106,7 @@ def test_every_command_has_its_help(installed: Environment, folder: Path) -> Non
 def test_the_first_example_of_the_readme_prints_what_it_says(
     installed: Environment, folder: Path
 ) -> None:
-    code, said = EXAMPLES[0]
-    assert printed(installed, installed.python, "-P", "-c", code, cwd=folder) == said
+    assert printed(installed, installed.python, "-P", "-c", EXAMPLE, cwd=folder) == PRINTED
 
 
 @pytest.mark.parametrize(
@@ -248,8 +247,8 @@ def test_a_folder_of_templates_without_modules_shadows_nothing(
 ) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "page.html").write_text("<p/>")
-    (tmp_path / "app.py").write_text(EXAMPLES[0][0])
-    assert printed(bare, bare.python, "app.py", cwd=tmp_path) == EXAMPLES[0][1]
+    (tmp_path / "app.py").write_text(EXAMPLE)
+    assert printed(bare, bare.python, "app.py", cwd=tmp_path) == PRINTED
 
 
 # -- The wheel as pip installs it ----------------------------------------------------------
@@ -275,6 +274,5 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path, extras: tuple[str, 
     script = HELP.format(commands=COMMANDS)
     out = printed(environment, environment.python, "-P", "-c", script, cwd=work)
     assert out.count("Example:") == len(COMMANDS)
-    code, said = EXAMPLES[0]
-    assert printed(environment, environment.python, "-P", "-c", code, cwd=work) == said
+    assert printed(environment, environment.python, "-P", "-c", EXAMPLE, cwd=work) == PRINTED
     assert printed(environment, environment.xscl, "demo", "--once", "--json", cwd=work)

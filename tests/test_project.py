@@ -13,7 +13,7 @@ import pytest
 
 from tests.project import PACKAGES, ROOT, project_files
 
-LOCKS = ("requirements", "build-requirements")
+LOCKS = ("requirements", "build-requirements", "publish-requirements")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Where a checkout or a home happens to lie on one machine.
 MACHINE_PATH = re.compile(

@@ -471,7 +471,7 @@ class RemoteService:
 
     def user_data(self, name: str) -> Iterator[Row]:
         """Yield all data of a user, each value with its `kind`."""
-        text = b"".join(self.http.fetch(f"{resource('accounts', name)}/data"))
+        text = b"".join(self.http.fetch("GET", f"{resource('accounts', name)}/data"))
         yield from map(json.loads, text.splitlines())
 
     def erase_user(self, name: str) -> None:
@@ -481,7 +481,7 @@ class RemoteService:
     def backup(self, file: Path) -> Backup:
         """Write a backup of the service to a file."""
         refuse_other(file)  # before the service spends a long time on it
-        return receive(self.http.fetch("/v1/backup"), file)
+        return receive(self.http.fetch("POST", "/v1/backup"), file)
 
 
 def _why(found: Mapping[str, Any]) -> Why:

@@ -174,10 +174,10 @@ class Client:
                     raise unreachable(self.address, error, self._http.timeout) from error
             time.sleep(AGAIN)
 
-    def fetch(self, path: str) -> Iterator[bytes]:
-        """Yield the body of the answer to a POST, piece by piece."""
+    def fetch(self, method: str, path: str) -> Iterator[bytes]:
+        """Yield the body of an answer, piece by piece."""
         try:
-            with self._http.stream("POST", path) as answer:
+            with self._http.stream(method, path) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise self.failure(answer, None)

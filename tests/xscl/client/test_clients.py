@@ -1,6 +1,6 @@
 """The typed clients against a running service.
 
-The usual run has tests/xscl/service/test_readme_calls.py.
+The usual run has docs/how-to/http-client.md, which tests/documentation runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The split of conditions: shared, indexed, residual; the table of docs/xpath.md is the corpus."""
+"""The split of conditions: shared, indexed, residual; the corpus is docs/languages/xpath.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROW = re.compile(r"\| `(S[^`]*)` \| ([^|]*) \|")
 
 
 def corpus() -> list[tuple[str, str]]:
-    text = (ROOT / "docs" / "xpath.md").read_text("utf-8").replace("\\|", "\x00")
+    text = (ROOT / "docs" / "languages" / "xpath.md").read_text("utf-8").replace("\\|", "\x00")
     rows = [_ROW.fullmatch(line) for line in text.splitlines()]
     return [
         (row[1].replace("\x00", "|"), row[2]) for row in rows if row and row[1].startswith("S/")

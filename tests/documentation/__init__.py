@@ -1,0 +1,1 @@
+"""The documentation: pages run as their reader would run them, and references match the program."""
