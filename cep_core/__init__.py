@@ -20,7 +20,7 @@ from cep_core.algebra.expressions import Function
 from cep_core.dataflow.options import Options
 from cep_core.engine import Engine
 from cep_core.errors import CepError, NameTaken, QueryError, StreamInUse, UnknownStream
-from cep_core.events import Event, Late, Match, Rejected, Schema
+from cep_core.events import Event, Late, Match, Rejected, Schema, is_calendar
 from cep_core.languages import LANGUAGES
 from cep_core.languages.definitions import Definition, definitions
 from cep_core.plan.rules import ALL_RULES, Rule
@@ -53,4 +53,5 @@ __all__ = [
     "StreamInUse",
     "UnknownStream",
     "definitions",
+    "is_calendar",
 ]

@@ -230,7 +230,7 @@ QUERIES = {
     st.lists(st.integers(0, 30), max_size=2),
     st.data(),
 )
-@examples(40)
+@examples(25)
 def test_instants_are_events_that_are_pushed_in_time(
     kind: str,
     expression: str,

@@ -223,7 +223,7 @@ class _Run:
         with closing(self._transactions.connect()) as store, store.translate_errors():
             own = self._in_own_time(store, one)
             self._replay(store, one, one.since, begun.doc)
-            self._twin.advance(begun.clock)
+            self._twin.advance(begun.clock, begun.doc)
             found = Found(self._twin.state.position, own, begun.most)
             reached = begun.doc
             for _ in range(ROUNDS):
@@ -311,7 +311,7 @@ class _Run:
                 state.processor.keep(some)
         while first < end:
             first = self._twin.replay(state.store, first, end, LARGEST_SLICE)
-        self._twin.advance(state.documents.clock)
+        self._twin.advance(state.documents.clock, end)
         known = set(state.dataflow.core.plan.operators)
         state.registration.activate(one)
         fresh = state.dataflow.core.plan.operators.keys() - known

@@ -357,12 +357,15 @@ class Ingest:
             state.dataflow.drain()
             return self._log.expand(self._commit(state))
 
-    def advance(self, to: int) -> Matches:
-        """Set the clock, in ticks, and return the matches that this completes."""
+    def advance(self, to: int, arrival: int | None = None) -> Matches:
+        """Set the clock, in ticks, and return the matches that this completes.
+
+        Instants that it passes have the number `arrival`, or one of their own.
+        """
         with self._transactions.change() as state:
             state.documents.advance(to)
             state.dataflow.begin(several=False)
-            state.dataflow.advance(to)
+            state.dataflow.advance(to, arrival)
             state.dataflow.join()
             return self._log.expand(self._commit(state))
 

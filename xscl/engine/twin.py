@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from cep_core import is_calendar
 from cep_core.plan import Operator
 from templates.registry.registry import r_t
 from xscl.documents.results import Subscription
@@ -48,6 +49,8 @@ class Twin:
         with self._twin.store.transaction():
             _copy(state, subscription, self._twin.store)
             self._twin.store.set_progress(next_doc=self.composites)
+            if any(map(is_calendar, subscription.reads)):
+                self._twin.store.set_progress(clock=_clock_before(state.store, subscription.since))
         self._twin.state = EngineState(self._twin.store, self._twin.settings, self._live.compiled)
 
     @property
@@ -89,9 +92,9 @@ class Twin:
         arrivals = replace(arrivals, versions=rows["version"].to_numpy().astype("int64"))
         self._ingest.replay_at(arrivals, rows.drop_columns(["xml"]))
 
-    def advance(self, clock: int) -> None:
-        """Advance to the clock of the engine."""
-        self._ingest.advance(clock)
+    def advance(self, clock: int, end: int) -> None:
+        """Advance to the clock that the engine had before the document of a number."""
+        self._ingest.advance(clock, end - 1)
 
     def operators(self, state: EngineState, live: Subscription) -> dict[int, Operator]:
         """Return the operators over time and their inputs in the engine, by their numbers here."""
@@ -111,6 +114,14 @@ class Twin:
         with self._twin.lock:
             self._log.close()
             self._twin.close()
+
+
+def _clock_before(store: Store, doc: int) -> int:
+    """Return the clock before the first document from a number on; instants begin with it."""
+    rows = store.fetch(
+        "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1", [doc]
+    )
+    return int(rows[0][0]) if rows else store.progress("clock")
 
 
 def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int, Operator]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -77,6 +78,11 @@ _WORDS_OUTSIDE = {
     "EQ": "write =",
     "NE": "write !=",
 }
+_CALENDAR = re.compile(r"\bAT\s*\Z", re.IGNORECASE)
+_CALENDAR_HINT = (
+    "a calendar is read by CEL, SASE and EQL: SELECT at FROM AT '0 9 * * MON' PUBLISH nine in CEL,"
+    " then read nine//at"
+)
 _WIDEST = 14  # things that may stand at a place: more are no help
 
 
@@ -142,6 +148,8 @@ def _found(source: str, offset: int) -> str:
 
 def _hint(source: str, offset: int, names: set[str]) -> str | None:
     word = _found(source, offset).upper()
+    if word[:1] in ("'", '"') and _CALENDAR.search(source[:offset]):
+        return _CALENDAR_HINT
     if word in _WORDS_OUTSIDE:
         return _WORDS_OUTSIDE[word]
     near = _keyword_hint(source, offset)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
 import cep_core
-from cep_core import Schema
+from cep_core import Schema, is_calendar
 from cep_core.plan import (
     Awaited,
     Builder,
@@ -59,6 +60,14 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.image import AutomatonImage
+
+
+class _AwaitedBy(NamedTuple):
+    """What some subscriptions wait for: lanes, and instants of calendars."""
+
+    subscriptions: Sequence[Subscription]
+    lanes: Awaited
+    calendars: frozenset[str]
 
 
 class Dataflow:
@@ -135,7 +144,7 @@ class Dataflow:
             cuts,
         )
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
-        self._awaited: tuple[Sequence[Subscription], Awaited] = (), Awaited(())
+        self._awaited = _AwaitedBy((), Awaited(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:
         def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -206,18 +215,26 @@ class Dataflow:
     def advance_time(self, arrivals: Arrivals) -> None:
         """Advance the clock document by document in arrival order; close each epoch it passes."""
         if self.subscribed.ordered or self.core.plan.lanes:
-            times = (arrivals.clocks.tolist(), arrivals.ranks.tolist(), arrivals.ts.tolist())
-            for clock, rank, ts in zip(*times, strict=True):
-                self.advance(clock)  # there may have been a beat
+            columns = (arrivals.clocks, arrivals.ranks, arrivals.ts, arrivals.firsts)
+            each = zip(*(column.tolist() for column in columns), strict=True)
+            for clock, rank, ts, first in each:
+                self.advance(clock, first)  # there may have been a beat
                 if self.relational.qids:
+                    self.core.pass_instants(ts, first)
                     self._records.release(rank - rank % LEVELS + LEVELS)
                     self.join()
                 self.advance(ts)
         self.advance(self._documents.clock)
         self.join()
 
-    def advance(self, clock: int) -> None:
-        """Advance the clock and close the epochs before it."""
+    def advance(self, clock: int, arrival: int | None = None) -> None:
+        """Advance the clock and close the epochs before it.
+
+        Instants that it passes have the number `arrival`, or one after that of all documents.
+        """
+        if self.relational.qids and clock > self.core.next_instant():
+            number = self._documents.next_number() if arrival is None else arrival
+            self.core.pass_instants(clock, number)
         if self.core.plan.lanes:
             self.core.raise_clock(clock)
         else:
@@ -262,10 +279,14 @@ class Dataflow:
         """
         lanes = self.core.plan.lanes.values()
         due = [lane for lane in lanes if overdue(lane.next_epoch(), lane.lateness)]
-        if due and self._awaited[0] is not by:
+        instants = overdue(self.core.next_instant(), 0)
+        if (due or instants) and self._awaited.subscriptions is not by:
             operators = (operator for one in by for operator in self.subscribed.operators(one))
-            self._awaited = by, Awaited(operators)
-        return any(overdue(self._awaited[1].first(lane), lane.lateness) for lane in due)
+            read = frozenset(stream for one in by for stream in one.reads if is_calendar(stream))
+            self._awaited = _AwaitedBy(by, Awaited(operators), read)
+        if instants and overdue(self.core.next_instant(self._awaited.calendars), 0):
+            return True
+        return any(overdue(self._awaited.lanes.first(lane), lane.lateness) for lane in due)
 
     def take_late(self) -> list[tuple[int, int, int]]:
         """Return and clear the late documents: (document, watermark, lateness).

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cep_core import is_calendar
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import StoredDocument
@@ -321,7 +322,8 @@ class EventMatch(Match):
     """A match of a relational query: a row, whose values are leaves of its output document.
 
     Of its documents only the first is known.  `id` is a hash of the subscription, that document,
-    the times and the values.
+    the times and the values; without that document if the query reads a calendar, as it may be the
+    one that passed an instant.
     """
 
     @property
@@ -330,13 +332,19 @@ class EventMatch(Match):
 
     @property
     def history(self) -> bool:
-        """True if it is a single event from before its source was followed."""
-        return self.t0 == self.t1 and super().history
+        """True if it is a single event from before its source was followed, and no instant."""
+        if self.t0 < self.t1 or not self._result.present:
+            return False
+        return super().history and not self._reads_calendar
+
+    @property
+    def _reads_calendar(self) -> bool:
+        return any(map(is_calendar, self._subscription.reads))
 
     @lazy
     def id(self) -> str:
         row = self._result.composite
-        first = super().documents
+        first = () if self._reads_calendar else super().documents
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return _hash([self._subscription.key, *first, *map(str, parts)])
 

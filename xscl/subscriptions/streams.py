@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from cep_core import Schema
+from cep_core import Schema, is_calendar
 from xscl.documents.results import Subscription
 from xscl.errors import StreamInUse, XsclError
 from xscl.language.names import EVERYTHING
@@ -223,7 +223,12 @@ class Streams:
         return max(map(self.lateness, streams))
 
     def is_live(self, stream: str) -> bool:
-        """Return True if a stream is live; a published one is if all its inputs are."""
+        """Return True if a stream is live; a published one is if all its inputs are.
+
+        A calendar is: its instants occur whether documents arrive or not.
+        """
+        if is_calendar(stream):
+            return True
         publishers = self._subscriptions.publishers(stream)
         if not publishers:
             return stream in self._declared and self._declared[stream].live
