@@ -44,10 +44,10 @@ class Side:
 def shared(left: DocumentTree, right: DocumentTree) -> list[Shared]:
     """Return the values that both documents have, same names and long values first."""
     by_text: dict[str, list[tuple[Leaf, str]]] = {}
-    for path, value in _leaves(right):
+    for path, value in leaves(right):
         by_text.setdefault(value.lower(), []).append((path, value))
     found: dict[tuple[Leaf, Leaf], Shared] = {}
-    for path, value in _leaves(left):
+    for path, value in leaves(left):
         for other, text in by_text.get(value.lower(), ()):
             pair = Shared(path, other, value, value == text)
             known = found.setdefault((path, other), pair)
@@ -133,7 +133,7 @@ class _Names:
         return free
 
 
-def _leaves(tree: DocumentTree) -> Iterator[tuple[Leaf, str]]:
+def leaves(tree: DocumentTree) -> Iterator[tuple[Leaf, str]]:
     """Yield the paths and values of leaves, without empty ones."""
     for path, item in zip(steps_of(tree), tree.items, strict=True):
         if leaf_value(item):
@@ -143,7 +143,7 @@ def _leaves(tree: DocumentTree) -> Iterator[tuple[Leaf, str]]:
 def _single(tree: DocumentTree) -> dict[Leaf, str]:
     """Return the values of leaves that occur once."""
     values: dict[Leaf, list[str]] = {}
-    for path, value in _leaves(tree):
+    for path, value in leaves(tree):
         values.setdefault(path, []).append(value)
     return {path: found[0] for path, found in values.items() if len(found) == 1}
 

@@ -57,6 +57,25 @@ def test_the_api_lists_the_same_items(shop: Shop, pair: tuple[str, str]) -> None
     assert ok(shop.client.get("/v1/documents", params=following))["items"][0]["id"] == pair[1]
 
 
+def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:
+    card = parsed(shop.client.get("/?subscription=same-story").text).xpath("//article")[0]
+    (link,) = [one for one in card.xpath(".//a/@href") if one.startswith("/not-again?")]
+    page = parsed(shop.client.get(link).text)
+    sections = page.xpath("//section[@class='panel']")
+    assert [bool(one.xpath(".//li")) for one in sections] == [True, True]
+    first = sections[0].xpath(".//li")[0]
+    assert first.xpath("string(.//code)").startswith("[not(./title = ")
+    editor = parsed(shop.client.get(first.xpath(".//a/@href")[0]).text)
+    assert "nothing changes until you save it" in editor.xpath("string(//div[@role='status'])")
+    assert editor.xpath("//input[@name='edit']/@value") == ["same-story"]
+    proposed = editor.xpath("string(//textarea[@name='query'])")
+    assert first.xpath("string(.//code)") in proposed
+    stored = ok(shop.client.get("/v1/subscriptions/same-story"))
+    assert (stored["version"], stored["query"] in editor.text_content()) == (1, True)
+    unknown = shop.client.get("/not-again", params={"subscription": "nobody", "doc": "x"})
+    assert unknown.status_code == 404
+
+
 def test_a_query_is_written_from_two_items(shop: Shop, pair: tuple[str, str]) -> None:
     page = parsed(shop.client.get("/compare", params={"doc": pair}).text)
     assert page.xpath("//input[@name='pair' and @checked]/@value") == ["item/title = item/title"]

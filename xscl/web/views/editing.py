@@ -51,11 +51,20 @@ def blank(
 ) -> HTMLResponse:
     """Show the editor, empty or with a query: a given one, or that of an example or subscription.
 
-    `from` begins a new subscription with the query of another one, `edit` changes one.
+    `from` begins a new subscription with the query of another one, `edit` changes one, with `query`
+    as a proposal.
     """
     case = case_of(example)
     if edit:
-        return _editor(asked, query=_query_of(asked, edit), name=edit, edit=edit, since="30d")
+        stored, text = _query_of(asked, edit), query.replace("\r\n", "\n")
+        return _editor(
+            asked,
+            query=text or stored,
+            stored=stored if text not in ("", stored) else "",
+            name=edit,
+            edit=edit,
+            since="30d",
+        )
     if query:
         return _editor(asked, query=query.replace("\r\n", "\n"), since="30d")
     if draft:
@@ -164,6 +173,7 @@ def _editor(
     shown: dict[str, Any] = {
         "name": "",
         "edit": "",
+        "stored": "",
         "since": "7d",
         "history": True,
         "case": None,

@@ -120,7 +120,7 @@ def items(
         q=q,
         first=before == END,
         older=older,
-        chosen=_example(asked, chosen) if chosen else None,
+        chosen=example(asked, chosen) if chosen else None,
         given=urlencode({name: value for name, value in given.items() if name != "with"}),
     )
 
@@ -129,7 +129,7 @@ def items(
 def document(asked: Asked, id: Doc) -> HTMLResponse:
     """Show a document's content and its nodes, each with the query for its value."""
     found = show_witness(id, asked.here, asked.who)
-    shown = _example(asked, id)
+    shown = example(asked, id)
     leaves = {node.path: node.text for node in found.nodes}
     written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
     said = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
@@ -209,7 +209,7 @@ def why_not(
         "why.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         subscription=subscription,
-        cards=[_example(asked, one).card for one in doc if one != "-"],
+        cards=[example(asked, one).card for one in doc if one != "-"],
         conditions=numbered(conditions, doc),
         failing=sum(not edge.holds for edge in conditions),
         diagnosis=None if found is None else readable(found),
@@ -248,11 +248,11 @@ def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Exampl
     """Return two documents to compare, the earlier one first."""
     if len(documents) != 2:
         raise Problem("invalid_request", "two documents are compared", hint="choose them in Items")
-    one, other = sorted((_example(asked, name) for name in documents), key=lambda one: one.part.ts)
+    one, other = sorted((example(asked, name) for name in documents), key=lambda one: one.part.ts)
     return one, other
 
 
-def _example(asked: PageRequest, name: str) -> Example:
+def example(asked: PageRequest, name: str) -> Example:
     """Return a visible document with its nodes; raises DocumentError."""
     here, who = asked.here, asked.who
     with here.reading() as store:

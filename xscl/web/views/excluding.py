@@ -1,0 +1,59 @@
+"""Not this again: conditions that a match would not meet, each as a proposed next version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from xscl.delivery.cards import Card
+from xscl.documents.results import XSCL
+from xscl.inspection.exclusion import Exclusion, exclusions
+from xscl.service.routes import subscriptions
+from xscl.service.routes.inspection import WhyAsked, why
+from xscl.service.subscribing import existing
+from xscl.web.page_request import Asked, PageRequest
+from xscl.web.problems import PageRoute
+from xscl.web.views.items import example
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A document of a match, with the conditions that would exclude it."""
+
+    card: Card
+    exclusions: list[Exclusion]
+
+
+@router.get("/not-again")
+def not_again(
+    asked: Asked,
+    subscription: Annotated[str, Query(max_length=500)],
+    doc: Annotated[list[str], Query(min_length=1, max_length=20)],
+) -> HTMLResponse:
+    """Show the conditions that exclude a match, given by its documents; nothing changes yet."""
+    found = subscriptions.shown(
+        asked.here, asked.who, existing(asked.here, asked.who, subscription)
+    )
+    examples = [example(asked, one) for one in doc]
+    choices = [
+        Choices(one.card, [each for each in listed if _excludes(asked, each, doc)])
+        for one, listed in zip(
+            examples,
+            exclusions(found.query, [one.part.tree for one in examples])
+            if found.language == XSCL
+            else [[] for _ in examples],
+            strict=True,
+        )
+    ]
+    return asked.page("not_again.html", name=subscription, query=found.query, choices=choices)
+
+
+def _excludes(asked: PageRequest, one: Exclusion, documents: list[str]) -> bool:
+    """Return True if the documents do not match the query with the condition."""
+    question = WhyAsked(query=one.query, subscription=None, documents=documents)
+    return not why(question, asked.here, asked.who).matched
