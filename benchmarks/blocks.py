@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count, islice, product
+from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -26,11 +27,14 @@ from benchmarks.feed_items import (
     channel_url,
 )
 from feeds.documents import Document
+from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Path, Step, TextMatch
 
 PREFIXES = MappingProxyType(
     {"dc": "http://purl.org/dc/elements/1.1/", "atom": "http://www.w3.org/2005/Atom"}
 )
+EXSLT = MappingProxyType({"re": "http://exslt.org/regular-expressions"})
+"""The prefix of lxml's own regular expressions."""
 SEED = 2003
 LANGUAGES = ("de", "en", "es", "fr", "it")
 AUTHORS = WORDS[:200]
@@ -46,19 +50,36 @@ class Test:
     __test__ = False  # it is none of pytest's
 
     path: str
-    operator: Literal["", "=", "<", "<=", ">", ">=", "contains", "starts-with"] = ""
+    operator: Literal[
+        "", "=", "<", "<=", ">", ">=", "contains", "starts-with", "contains folded", "matches"
+    ] = ""
     constant: str | float = ""
 
     def text(self) -> str:
-        """Return the test in XPath, which is XSCL as well."""
+        """Return the test in XSCL."""
         constant = f'"{self.constant}"' if isinstance(self.constant, str) else self.constant
         match self.operator:
             case "":
                 return f"./{self.path}"
             case "contains" | "starts-with":
                 return f"{self.operator}(./{self.path}, {constant})"
+            case "contains folded":
+                return f"contains(lower-case(./{self.path}), {constant})"
+            case "matches":
+                return f'matches(./{self.path}, {constant}, "i")'
             case _:
                 return f"./{self.path} {self.operator} {constant}"
+
+    def xpath(self) -> str:
+        """Return the test in XPath 1.0 with the regular expressions of EXSLT."""
+        match self.operator:
+            case "contains folded":
+                folded = f"translate(./{self.path}, '{ascii_uppercase}', '{ascii_lowercase}')"
+                return f'contains({folded}, "{self.constant}")'
+            case "matches":
+                return f"re:test(./{self.path}, '{self.constant}', 'i')"
+            case _:
+                return self.text()
 
     def condition(self) -> Condition:
         """Return the test as a condition."""
@@ -68,6 +89,9 @@ class Test:
                 return Exists(path)
             case "contains" | "starts-with":
                 return TextMatch(self.operator, path, str(self.constant))
+            case "contains folded" | "matches":
+                (condition,) = parse_block(f"S/item[{self.text()}]").steps[0].conditions
+                return condition
             case _:
                 return Compare(path, self.operator, self.constant)
 
@@ -81,8 +105,12 @@ class Asked:
     lower: str
 
     def text(self) -> str:
-        """Return the block in XPath."""
+        """Return the block in XSCL."""
         return f"{self.upper}{''.join(f'[{test.text()}]' for test in self.tests)}{self.lower}"
+
+    def xpath(self) -> str:
+        """Return the block in XPath 1.0 with the regular expressions of EXSLT."""
+        return f"{self.upper}{''.join(f'[{test.xpath()}]' for test in self.tests)}{self.lower}"
 
     def pair(self, stream: str) -> tuple[Block, Block]:
         """Return the definitions of the two variables."""
@@ -198,6 +226,28 @@ def _no_words() -> Iterator[Asked]:
         yield _item(Test(leaf, operator, f"none{number}"), lower="/title")
 
 
+def _folded() -> Iterator[Asked]:
+    for word, leaf in product(WORDS, ("description", "title")):
+        yield _item(Test(leaf, "contains folded", word), lower="/item_url")
+
+
+def _no_folded() -> Iterator[Asked]:
+    for number in count():
+        leaf = "description" if number % 2 else "title"
+        yield _item(Test(leaf, "contains folded", f"none{number}"), lower="/item_url")
+
+
+def _patterns() -> Iterator[Asked]:
+    for word, leaf in product(WORDS, ("description", "title")):
+        yield _item(Test(leaf, "matches", f"{word} [a-z]+"), lower="/item_url")
+
+
+def _no_patterns() -> Iterator[Asked]:
+    for number in count():
+        leaf = "description" if number % 2 else "title"
+        yield _item(Test(leaf, "matches", f"none{number} [0-9]+"), lower="/item_url")
+
+
 def _ranges() -> Iterator[Asked]:
     for start in range(-20, 1_000, 2):
         bounds = Test("price", ">=", float(start)), Test("price", "<", start + 26.5)
@@ -262,6 +312,8 @@ def _all_idle() -> Iterator[Asked]:
 STRUCTURE = Mix(_structure, _no_structure)
 EQUALITY = Mix(_equality, _no_equality)
 WORDS_WITHIN = Mix(_words, _no_words)
+FOLDED = Mix(_folded, _no_folded)
+PATTERNS = Mix(_patterns, _no_patterns)
 RANGES = Mix(_ranges, _no_ranges)
 PAIRS = Mix(_pairs, _no_pairs)
 NAMES = Mix(_names, _no_names)
@@ -272,6 +324,8 @@ ITEMS: Mapping[str, tuple[Mix, Writer]] = MappingProxyType(
         "structure": (STRUCTURE, plain),
         "equality": (EQUALITY, plain),
         "words": (WORDS_WITHIN, plain),
+        "folded words": (FOLDED, plain),
+        "patterns": (PATTERNS, plain),
         "channel and word": (PAIRS, plain),
         "ranges": (RANGES, rich),
         "names": (NAMES, rich),

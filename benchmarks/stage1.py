@@ -29,7 +29,7 @@ from typing import Any
 from lxml import etree
 
 from benchmarks.auctions import auctions
-from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, Asked
+from benchmarks.blocks import AUCTIONS, EXSLT, ITEMS, PREFIXES, Asked
 from benchmarks.feed_items import Item, items
 from benchmarks.harness import (
     REPEATS,
@@ -171,7 +171,7 @@ class OneByOne:
             range(len(side.blocks)), min(SAMPLED_BLOCKS, len(side.blocks))
         )
         self.expressions = {
-            number: etree.XPath(side.blocks[number].text(), namespaces=dict(PREFIXES))
+            number: etree.XPath(side.blocks[number].xpath(), namespaces={**PREFIXES, **EXSLT})
             for number in chosen
         }
         self.scale = len(side.blocks) / len(chosen)
