@@ -1,4 +1,4 @@
-"""The functions of XSCL under names that CEL, SASE and EQL can write: with _ for -.
+"""The functions of XSCL under names that CEL, SASE and EQL can write: with _ for - and :.
 
 What the core has itself, on values with types, is left as it is.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from cep_core import Function
 from cep_core.algebra.expressions import FUNCTIONS as TYPED
 from xscl.language import functions
-from xscl.language.functions import FUNCTIONS, matches, text_of
+from xscl.language.functions import OPERANDS, matches, text_of
 
 _TYPES: dict[functions.Kind, type] = {"value": str, "constant": str, "number": float}
 _WHOLE = {"year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"}
@@ -29,17 +29,27 @@ def _called(one: functions.Function) -> Callable[..., Any]:
 
 
 def _typed(one: functions.Function) -> Function:
-    kind = int if one.name in _WHOLE else float if one.result == "number" else str
+    value = float if one.result == "number" else tuple if one.several else str
+    kind = int if one.name in _WHOLE else value
     arguments = tuple([_TYPES[argument] for argument in one.arguments])
     return Function(_called(one), arguments, kind, len(one.defaults))
+
+
+MOST_JOINED = 16
+"""Arguments of `concat`."""
+
+
+def _concat(*texts: str) -> str:
+    return "".join(texts)
 
 
 EVENT_FUNCTIONS: dict[str, Function] = {
     **{
         written: _typed(one)
-        for name, one in FUNCTIONS.items()
-        if (written := name.replace("-", "_")) not in TYPED
+        for name, one in OPERANDS.items()
+        if (written := name.replace("-", "_").replace(":", "_")) not in TYPED
     },
+    "concat": Function(_concat, (str,) * MOST_JOINED, str, MOST_JOINED - 2),
     "matches": Function(matches, (str, str, str), bool, 1),
 }
-"""By name; `matches` is the predicate on regular expressions of XPath."""
+"""By name; `concat` takes more than two texts, `matches` is the predicate of XPath."""

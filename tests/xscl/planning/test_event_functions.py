@@ -47,6 +47,20 @@ def value(expression: str) -> Any:
         ("day_from_date('soon')", None),
         ("hours_from_dateTime('2025-02-03T23:00:00-02:00')", 1),
         ("COALESCE(normalize_space(n), 'none')", "none"),
+        ("concat('a', '-', 'b', 'c')", "a-bc"),
+        ("concat('a', n)", None),
+        ("tokenize(x)", ("Rust", "and", "C")),
+        ("tokenize('a1b2c', '[0-9]')", ("a", "b", "c")),
+        ("tokenize('aXb', 'x', 'i')", ("a", "b")),
+        ("xs_dateTime('1970-01-02T00:00:01Z')", 86401.0),
+        ("xs_date('1970-01-02T23:00:01Z')", 86400.0),
+        ("xs_dayTimeDuration('P1DT1H')", 90000.0),
+        ("xs_dayTimeDuration('1 d')", None),
+        (
+            "xs_dateTime('2026-01-02T00:00:01Z') - xs_dateTime('2026-01-01T00:00:00Z')"
+            " > xs_dayTimeDuration('P1D')",
+            True,
+        ),
     ],
 )
 def test_values(expression: str, expected: object) -> None:
