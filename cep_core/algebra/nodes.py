@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cep_core.algebra.expressions import Expression
+from cep_core.algebra.expressions import TRUE, Expression
 from cep_core.algebra.operands import operands
 from cep_core.algebra.pattern_tree import Mark, Policy, Tree
 from cep_core.events import Schema
@@ -296,7 +296,8 @@ class PatternMatch:
     the first parts are the schema's.  ``window`` bounds last.t1 - first.t1, which is less than it
     or, if it is ``inclusive``, not more.  ``mark`` is that of steps without one, ``partition`` as
     in a `SequenceScan`.  ``target`` is the component of the policies that go to one.  ``spans`` are
-    the bounds of unordered parts.
+    the bounds of unordered parts.  An event that fails ``tests``, but not the predicate, is not
+    taken, and blocks others as if it were.
     """
 
     inputs: tuple[Node, ...]
@@ -313,6 +314,7 @@ class PatternMatch:
     target: int | None
     spans: tuple[Expression, ...]
     schema: Schema
+    tests: Expression = TRUE
 
 
 Node: TypeAlias = (

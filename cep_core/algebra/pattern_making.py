@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cep_core.algebra.expressions import FUNCTIONS, Duration, Expression, walk
+from cep_core.algebra.expressions import FUNCTIONS, TRUE, Duration, Expression, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch
 from cep_core.algebra.pattern_automaton import State, automaton_of
 from cep_core.algebra.pattern_tree import (
@@ -38,6 +38,7 @@ class Rules:
     policy: Policy = "none"
     target: int | None = None
     spans: tuple[Expression, ...] = ()
+    tests: Expression = TRUE
 
 
 def pattern_match(
@@ -61,9 +62,11 @@ def pattern_match(
     kinds = tuple([_part_type(part, components, inputs, span) for part in parts])
     if len(names) > len(parts):
         raise AlgebraError("a pattern puts out more than it has", span=span)
-    require(predicate, {2: kinds}, functions)
-    if any(isinstance(one, Duration) for one in walk(predicate)):
-        raise AlgebraError("DUR has no meaning in a pattern", span=predicate.span, kind=TypeFault)
+    for condition in (predicate, rules.tests):
+        require(condition, {2: kinds}, functions)
+        if any(isinstance(one, Duration) for one in walk(condition)):
+            message = "DUR has no meaning in a pattern"
+            raise AlgebraError(message, span=condition.span, kind=TypeFault)
     for one in (*rules.spans, *([] if rules.window is None else [rules.window])):
         require_window(one, functions)
     if rules.policy in ("to first", "to last"):
@@ -84,7 +87,7 @@ def pattern_match(
     return PatternMatch(
         *(tuple(inputs), tuple(components), tree, tuple(parts), predicate, rules.window),
         *(rules.inclusive, rules.simultaneous, rules.mark, partition, rules.policy),
-        *(rules.target, tuple(rules.spans), schema),
+        *(rules.target, tuple(rules.spans), schema, rules.tests),
     )
 
 

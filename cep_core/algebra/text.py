@@ -261,6 +261,7 @@ def pattern_in_words(node: algebra.PatternMatch, said: Said) -> str:
     names = [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
     found = [_tree(node, node.tree, said), f"{{{say(node.predicate)}}}"]
+    found += [] if node.tests == ex.TRUE else [f"ended unless {{{say(node.tests)}}}"]
     found += [] if node.mark == "any" else [node.mark]
     if node.window is not None:
         found.append(f"within {'<= ' * node.inclusive}{say.duration(node.window)}")

@@ -137,6 +137,7 @@ class _Builder:
                 rules = algebra.Rules(
                     *(node.window, node.inclusive, node.simultaneous, node.mark),
                     *(node.partition, node.policy, node.target, node.spans),
+                    tests=node.tests,
                 )
                 return algebra.pattern_match(
                     *(node.inputs, node.components, node.tree, node.parts, names),

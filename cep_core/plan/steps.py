@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 
 from cep_core import algebra
 from cep_core.algebra import Node, sources_of
-from cep_core.algebra.expressions import Column, Constant, Expression
+from cep_core.algebra.expressions import Column, Constant, Expression, Parameter, rewrite
 from cep_core.algebra.pattern_tree import Absent, trees_in
 from cep_core.algebra.patterns import conjuncts_of
 from cep_core.dataflow.clock import END, Lane
@@ -112,6 +112,11 @@ def steps_of(
     writer = _Writer(shapes, inner)
     outputs = [writer.write(part) for part in (*inner, node)]
     return writer.steps, writer.nodes, outputs
+
+
+def _numbered_from(first: int, part: Expression) -> Expression:
+    """Return a parameter whose number counts from another one."""
+    return replace(part, index=part.index + first) if isinstance(part, Parameter) else part
 
 
 def _nothing(literals: Literals) -> None:
@@ -267,11 +272,15 @@ class _Writer:
         )
 
     def _pattern(self, node: algebra.PatternMatch) -> Define:
-        bare, found = without_constants(node.predicate)
+        predicate, found = without_constants(node.predicate)
+        tests, more = without_constants(node.tests)
+        tests = rewrite(tests, lambda part: _numbered_from(len(found), part))
+        found = [*found, *more]
         pattern = replace(
             node,
             inputs=(),
-            predicate=bare,
+            predicate=predicate,
+            tests=tests,
             window=None,
             inclusive=False,
             spans=(),

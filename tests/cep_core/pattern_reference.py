@@ -23,12 +23,17 @@ Test: TypeAlias = Callable[[Taken, Happened], bool | None]  # null does not hold
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One event of some types; without a mark, that of the query."""
+    """One event of some types; without a mark, that of the query.
+
+    An event that satisfies `test`, but not `stay`, ends the match: it is not taken, and what may
+    not be between.
+    """
 
     name: str
     types: tuple[str, ...]
     mark: Mark | None = None
     test: Test = lambda taken, event: True
+    stay: Test = lambda taken, event: True
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +295,10 @@ class Search:
         options = list(ways(rest))
         for way, left in options:
             for event in self._events:
-                if self._takes(taken, way, event) and self._may(taken, rest, way, event, options):
+                goes_on = self._takes(taken, way, event) and self._may(
+                    taken, rest, way, event, options
+                )
+                if goes_on and way.step.stay(taken, event) is True:
                     more = tuple(
                         Gap(one, self._floor(taken, one, rest), event.t0) for one in way.passes
                     )

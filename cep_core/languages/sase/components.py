@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import cast, get_args
+from typing import ClassVar, cast, get_args
 
 from cep_core import algebra
 from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
@@ -43,7 +43,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class ComponentReader:
-    """Reads the pattern of a query."""
+    """Reads the pattern of a query; with ``names_first`` names stand before quantifiers."""
 
     reader: TokenReader
     catalog: Catalog
@@ -53,6 +53,8 @@ class ComponentReader:
     spans: list[Expression] = field(default_factory=list)
     plain: bool = True
     depth: int = 0
+    separator: ClassVar[str] = ","
+    names_first: ClassVar[bool] = False
 
     def pattern(self) -> Pattern:
         """Read SEQ and its components, or one component or group."""
@@ -69,6 +71,10 @@ class ComponentReader:
             raise reader.expected("SEQ (a negation needs a sequence)")
         else:
             tree = self._item()
+        return self._whole(tree)
+
+    def _whole(self, tree: Tree) -> Pattern:
+        """Return the pattern of a tree."""
         self._require_names()
         if all(one.negated for one in self.found):
             raise AlgebraError("some component has to occur", span=self.found[0].span)
@@ -98,7 +104,7 @@ class ComponentReader:
 
     def _sequence(self) -> Tree:
         parts = [self._item()]
-        while self.reader.take_sign(","):
+        while self.reader.take_sign(self.separator):
             if len(self.found) >= patterns.MOST_COMPONENTS:
                 message = f"a sequence has at most {patterns.MOST_COMPONENTS} components"
                 raise self.reader.fault(message, self.reader.token.span)
@@ -118,7 +124,8 @@ class ComponentReader:
         first = len(self.found)
         reader.next()
         tree = self._alternatives()
-        reader.expect_sign(")", ", a comma, | or AND")
+        comma = "a comma" if self.separator == "," else self.separator
+        reader.expect_sign(")", f", {comma}, | or AND")
         self.depth -= 1
         if mark is not None:
             tree = self._marked(tree, mark, start)
@@ -257,8 +264,7 @@ class ComponentReader:
         """Read how a run goes on: its pace, and the mark of all events but the first."""
         reader = self.reader
         pace: Pace = "all"
-        follows = self._after().kind == "name" or self._after().text in (",", ")")
-        if reader.is_word(*_PACES) and follows and self._after().kind != "verbatim":
+        if reader.is_word(*_PACES) and self._goes_on():
             pace = "greedy" if reader.next().word == "GREEDY" else "reluctant"
         mark: Mark | None = None
         if reader.token.word in _MARKS and self._goes_on():
@@ -283,6 +289,8 @@ class ComponentReader:
             raise AlgebraError("what is negated has no mark", span=start)
         inside = negated and reader.take_sign("(")
         streams, name = self._types()
+        if self.names_first:
+            name, start = self._named(name, start)
         sign = reader.token
         times = self._times()
         if times is not None and negated:
@@ -292,16 +300,8 @@ class ComponentReader:
         if times is not None and times != (1, None):
             self.plain = False
         pace, inner = self._manner() if times is not None else ("all", None)
-        if reader.is_name() and not self._is_clause_word():
-            token = reader.next()
-            name, start = token.text, token.span
-            brackets = reader.token
-            if take_brackets(reader) and not repeated and not self.depth:
-                raise AlgebraError(
-                    f"{name}[] is a run, and its type is not repeated",
-                    hint="write + after the type",
-                    span=brackets.span,
-                )
+        if not self.names_first:
+            name, start = self._named(name, start, repeated)
         if inside:
             reader.expect_sign(")")
         number = self._add(name, streams, negated, repeated, start)
@@ -312,6 +312,21 @@ class ComponentReader:
             return One(number, mark)
         least, most = times
         return Loop(One(number, mark), least, most, pace, inner, until)
+
+    def _named(self, name: str, start: Span, repeated: bool = False) -> tuple[str, Span]:
+        """Read the name of a component, if it is there; return it with its place."""
+        reader = self.reader
+        if not reader.is_name() or self._is_clause_word():
+            return name, start
+        token = reader.next()
+        brackets = reader.token
+        if take_brackets(reader) and not repeated and not self.depth:
+            raise AlgebraError(
+                f"{token.text}[] is a run, and its type is not repeated",
+                hint="write + after the type",
+                span=brackets.span,
+            )
+        return token.text, token.span
 
     def _is_clause_word(self) -> bool:
         return any(map(self._is_clause, ("UNTIL", "AND", "OR", "NONSTRICT", "AFTER")))

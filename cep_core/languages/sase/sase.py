@@ -38,10 +38,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cep_core.algebra import Loop, One, Rules, Strategy, patterns
+from cep_core.algebra import Strategy
 from cep_core.algebra.expressions import (
     TRUE,
-    And,
     Arithmetic,
     Column,
     Constant,
@@ -49,12 +48,12 @@ from cep_core.algebra.expressions import (
     Function,
     walk,
 )
-from cep_core.algebra.pattern_tree import Mark, Policy, trees_in
+from cep_core.algebra.pattern_tree import Mark
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula
-from cep_core.languages.names import unknown
-from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.reader import TokenReader
+from cep_core.languages.sase.clauses import clauses, require_partition, without_partition
 from cep_core.languages.sase.components import (
     KEYWORDS as KEYWORDS,
 )
@@ -66,12 +65,9 @@ from cep_core.languages.sase.components import (
 from cep_core.languages.sase.lowering import Item, SequenceLowering
 from cep_core.languages.sase.scope import (
     INDEXES,
-    RUN_VALUES,
-    Reference,
-    Variable,
     Variables,
-    index_of,
 )
+from cep_core.languages.sase.values import ValueReader, require_one
 from cep_core.languages.tokens import Token, lexis
 
 _STRATEGIES: dict[str, Strategy] = {
@@ -79,15 +75,6 @@ _STRATEGIES: dict[str, Strategy] = {
     "SKIP_TILL_NEXT_MATCH": "next",
     "STRICT_CONTIGUITY": "strict",
     "PARTITION_CONTIGUITY": "partition",
-}
-_POLICIES: dict[tuple[str, ...], Policy] = {
-    ("SKIP", "TO", "NEXT"): "to next",
-    ("SKIP", "PAST", "LAST"): "past last",
-    ("FIRST", "ONLY"): "first only",
-    ("RESTART",): "restart",
-    ("NEWEST",): "newest",
-    ("SKIP", "TO", "FIRST"): "to first",
-    ("SKIP", "TO", "LAST"): "to last",
 }
 _MARKS: dict[Strategy, Mark] = {"next": "nearest"}
 _CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order"
@@ -107,7 +94,7 @@ class _Parser:
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
     strategy: Token = field(default_factory=lambda: Token("end", "", 0, 0))
-    tests: dict[str, Expression] = field(default_factory=dict)  # attributes in brackets
+    values: ValueReader = field(default_factory=lambda: ValueReader(Variables(()), {}))
 
     def whole(self) -> Prepared:
         """Read the text."""
@@ -116,29 +103,23 @@ class _Parser:
         span = reader.token.span
         pattern = ComponentReader(reader, self.catalog, self.functions, self.reads).pattern()
         self.variables = Variables(pattern.variables)
+        self.values = ValueReader(self.variables, self.functions)
         simultaneous = reader.take_word("NONSTRICT")
         strategy, condition = self._where()
-        inclusive, window = self._within()
-        policy, target = self._after_match()
+        found = clauses(reader, self.variables)
+        window = found.window
         lowering = SequenceLowering(self.variables, self.functions, window, strategy, span)
         lowering.partition = self._partition(strategy, condition)
         items = self._return()
-        new = simultaneous or policy != "none" or not pattern.plain
+        new = simultaneous or found.policy != "none" or not pattern.plain
         if not (new or self.variables.needs_pattern()):
-            if inclusive and window is not None:
+            if found.inclusive and window is not None:
                 lowering.window = Arithmetic("+", window, Constant(1), span=window.span)
         else:
             mark = _MARKS.get(strategy, strategy)
-            lowering.partition = lowering.partition or self._tested_by_all(condition)
-            marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]
-            if "partition" in marks and not lowering.partition:
-                raise _without_partition("the mark partition", span)
-            lowering.rules = Rules(
-                *(window, inclusive, simultaneous, mark),
-                policy=policy,
-                target=target,
-                spans=pattern.spans,
-            )
+            lowering.partition = lowering.partition or self.values.tested_by_all(condition)
+            require_partition(pattern, lowering.partition, span)
+            lowering.rules = found.rules(pattern, simultaneous, mark)
             lowering.tree = pattern.tree
         publishes = reader.publication(self.reads)
         reader.take_sign(";")
@@ -195,161 +176,24 @@ class _Parser:
         return self.variables.lenient(found)
 
     def _own(self, reader: TokenReader) -> Expression | None:
-        """Read what only SASE has: attributes of variables, equivalence tests, aggregates."""
+        """Read what only SASE has; raise QueryError at a word of the language."""
         token = reader.token
-        if token.kind == "verbatim":  # [i] and [last] are attributes, too
-            reader.next()
-            name = token.text.strip("[] \t\n")
-            if not name.isidentifier():
-                raise reader.fault(f"{token.text} belongs behind a variable", token.span)
-            return self._tested(name, token.span)
-        if reader.is_sign("["):
-            return self._equivalences()
-        if token.kind != "name" or token.word in ("TRUE", "FALSE", "NULL"):
-            return None
-        self._refuse_strategy()
-        if token.word in KEYWORDS:
-            raise reader.expected("a value")
-        after = reader.tokens[reader.at + 1]
-        if token.word == "TIME" and after.text == "(" and token.text not in self.functions:
-            return self._time()
-        if token.word in RUN_VALUES and after.text == "(" and token.text not in self.functions:
-            return self._aggregate()
-        if after.text != "." and after.kind != "verbatim":
-            return None
-        reader.next()
-        variable, index = self._indexed(token)
-        if not reader.take_sign("."):
-            raise reader.expected(f"'.' and an attribute of {token.text}")
-        attribute = reader.nested(reader.expect_name("an attribute"))
-        span = Span(token.start, attribute.end)
-        return self.variables.attribute(variable, index, attribute.text, span)
-
-    def _indexed(self, token: Token) -> tuple[Variable, str | None]:
-        """Return the variable of a name, and what follows it in brackets, None for nothing."""
-        variable = self.variables.named(token.text)
-        if variable is None:
-            known = [one.name for one in self.variables.all]
-            message = f"there is no variable {token.text}"
-            raise unknown(token.text, known, token.span, message)
-        if self.reader.token.kind != "verbatim":
-            return variable, None
-        return variable, index_of(self.reader.next().text)
-
-    def _aggregate(self) -> Expression:
-        """Read an aggregate over a run."""
-        reader = self.reader
-        function = reader.next()
-        reader.expect_sign("(")
-        token = reader.token
-        if token.kind != "name":
-            raise reader.expected("a run, such as b[],")
-        if token.word in RUN_VALUES and reader.tokens[reader.at + 1].text == "(":
-            hint = "write the run and its attribute, such as b[].x"
-            raise reader.fault("an aggregate cannot be inside an aggregate", token.span, hint)
-        reader.next()
-        variable, index = self._indexed(token)
-        name = None
-        if reader.take_sign("."):
-            name = reader.nested(reader.expect_name("an attribute")).text
-        end = reader.expect_sign(")")
-        span = Span(function.start, end.end)
-        return self.variables.aggregate(function.word, variable, index or "", name, span)
-
-    def _time(self) -> Expression:
-        """Read time(a): when an event ends."""
-        reader = self.reader
-        start = reader.next()
-        reader.expect_sign("(")
-        token = reader.expect_name("a component")
-        variable, index = self._indexed(token)
-        end = reader.expect_sign(")")
-        return self.variables.time(variable, index, Span(start.start, end.end))
-
-    def _equivalences(self) -> Expression:
-        """Read [a, b] or [a = value]."""
-        reader = self.reader
-        opened = reader.expect_sign("[")
-        found = reader.listed(self._equivalence)
-        closed = reader.expect_sign("]", " or a comma")
-        return And(tuple(found), span=Span(opened.start, closed.end)) if found[1:] else found[0]
-
-    def _equivalence(self) -> Expression:
-        """Read `a`, or `a = value`."""
-        token = self.reader.expect_name("an attribute")
-        if not self.reader.take_sign("="):
-            return self._tested(token.text, token.span)
-        value = formula(self.reader, self.variables, self._own)
-        if any(isinstance(part, Column) for part in walk(value)):
-            raise AlgebraError("an equivalence test compares with a constant", span=value.span)
-        return self.variables.equivalence(token.text, value, token.span)
-
-    def _tested(self, name: str, span: Span) -> Expression:
-        """Return the test of an attribute that is alone in brackets."""
-        test = self.variables.equivalence(name, None, span)
-        self.tests[name] = self.variables.lenient(test)
-        return test
+        if token.kind == "name" and token.word not in ("TRUE", "FALSE", "NULL"):
+            self._refuse_strategy()
+            if token.word in KEYWORDS:
+                raise reader.expected("a value")
+        return self.values.read(reader)
 
     def _partition(self, strategy: Strategy, condition: Expression) -> tuple[str, ...]:
         """Return the attributes that make partitions of contiguous events."""
         if strategy != "partition":
             return ()
-        common = self._tested_by_all(condition)
+        common = self.values.tested_by_all(condition)
         if not common:
-            raise _without_partition("partition_contiguity", self.strategy.span)
+            raise without_partition("partition_contiguity", self.strategy.span)
         return common
 
-    def _tested_by_all(self, condition: Expression) -> tuple[str, ...]:
-        """Return the attributes in which all components agree that have to occur."""
-        asked = set(patterns.conjuncts_of(condition))
-        return tuple(
-            name
-            for name, test in self.tests.items()
-            if asked.issuperset(patterns.conjuncts_of(test))
-            and all(v.has(name) and name not in v.lacking for v in self.variables.positive())
-        )
-
     # -- the other clauses -----------------------------------------------------------------
-
-    def _within(self) -> tuple[bool, Expression | None]:
-        """Read the window, and whether its length belongs to it."""
-        reader = self.reader
-        if not reader.take_word("WITHIN"):
-            return False, None
-        hint = "leave WITHIN out if there is no window"
-        inclusive = reader.take_sign("<=")
-        zero = None if inclusive else hint
-        return inclusive, parameter(reader.duration("12 hours", zero=zero, before="AFTER"))
-
-    def _after_match(self) -> tuple[Policy, int | None]:
-        """Read AFTER MATCH and its policy, with the component that it goes to."""
-        reader = self.reader
-        if not reader.take_word("AFTER"):
-            return "none", None
-        self._expect("MATCH")
-        start = reader.at
-        words = [reader.next().word for _ in range(_longest(reader))]
-        policy = _POLICIES.get(tuple(words))
-        if policy is None:
-            to = ("to first", "to last")
-            known = ", ".join(
-                " ".join(words) + " x" * (one in to) for words, one in _POLICIES.items()
-            )
-            message = "this is no policy after a match"
-            raise reader.fault(message, reader.tokens[start].span, f"policies are {known}")
-        if policy not in ("to first", "to last"):
-            return policy, None
-        token = reader.expect_name("a component")
-        variable = self.variables.named(token.text)
-        if variable is None or variable.negated:
-            known = ", ".join(one.name for one in self.variables.positive())
-            message = f"there is no component {token.text} that occurs"
-            raise reader.fault(message, token.span, f"components are {known}")
-        return policy, variable.position
-
-    def _expect(self, word: str) -> None:
-        if not self.reader.take_word(word):
-            raise self.reader.expected(word)
 
     def _return(self) -> list[Item] | None:
         """Read RETURN; None stands for all attributes."""
@@ -365,31 +209,7 @@ class _Parser:
         last = reader.tokens[reader.at - 1]
         for part in walk(expression):
             if isinstance(part, Column):
-                _require_one(self.variables.references[part.index], part.span)
+                require_one(self.variables.references[part.index], part.span)
         plain = isinstance(expression, Column) and last.kind == "name"
         name = reader.result_name(last.text if plain else None)
         return name, expression, Span(first.start, last.end)
-
-
-def _without_partition(what: str, span: Span) -> AlgebraError:
-    message = f"{what} needs an equivalence test over all components"
-    return AlgebraError(message, hint="add one to the condition, such as [id]", span=span)
-
-
-def _longest(reader: TokenReader) -> int:
-    """Return the number of words of the policy that may be next."""
-    sizes = {words[0]: len(words) for words in _POLICIES}
-    return sizes.get(reader.token.word, 0)
-
-
-def _require_one(reference: Reference, span: Span | None) -> None:
-    """Raise AlgebraError unless a result has one value of a reference."""
-    variable = reference.variable
-    if variable.negated:
-        raise AlgebraError(f"{variable.name} is negated, so a result has no event of it", span=span)
-    if reference.each:
-        raise AlgebraError(
-            f"a result has many {reference.text}",
-            hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
-            span=span,
-        )

@@ -74,6 +74,8 @@ class MatchShape:
     stops: tuple[int, ...] = field(init=False)
     first: list[Condition | None] = field(init=False)
     more: list[Condition | None] = field(init=False)
+    first_tests: list[Condition | None] = field(init=False)
+    more_tests: list[Condition | None] = field(init=False)
     accept: Condition | None = field(init=False)
     values: Callable[[Cells], tuple[Any, ...]] = field(init=False)
 
@@ -91,14 +93,11 @@ class MatchShape:
         self._accumulators = [
             accumulators_of(self.parts, place) for place in range(len(self.components))
         ]
-        read = [
-            _Conjunct(node, tuple(parts_in(node, self.parts)))
-            for node in conjuncts_of(pattern.predicate)
-        ]
-        places = range(len(self.components))
-        self.first = [self._condition(self._tested(read, place, True), place) for place in places]
-        self.more = [self._condition(self._tested(read, place, False), place) for place in places]
-        whole = [one for one in read if self._whole(one)]
+        read, tests = self._read(pattern.predicate), self._read(pattern.tests)
+        self.first, self.more = self._by_component(read)
+        self.first_tests, self.more_tests = self._by_component(tests)
+        self.tested = bool(tests)
+        whole = [one for one in (*read, *tests) if self._whole(one)]
         self.accept = self._condition([(None, one) for one in whole], None)
         sources = [self._value(part) for part in self.parts[: self.outputs]]
         text = "".join(f"{one}, " for one in sources)
@@ -116,6 +115,24 @@ class MatchShape:
         return (*cells[:component], made, *cells[component + 1 :])
 
     # -- when conditions are tested --------------------------------------------------------
+
+    def _read(self, predicate: Expression) -> list[_Conjunct]:
+        return [
+            _Conjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
+        ]
+
+    def _by_component(
+        self, read: Sequence[_Conjunct]
+    ) -> tuple[list[Condition | None], list[Condition | None]]:
+        """Return the conditions on the first row of each component, and on later ones."""
+        first, more = (
+            [
+                self._condition(self._tested(read, place, begins), place)
+                for place in range(len(self.components))
+            ]
+            for begins in (True, False)
+        )
+        return first, more
 
     def _aside(self, one: _Conjunct) -> int | None:
         """Return the component of a condition that does not occur itself, None if all do."""

@@ -333,8 +333,10 @@ class PatternMatchMOp(OrderedMOp):
                 mask &= ~could.get(look_before, 0)
             for component in move.stops:
                 mask &= ~stopped.get(component, 0)
+            look = state.looks[move.look]
+            if mask and self._shape.tested:
+                mask = self._passing(run, look, event, mask)
             if mask:
-                look = state.looks[move.look]
                 longer = self._longer(run, look, move.target, move.passes, mask, event)
                 _added(made, _identity(longer), longer)
         if ended is None:
@@ -377,6 +379,13 @@ class PatternMatchMOp(OrderedMOp):
         begins = run.cells[component] is None
         condition = shape.first[component] if begins else shape.more[component]
         return self._holding(condition, run.cells, row, mask)
+
+    def _passing(self, run: Run, look: Any, event: Happened, mask: int) -> int:
+        """Return the queries whose tests an event passes that could be taken."""
+        component, shape = look.component, self._shape
+        tests = shape.first_tests if run.cells[component] is None else shape.more_tests
+        row, _ = event[self._inputs[component]]
+        return self._holding(tests[component], run.cells, row, mask)
 
     def _longer(
         self, run: Run, look: Any, target: int, passes: Any, mask: int, event: Happened
