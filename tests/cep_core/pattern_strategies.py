@@ -1,7 +1,7 @@
-"""Random patterns of SASE with their definition, and events for them.
+"""Random patterns of SASE and EQL with their definition, and events for them.
 
-A `Program` is a text of SASE and a query of `pattern_reference`, made side by side: conditions are
-tested here by what docs/languages/sase.md says, not by the engine's code.
+A `Program` is a text and a query of `pattern_reference`, made side by side: conditions are tested
+here by what docs/languages says, not by the engine's code.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class Condition:
     left: Operand
     sign: str
     right: Operand | int
+    ends: bool = False  # a match, with the event that fails it
 
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"
@@ -150,6 +151,7 @@ class Program:
     events: tuple[Event, ...] = ()
     cuts: tuple[int, ...] = ()
     lateness: int = 0
+    language: str = "sase"
 
     def __repr__(self) -> str:
         shown = [f"{one.stream}{one.values}@[{one.t0}, {one.t1}]" for one in self.events]
@@ -305,8 +307,17 @@ class _Writer:
         """Return whether an event may be taken by a component, or be what is absent or stops."""
         if self.tested and not self._alike(name, taken, event):
             return False
+        return self._hold([one for one in self.conditions if not one.ends], name, taken, event)
+
+    def stays(self, name: str, taken: Taken, event: Happened) -> bool:
+        """Return whether an event that may be taken does not end the match."""
+        return self._hold([one for one in self.conditions if one.ends], name, taken, event)
+
+    def _hold(
+        self, conditions: Sequence[Condition], name: str, taken: Taken, event: Happened
+    ) -> bool:
         return all(
-            one.holds(taken, name, event) for one in self.conditions if self._at(one, name, taken)
+            one.holds(taken, name, event) for one in conditions if self._at(one, name, taken)
         )
 
     def _alike(self, name: str, taken: Taken, event: Happened) -> bool:
@@ -318,6 +329,14 @@ class _Writer:
         if own is None and (self._named(name).repeated or taken):
             return False
         return all(one.values["k"] == own for _, one in taken)
+
+    def occurs(self, operand: Operand) -> bool:
+        return self._named(operand.name).occurs
+
+    def group_of(self, operand: Operand) -> object:
+        """Return the repeated group of an operand's component, or the component."""
+        one = self._named(operand.name)
+        return one.group or one.name
 
     def _named(self, name: str) -> Variable:
         return next(one for one in self.variables if one.name == name)
@@ -376,10 +395,12 @@ class Company:
 
 
 @st.composite
-def companies(draw: st.DrawFn) -> Company:
+def companies(draw: st.DrawFn, language: str = "sase") -> Company:
     """Return patterns that differ in constants and windows; they come and go."""
     choose = Choose(draw)
     first = program(choose, choose.seldom(2), selecting=True)
+    if language == "eql":
+        first = in_eql(choose, first)
     made = [first, *[_other_constants(choose, first) for _ in range(choose.of(1, 2))]]
     number = choose.number(5, 8)
     kinds = (*[one.type for one in first.shown], *TYPES)
@@ -407,14 +428,17 @@ def _other_constants(choose: Choose, first: Program) -> Program:
     if window is not None and choose.often(2):
         window = choose.of(3, 4, 5, 8)
     query = replace(first.query, window=window)
-    return written(replace(writer, conditions=conditions), first.parts, query)
+    write = written_in_eql if first.language == "eql" else written
+    return write(replace(writer, conditions=conditions), first.parts, query)
 
 
 @st.composite
-def programs(draw: st.DrawFn, policies: bool = True) -> Program:
+def programs(draw: st.DrawFn, policies: bool = True, language: str = "sase") -> Program:
     """Return a pattern with events."""
     choose = Choose(draw)
     made = program(choose, policies)
+    if language == "eql":
+        made = in_eql(choose, made)
     made.lateness = choose.of(0, 0, 2)
     streams = [Declared(name, SCHEMA, made.lateness) for name in TYPES]
     number = choose.number(5, 9)
@@ -488,10 +512,7 @@ def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query)
         said += f" WHERE {_STRATEGIES[query.mark]}({named}) {{{condition}}}"
     elif condition:
         said += f" WHERE {condition}"
-    if query.window is not None:
-        said += f" WITHIN {'<= ' if query.inclusive else ''}{query.window}"
-    if query.policy != "none":
-        said += f" AFTER MATCH {POLICIES[query.policy]} {query.target}".rstrip()
+    said += _clauses(query)
     items = [
         f"LIST({one.name}[].n) AS {one.name}" if one.repeated else f"{one.name}.n AS {one.name}"
         for one in shown
@@ -499,11 +520,24 @@ def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query)
     return Program(f"{said} RETURN {', '.join(items)}", query, shown, writer, tuple(parts))
 
 
+def _clauses(query: Query) -> str:
+    """Return WITHIN and AFTER MATCH as both languages write them."""
+    said = ""
+    if query.window is not None:
+        said += f" WITHIN {'<= ' if query.inclusive else ''}{query.window}"
+    if query.policy != "none":
+        said += f" AFTER MATCH {POLICIES[query.policy]} {query.target}".rstrip()
+    return said
+
+
 def _bound(pattern: Pattern, writer: _Writer) -> Pattern:
     """Return a pattern whose steps test the conditions of a writer."""
 
     def step(one: Step) -> Step:
-        return replace(one, test=writer.test_of(one.name))
+        def stay(taken: Taken, event: Happened) -> bool:
+            return writer.stays(one.name, taken, event)
+
+        return replace(one, test=writer.test_of(one.name), stay=stay)
 
     match pattern:
         case Step():
@@ -526,3 +560,87 @@ def happened(event: Event) -> Happened:
     t1 = event.t0 if event.t1 is None else event.t1
     values = dict(zip(SCHEMA.names, event.values, strict=True))
     return Happened(cast(str, event.stream), event.t0, t1, values)
+
+
+# -- EQL -------------------------------------------------------------------------------------
+
+
+def in_eql(choose: Choose, made: Program) -> Program:
+    """Return a pattern as a query of EQL, where some conditions end a match."""
+    writer = made.writer
+    conditions = [
+        replace(one, ends=all(map(writer.occurs, one.operands)) and choose.often(2))
+        for one in writer.conditions
+    ]
+    query = replace(made.query, mark="next")
+    said = " ; ".join(_in_eql(part) for _, part in made.parts)
+    if query.window is None and not any(sign in said for sign in "?*!{"):
+        query = replace(query, window=50)  # makes a pattern of it
+    return written_in_eql(replace(writer, conditions=conditions), made.parts, query)
+
+
+def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query) -> Program:
+    """Return a pattern as text of EQL, its conditions being those of a writer."""
+    shown = [one for one in writer.variables if one.occurs]
+    query = replace(query, pattern=_bound(query.pattern, writer), accept=writer.accepts)
+    items = [
+        f"ALL({one.name}.n) AS {one.name}" if one.repeated else f"{one.name}.n AS {one.name}"
+        for one in shown
+    ]
+    said = f"SELECT {', '.join(items)} FROM {' ; '.join(_in_eql(part) for _, part in parts)}"
+    said += " NONSTRICT" if query.simultaneous else ""
+    tests = ["FILTER([k])"] if writer.tested else []
+    for one in writer.conditions:
+        left, right = (_value_in_eql(side, one, writer) for side in (one.left, one.right))
+        condition = f"{left} {one.sign} {right}"
+        tests.append(condition if one.ends else f"FILTER({condition})")
+    said += f" WHERE {', '.join(tests)}" if tests else ""
+    return Program(said + _clauses(query), query, shown, writer, tuple(parts), language="eql")
+
+
+def _value_in_eql(side: Operand | int, one: Condition, writer: _Writer) -> str:
+    """Return a value in the words of EQL, or in those that it has in common with SASE."""
+    if isinstance(side, int) or side.time or one.sign in ("<", "="):
+        return str(side)
+    if side.index == "i-1":
+        return f"PREV({side.name}.v)"
+    groups = [writer.group_of(operand) for operand in one.operands]
+    each = all(group == groups[0] for group in groups)
+    return f"{side.name}.v" if side.index == ("i" if each else "last") else str(side)
+
+
+def _in_eql(part: Pattern) -> str:
+    """Return a part of a sequence as text."""
+    match part:
+        case Step(name, (kind,), mark):
+            return f"{mark} {kind} {name}" if mark else f"{kind} {name}"
+        case Repeat(inner, least, most, pace, mark, until):
+            said = _in_eql(inner) if isinstance(inner, Step) else f"({_parts(inner)})"
+            said += {(0, 1): "?", (0, None): "*", (1, None): "+"}.get(
+                (least, most), f"{{{least}{'' if most == least else f',{most or str()}'}}}"
+            )
+            said += f" {pace}" if pace != "all" else ""
+            said += f" {mark}" if mark else ""
+            return said if until is None else f"{said} UNTIL {until.types[0]} {until.name}"
+        case Chain((Unordered(steps, span), Absent(absent, True))):
+            return _unordered([*steps], span, [f"!{absent.types[0]} {absent.name}"])
+        case Unordered(steps, span):
+            return _unordered([*steps], span, [])
+        case Chain():
+            return f"({_parts(part)})"
+        case Choice(parts):
+            return f"({' | '.join(_in_eql(one) for one in parts)})"
+        case Absent(step):
+            return f"!({step.types[0]} {step.name})"
+        case _:
+            raise AssertionError(part)
+
+
+def _parts(part: Pattern) -> str:
+    assert isinstance(part, Chain)
+    return " ; ".join(_in_eql(one) for one in part.parts)
+
+
+def _unordered(steps: Sequence[Step], span: int | None, absent: Sequence[str]) -> str:
+    said = " AND ".join([*(_in_eql(one) for one in steps), *absent])
+    return f"({said})" if span is None else f"({said} WITHIN {span})"

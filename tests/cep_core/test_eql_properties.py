@@ -372,6 +372,52 @@ def test_patterns_are_found_as_the_definitions_say() -> None:
     worth.demand()
 
 
+class Sequences(Trees):
+    """Sequences of events, or of a run and events: `;` means the same in both evaluations."""
+
+    def tree(self, depth: int, runs: bool = True) -> Tree:
+        choose = self._choose
+        left: Tree = self._run_of(self._source()) if choose.seldom(3) else self._source()
+        for _ in range(choose.of(1, 1, 2)):
+            right = self._source()
+            conditions = [
+                self._across(aliases(left), [right.alias], True) for _ in range(choose.of(0, 1, 2))
+            ]
+            split = choose.number(0, len(conditions))
+            left = Nxt(left, right, tuple(conditions[:split]), tuple(conditions[split:]))
+        return left
+
+    def _run_of(self, source: Src) -> Run:
+        choose, alias = self._choose, source.alias
+        back = Atom(choose.of("<>", "<"), Read("prev", alias, "n"), Read("field", alias, "n"))
+        conditions: list[Tests] = [(), (back,)]
+        return Run(source, choose.of(*conditions), choose.of(*conditions))
+
+
+@pytest.mark.hypothesis
+def test_sequences_find_the_same_as_patterns() -> None:
+    """Of events that do not end together; WITHIN makes a pattern of a sequence."""
+    worth = Worth()
+
+    @holding(40)
+    @given(cases(Sequences))
+    def agrees(case: Case) -> None:
+        events = [Event(one.stream, one.values, at) for at, one in enumerate(case.events)]
+        wanted: Counter[Any] | None = None
+        for within in ("", " WITHIN 1000 s"):
+            core = engine()
+            core.register("q", text(case.tree) + within, "eql")
+            matches = [*core.push(events), *core.close()]
+            found = Counter((e.t0, e.t1, e.values) for _, e in matches)
+            assert wanted is None or found == wanted
+            wanted = found
+        assert [mop.kind for mop in core.plan.mops].count("pattern_match") == 1
+        worth.count(case, found)
+
+    agrees()
+    assert 3 * worth.matching >= worth.cases
+
+
 WITHIN = "WHERE FILTER(a.n = b.n), (a, b) OCCURS WITHIN 100 s"
 BOUNDED = {
     "next": f"SELECT * FROM A a ; B b {WITHIN}",

@@ -1,4 +1,4 @@
-"""Patterns of SASE against their definition: random programs, rules, cuts, lateness, restores."""
+"""Patterns of SASE and EQL against their definition: programs, rules, cuts, lateness, restores."""
 
 from __future__ import annotations
 
@@ -67,29 +67,31 @@ def configurations() -> st.SearchStrategy[tuple[Rule, ...]]:
 def registered(core: Engine, name: str, case: Program) -> None:
     """Register a pattern; what the language refuses is no case."""
     try:
-        core.register(name, case.text, "sase")
+        core.register(name, case.text, case.language)
     except QueryError as error:
         assume("reads only what comes before it" not in str(error) and "in the" not in str(error))
         raise
 
 
 @pytest.mark.hypothesis
-def test_the_engine_agrees_with_the_definitions() -> None:
-    assert agreed(USUAL)[True] > 5
+@pytest.mark.parametrize("language", ["sase", "eql"])
+def test_the_engine_agrees_with_the_definitions(language: str) -> None:
+    assert agreed(USUAL, language)[True] > 5
 
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-def test_the_engine_agrees_with_the_definitions_often() -> None:
-    tried = agreed(settings(USUAL, max_examples=1_500))
+@pytest.mark.parametrize("language", ["sase", "eql"])
+def test_the_engine_agrees_with_the_definitions_often(language: str) -> None:
+    tried = agreed(settings(USUAL, max_examples=1_500), language)
     assert 2 * tried[True] >= tried[False], tried
 
 
-def agreed(chosen: settings) -> Counter[bool]:
+def agreed(chosen: settings, language: str) -> Counter[bool]:
     """Compare random patterns with their definition; count those with and without matches."""
     tried: Counter[bool] = Counter()
 
-    @given(programs(), configurations(), st.booleans())
+    @given(programs(language=language), configurations(), st.booleans())
     @chosen
     def agrees(case: Program, rules: tuple[Rule, ...], restored: bool) -> None:
         core = engine_for(case, rules)
@@ -117,24 +119,26 @@ def agreed(chosen: settings) -> Counter[bool]:
 
 
 @pytest.mark.hypothesis
-def test_patterns_that_share_find_what_each_would_alone() -> None:
+@pytest.mark.parametrize("language", ["sase", "eql"])
+def test_patterns_that_share_find_what_each_would_alone(language: str) -> None:
     """Patterns of one shape are one m-op; each sees what came since its registration."""
-    tried = shared(settings(USUAL, max_examples=25 * MORE))
+    tried = shared(settings(USUAL, max_examples=25 * MORE), language)
     assert min(tried["shared"], tried["found"]) > 5, tried
 
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-def test_patterns_that_share_find_what_each_would_alone_often() -> None:
-    tried = shared(settings(USUAL, max_examples=600))
+@pytest.mark.parametrize("language", ["sase", "eql"])
+def test_patterns_that_share_find_what_each_would_alone_often(language: str) -> None:
+    tried = shared(settings(USUAL, max_examples=600), language)
     assert min(tried["shared"], tried["found"]) > 100, tried
 
 
-def shared(chosen: settings) -> Counter[str]:
+def shared(chosen: settings, language: str) -> Counter[str]:
     """Compare patterns that come and go with what each would find alone."""
     tried: Counter[str] = Counter()
 
-    @given(companies(), configurations())
+    @given(companies(language), configurations())
     @chosen
     def agrees(company: Company, rules: tuple[Rule, ...]) -> None:
         first = company.programs[0]

@@ -112,6 +112,14 @@ STRATEGY: "<strategy>"
 """
 EQL = """
 start: "SELECT" selection "FROM" pattern where? publish?
+    | "SELECT" selection "FROM" whole "NONSTRICT"? where? span? policy? publish?
+whole: part (";" part)* | part ("|" part)*
+part: step | MARK step | "(" whole ")" TIMES? | "(" single ("AND" single)+ span? ")" | absent
+step: single TIMES PACE? MARK? ("UNTIL" single)? | single TIMES | single
+single: STREAM ALIAS | STREAM ALIAS | "ANY" "(" STREAM "," STREAM ")" ALIAS
+absent: "!" single | "!" "(" single ")"
+span: "WITHIN" DURATION | "WITHIN" "<=" DURATION
+policy: "AFTER" "MATCH" POLICY
 selection: "*" | "*" | item ("," item)*
 item: field | field | field "AS" NAME | formula "AS" NAME
 pattern: exception ("|" exception)*
@@ -126,10 +134,28 @@ publish: "PUBLISH" NAME
 atom: field | field | field | field | LITERAL | LITERAL | "(" formula ")" | call | contains | "DUR"
 contains: field "CONTAINS" LITERAL
 field: NAME | ALIAS "." NAME | ALIAS "." NAME | ALIAS "." NAME
-    | "PREV" "(" ALIAS "." NAME ")" | "ALL" "(" ALIAS "." NAME ")"
+    | "PREV" "(" ALIAS "." NAME ")" | "ALL" "(" ALIAS "." NAME ")" | ALIAS INDEX "." NAME
 STREAM: "<stream>"
 ALIAS: "<alias>"
+INDEX: "<index>"
+MARK: "<mark>"
+TIMES: "<times>"
+PACE: "<pace>"
+POLICY: "<policy>"
 """
+_OF_PATTERNS = {
+    "INDEX": (
+        *("[i]", "[i-1]", "[1]", "[last]", "[]", "[..i-1]", "[2]", "[ i - 1 ]", ""),
+        *("[last-1]", "[0]"),
+    ),
+    "MARK": ("any", "next", "nearest", "strict", "partition", "NEXT"),
+    "TIMES": (*"?*+", "{2}", "{1,2}", "{0,2}", "{1,}", "{3,1}", "{0}", "{999}"),
+    "PACE": ("greedy", "reluctant", "", ""),
+    "POLICY": (
+        *("SKIP TO NEXT", "SKIP PAST LAST", "FIRST ONLY", "RESTART", "NEWEST"),
+        *("SKIP TO FIRST a", "SKIP TO LAST b", "SKIP"),
+    ),
+}
 _OWN = {
     "cel": {
         "AGGREGATE": ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMAX", "ARGMIN", "abs"),
@@ -139,18 +165,8 @@ _OWN = {
     "sase": {
         "STREAM": ("S", "S", "S", "T", "T", "U", "nope", "A-B"),
         "VARIABLE": (*"aabbcd", "a[]", "b[]", "S", "T"),
-        "INDEX": (
-            *("[i]", "[i-1]", "[1]", "[last]", "[]", "[..i-1]", "[2]", "[ i - 1 ]", ""),
-            *("[last-1]", "[0]"),
-        ),
-        "MARK": ("any", "next", "nearest", "strict", "partition", "NEXT"),
-        "TIMES": (*"?*+", "{2}", "{1,2}", "{0,2}", "{1,}", "{3,1}", "{0}", "{999}"),
-        "PACE": ("greedy", "reluctant", "", ""),
+        **_OF_PATTERNS,
         "OR": ("|", "OR"),
-        "POLICY": (
-            *("SKIP TO NEXT", "SKIP PAST LAST", "FIRST ONLY", "RESTART", "NEWEST"),
-            *("SKIP TO FIRST a", "SKIP TO LAST b", "SKIP"),
-        ),
         "STRATEGY": tuple(
             f"WHERE {word}"
             for word in (
@@ -160,6 +176,7 @@ _OWN = {
         ),
     },
     "eql": {
+        **_OF_PATTERNS,
         "STREAM": ("S", "S", "S", "T", "T", "U", "nope"),
         "ALIAS": (*"AABBCD", "S", "T", "a"),
     },
@@ -203,6 +220,11 @@ _SAMPLES = {
         "SELECT * FROM ((S A ; T B)+ | S C) \\ U D WHERE «qualification», «qualification»",
         "SELECT A.n + 1 AS m FROM S A WHERE s = 'a' OR «formula»",
         "SELECT * FROM «pattern»",
+        "SELECT ALL(B.n) AS r FROM S A ; next S B{1,2} greedy UNTIL U Z ; T C WHERE «formula» WITHIN 5 s",
+        "SELECT «selection» FROM S A ; (T B ; S C)* strict WHERE FILTER(«formula»), PREV(B.n) < B.n",
+        "SELECT * FROM (S A AND T B AND !U Z WITHIN 5 s) WHERE «qualification» WITHIN <= 9 s «policy»",
+        "SELECT A.n, COUNT(B[]) AS k FROM S A ; !U Z ; S B+ reluctant WHERE B[1].n = A.n, «formula»",
+        "SELECT * FROM ANY(S, T) A ; S B? NONSTRICT WHERE [n], (A, B) OCCURS WITHIN 5 s",
     ),
 }
 _GRAMMARS = {"cel": CEL, "sase": SASE, "eql": EQL}

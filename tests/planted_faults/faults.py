@@ -300,6 +300,7 @@ _CEP_CORE = (
 
 _PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
 _PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
+_EQL_PATTERNS = "tests/cep_core/languages/test_eql_patterns.py::test_what_a_pattern_finds"
 _PATTERNS_TOGETHER = (
     _PATTERN_CASES + "test_an_event_ends_a_step_only_for_the_queries_that_select_it"
 )
@@ -325,6 +326,20 @@ _OF_PATTERNS = (
         "            if begun:\n",
         "            if not begun:\n",
         (_PATTERNS,),
+    ),
+    Fault(
+        "an event that fails a test of a pattern is skipped",
+        "cep_core/operators/pattern/conditions.py",
+        "self.first, self.more = self._by_component(read)",
+        "self.first, self.more = self._by_component([*read, *tests])",
+        (_EQL_PATTERNS,),
+    ),
+    Fault(
+        "a condition of EQL on a run and others reads each event",
+        "cep_core/languages/eql/matching.py",
+        'role: Role = "current" if each else "last"',
+        'role: Role = "current"',
+        (_EQL_PATTERNS,),
     ),
     Fault(
         "a strict step takes whatever is between",

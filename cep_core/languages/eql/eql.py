@@ -43,7 +43,9 @@ from cep_core import algebra
 from cep_core.algebra.expressions import Column, Expression, Function, Items, rewrite
 from cep_core.errors import Span
 from cep_core.languages.cel.cel import Catalog, Prepared
+from cep_core.languages.eql import matching
 from cep_core.languages.eql.lowering import Above, PatternLowering
+from cep_core.languages.eql.operands import is_pattern
 from cep_core.languages.eql.parser import EventQuery, Parser, Selected
 from cep_core.languages.eql.parts import LoweredPart, read_before
 from cep_core.languages.names import repeated
@@ -56,7 +58,12 @@ from cep_core.rewrite.rewriting import rewritten
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
-    query = Parser(reader, catalog, functions).whole()
+    reader.expect_word("SELECT")
+    items = reader.parts("FROM")
+    reader.expect_word("FROM")
+    if is_pattern(reader, catalog):
+        return matching.read(reader, items, catalog, functions)
+    query = Parser(reader, catalog, functions).whole(items)
     rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
     return lowered(query, rates, functions)
 

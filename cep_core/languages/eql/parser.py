@@ -30,6 +30,8 @@ from cep_core.languages.eql.placement import Qualification, lifted, placed
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.sase.components import TIMES
+from cep_core.languages.sase.scope import INDEXES
 from cep_core.languages.tokens import Token, lexis
 from cep_core.rewrite.pattern import (
     After,
@@ -51,7 +53,7 @@ KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
     *("CONTAINS", "AND", "OR", "NOT", "TRUE", "FALSE", "NULL"),
 )
-LEXIS = lexis(".|\\@?")
+LEXIS = lexis(".|\\@?![]", rf"{INDEXES}|{TIMES}")
 _BINARY = (("|", Either), ("\\", Except), (";", Next))  # the loosest first
 _ENDS = "the end of the query, ; | \\ + @ WHERE or PUBLISH"
 
@@ -85,12 +87,9 @@ class Parser:
     refs: dict[Ref, int] = field(default_factory=dict)
     streams: dict[str, str] = field(default_factory=dict)  # by alias
 
-    def whole(self) -> EventQuery:
-        """Read the text."""
+    def whole(self, items: list[TokenReader]) -> EventQuery:
+        """Read the text from behind FROM; ``items`` are what SELECT lists."""
         reader = self.reader
-        reader.expect_word("SELECT")
-        items = reader.parts("FROM")
-        reader.expect_word("FROM")
         pattern = self._pattern()
         found: list[Qualification] = []
         for source in sources_of(pattern):
@@ -160,9 +159,6 @@ class Parser:
     def _postfix(self) -> Pattern:
         reader = self.reader
         pattern = self._operand()
-        if reader.is_sign("?", "*", "{"):
-            hint = "write it in SASE with PUBLISH, and read the stream that it makes"
-            raise reader.fault("EQL repeats by + only", reader.token.span, hint)
         while reader.is_sign("+", "@"):
             sign = self._operator()
             if sign.text == "@":
@@ -170,7 +166,9 @@ class Parser:
                 time = parameter(reader.duration("5 min", zero=zero))
                 pattern = After(pattern, time, span=sign.span)
             elif iterated(pattern):
-                raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)
+                hint = "write one of them as {1,}"
+                message = "an iteration cannot be inside an iteration"
+                raise AlgebraError(message, hint=hint, span=sign.span)
             else:
                 pattern = Plus(pattern, span=sign.span)
         return pattern

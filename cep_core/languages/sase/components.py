@@ -349,9 +349,7 @@ class ComponentReader:
             raise AlgebraError("UNTIL ends a run", hint="write + after the type", span=token.span)
         self.plain = False
         streams, name = self._types()
-        span = token.span
-        if reader.is_name() and not self._is_clause_word():
-            name, span = reader.token.text, reader.next().span
+        name, span = self._named(name, token.span)
         number = self._add(name, streams, True, False, span)
         self.found[number] = replace(self.found[number], ends=number - 1)
         return number

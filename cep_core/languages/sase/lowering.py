@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from cep_core import algebra
 from cep_core.algebra import Component, NegativeComponent, Node, Part, Rules, Strategy, patterns
-from cep_core.algebra.expressions import Column, Expression, Function, moved, walk
+from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
 from cep_core.algebra.pattern_tree import Tree
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import repeated
@@ -36,6 +36,7 @@ class SequenceLowering:
     partition: tuple[str, ...] = ()
     tree: Tree | None = None  # of a pattern that is no plain sequence
     rules: Rules = field(default_factory=Rules)
+    tests: Expression = TRUE  # what ends a match of the pattern
 
     def lowered(self, condition: Expression, items: list[Item] | None) -> Node:
         """Return the query as algebra."""
@@ -61,14 +62,14 @@ class SequenceLowering:
 
     def _matched(self, tree: Tree, condition: Expression, columns: list[Item]) -> Node:
         """Return a pattern, and above it the items of RETURN."""
-        conjuncts = patterns.conjuncts_of(condition)
-        for one in conjuncts:
+        conjuncts, tests = (patterns.conjuncts_of(one) for one in (condition, self.tests))
+        for one in (*conjuncts, *tests):
             self._require_read(one)
         shown = [expression for _, expression, _ in columns]
         plain = all(isinstance(one, Column) for one in shown) and len(set(shown)) == len(shown)
         outputs = self._references(shown)
         names = [name for name, _, _ in columns] if plain else [one.text for one in outputs]
-        parts = list(dict.fromkeys([*outputs, *self._references(conjuncts)]))
+        parts = list(dict.fromkeys([*outputs, *self._references([*conjuncts, *tests])]))
         nodes = list(dict.fromkeys(one.node for one in self.variables.all))
         places = self._places(parts)
         found = algebra.pattern_match(
@@ -81,7 +82,11 @@ class SequenceLowering:
             ],
             names,
             patterns.conjunction(moved(one, places) for one in conjuncts),
-            replace(self.rules, partition=tuple([self._partition_of(node) for node in nodes])),
+            replace(
+                self.rules,
+                partition=tuple([self._partition_of(node) for node in nodes]),
+                tests=patterns.conjunction(moved(one, places) for one in tests),
+            ),
             self.functions,
             _repeated(columns) or self.span,
         )
@@ -100,6 +105,14 @@ class SequenceLowering:
         if aside:
             self._require_whole(conjunct)
         latest = max((one.variable.position for one in found), default=0)
+        for each in (one for one in found if one.role in ("previous", "previous_end")):
+            if each.variable.position != latest:
+                name = next(one.variable.name for one in found if one.variable.position == latest)
+                raise AlgebraError(
+                    f"a condition on {name} reads the event before {each.variable.name}[i]",
+                    hint=f"only the event before {name}[i] is known then",
+                    span=conjunct.span,
+                )
         for each in (one for one in found if one.each):
             whole = any(
                 one.variable is each.variable and one.role in WHOLE and not one.before

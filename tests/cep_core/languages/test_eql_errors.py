@@ -10,11 +10,60 @@ import cep_core
 from cep_core.errors import QueryError
 
 GOLDEN = r"""\
-SELECT * FROM t A{2,3}
-    line 1, column 18: EQL repeats by + only
-      SELECT * FROM t A{2,3}
-                       ^
-      hint: write it in SASE with PUBLISH, and read the stream that it makes
+SELECT * FROM t A{3,2}
+    line 1, column 18: there is no repetition {3,2}
+      SELECT * FROM t A{3,2}
+                       ^^^^^
+      hint: the second number is the larger one, and at least 1
+SELECT * FROM t A? \ u B
+    line 1, column 20: a pattern with quantifiers, marks, AND, ! or a policy has no \
+      SELECT * FROM t A? \ u B
+                         ^
+      hint: write what may not be between two events as a part of its own: A ; !u Z ; B
+SELECT * FROM t A{2} @ 5 s
+    line 1, column 22: a pattern with quantifiers, marks, AND, ! or a policy has no @
+      SELECT * FROM t A{2} @ 5 s
+                           ^
+      hint: write it in a query of its own with PUBLISH, and read the stream that it makes
+SELECT * FROM t{2} A
+    line 1, column 20: ; | AND, a quantifier, a clause or the end is expected here, not 'A'
+      SELECT * FROM t{2} A
+                         ^
+      hint: an alias stands right behind its stream: t A{2}
+SELECT * FROM (t A+ ; u B)+
+    line 1, column 27: an iteration cannot be inside an iteration
+      SELECT * FROM (t A+ ; u B)+
+                                ^
+      hint: write one of them as {1,}
+SELECT A.acc FROM t A{2} WHERE ALL(A.amount) > 3
+    line 1, column 32: ALL(id.f) is a list, which is selected as it is
+      SELECT A.acc FROM t A{2} WHERE ALL(A.amount) > 3
+                                     ^^^^^^^^^^^^^
+      hint: compare MIN(A[].f), MAX(A[].f) or each event, A[i].f
+SELECT PREV(A.acc) AS p FROM t A{2}
+    line 1, column 8: PREV belongs into conditions
+      SELECT PREV(A.acc) AS p FROM t A{2}
+             ^^^^^^^^^^^
+      hint: select id.f
+SELECT ALL(A.acc) AS p FROM t A ; !u Z ; u B
+    line 1, column 8: ALL takes the attribute of a run, such as A.f
+      SELECT ALL(A.acc) AS p FROM t A ; !u Z ; u B
+             ^^^^^^^^^^
+      hint: write + after the alias
+SELECT Z.acc FROM t A ; !u Z ; u B
+    line 1, column 8: Z is negated, so a result has no event of it
+      SELECT Z.acc FROM t A ; !u Z ; u B
+             ^^^^^
+SELECT * FROM t A? ; u B WHERE (A, Z) OCCURS WITHIN 5 s
+    line 1, column 36: there is no variable Z
+      SELECT * FROM t A? ; u B WHERE (A, Z) OCCURS WITHIN 5 s
+                                         ^
+      hint: there are A, B
+SELECT * FROM t A ; !u B
+    line 1, column 15: what is negated at the start or end of a pattern needs a window
+      SELECT * FROM t A ; !u B
+                    ^
+      hint: add WITHIN and a duration
 SELECT * FROM tt A
     line 1, column 15: there is no stream tt
       SELECT * FROM tt A
@@ -130,10 +179,12 @@ SELECT * FROM (t A)++
     line 1, column 21: an iteration cannot be inside an iteration
       SELECT * FROM (t A)++
                           ^
+      hint: write one of them as {1,}
 SELECT * FROM ((t A)+ ; u B)+
     line 1, column 29: an iteration cannot be inside an iteration
       SELECT * FROM ((t A)+ ; u B)+
                                   ^
+      hint: write one of them as {1,}
 SELECT * FROM t A @ x
     line 1, column 21: a duration, such as 5 min, is expected here, not 'x'
       SELECT * FROM t A @ x

@@ -41,5 +41,5 @@ def test_a_query_finds_what_the_guide_says(what: str, query: str, finds: str) ->
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) == 1
-    assert len(QUERIES) == 8
+    assert len(QUERIES) == 21
     assert len(EVENTS) == 5

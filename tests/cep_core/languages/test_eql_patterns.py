@@ -1,0 +1,130 @@
+"""Queries of EQL that are one pattern: their conditions, values and what they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cep_core import Engine, Event
+
+NUMBERS = (1, 5, 3, 2, 6)  # one a second; even ones have k = a, odd ones k = b
+
+
+def engine() -> Engine:
+    core = Engine(1)
+    for name in ("s", "u", "strict"):
+        core.stream(name, {"v": int, "k": str})
+    return core
+
+
+def events() -> list[Event]:
+    return [Event("s", (number, "ab"[number % 2]), at) for at, number in enumerate(NUMBERS)]
+
+
+FOUND: list[tuple[str, list[tuple[Any, ...]]]] = [
+    # what fails a filter is skipped; what fails another condition ends the match
+    (
+        "SELECT A.v, B.v FROM s A ; s B WHERE FILTER(B.v > 5) WITHIN 9",
+        [(1, 6), (2, 6), (3, 6), (5, 6)],
+    ),
+    ("SELECT A.v, B.v FROM s A ; s B WHERE B.v > 4 WITHIN 9", [(1, 5), (2, 6)]),
+    ("SELECT A.v, B.v FROM s A ; any s B WHERE A.v = 1, B.v > 4", [(1, 5), (1, 6)]),
+    ("SELECT ALL(A.v) AS run FROM s A{3} WHERE FILTER(A.v > 2)", [((5, 3, 6),)]),
+    ("SELECT ALL(A.v) AS run FROM s A{2,} WHERE A.v > 2", [((5, 3),)]),
+    (
+        "SELECT ALL(B.v) AS run FROM s A ; s B+ ; s C"
+        " WHERE A.v = 1, C.v = 6, COUNT(B[]) > 1 WITHIN 9",
+        [((5, 3, 2),)],
+    ),
+    # an attribute of a run is that of each event, or of the last one
+    (
+        "SELECT ALL(A.v) AS run, B.v FROM s A{1,} ; s B WHERE A.v > B.v, A[1].v = 1",
+        [((1, 5), 3), ((1, 5, 3), 2)],
+    ),
+    (
+        "SELECT ALL(A.v) AS run, B.v FROM s A{1,} ; s B WHERE A[i].v > 2, A.v > B.v",
+        [((3,), 2), ((5,), 3), ((5, 3), 2)],
+    ),
+    (
+        "SELECT ALL(A.v) AS a, ALL(B.v) AS b FROM (s A ; s B){2} WHERE FILTER(B.v > PREV(B.v))",
+        [((1, 3), (5, 6)), ((5, 2), (3, 6))],
+    ),
+    # times, lists, names
+    (
+        "SELECT A.v, ALL(B.v) AS b FROM s A ; any s B{1,2} WHERE A.v = 1, (A, B) OCCURS WITHIN 2 s",
+        [(1, (3,)), (1, (5,)), (1, (5, 3))],
+    ),
+    ("SELECT B.v FROM (s A AND s B) WHERE A.v = 3, (B, A) OCCURS WITHIN 1 s", [(2,), (5,)]),
+    ("SELECT * FROM s A{2} strict ; s B WHERE A[1].v = 5", [((5, 3), ("b", "b"), 2, "a")]),
+    ("SELECT time(A[last]) AS at, A.v FROM s A{2} strict WHERE A[1].v = 3", [(3, 2)]),
+    ("SELECT A.k FROM ANY(s, u) A ; !s Z ; u B? WHERE Z.v < 3, A.v > 4 WITHIN 9", [("a",)]),
+    ("SELECT v FROM s A{2} strict WHERE k CONTAINS 'b'", [(3,), (5,)]),
+]
+
+
+@pytest.mark.parametrize(("query", "finds"), FOUND)
+def test_what_a_pattern_finds(query: str, finds: list[tuple[Any, ...]]) -> None:
+    core = engine()
+    core.register("q", query, "eql")
+    assert sorted(event.values for _, event in [*core.push(events()), *core.close()]) == finds
+    assert "pattern_match" in [mop.kind for mop in core.plan.mops]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "s A ; s B WHERE A.v * 2 > B.v",
+        "s A ; s B WHERE FILTER(A.v > B.v), (A, B) OCCURS WITHIN 9 s AND A.v > 1",
+        "s next ; u any",
+        "strict A ; strict greedy",
+        "(strict until ; s B)+",
+        "s A \\ u B",
+        "s A+ PUBLISH within_reach",
+    ],
+)
+def test_what_the_operators_of_the_paper_say_stays_theirs(pattern: str) -> None:
+    core = engine()
+    core.register("q", f"SELECT * FROM {pattern}", "eql")
+    assert "pattern_match" not in [mop.kind for mop in core.plan.mops]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("s A?", "s A{2}", "s A* ; s B", "s A+ strict", "s A+ greedy ; u B", "s A+ UNTIL u Z"),
+        *("s A AND u B", "s A ; !u Z ; s B", "s A ; any s B", "nearest (s A ; u B)", "ANY(s, u) A"),
+        *("s A ; u B NONSTRICT", "s A NONSTRICT WHERE A.v > 1", "s A ; s B WITHIN 5 s"),
+        *("s A ; s B AFTER MATCH RESTART", "s A ; nearest strict B PUBLISH r"),
+    ],
+)
+def test_any_construct_makes_one_pattern(pattern: str) -> None:
+    core = engine()
+    core.register("q", f"SELECT * FROM {pattern}", "eql")
+    assert "pattern_match" in [mop.kind for mop in core.plan.mops]
+    assert "one pattern" in core.explain("q")
+
+
+def test_conditions_that_differ_in_constants_share_the_runs_and_survive_a_snapshot() -> None:
+    core = engine()
+    for least in (3, 6):
+        text = f"SELECT A.v, B.v FROM s A ; s B? ; s C WHERE A.v = 1, B.v >= {least}"
+        core.register(f"from {least}", text, "eql")
+    assert [len(mop.operators) for mop in core.plan.mops if mop.kind == "pattern_match"] == [2]
+    assert "ended unless {1.v = 1 AND 2.v >= 3}" in core.explain("from 3")
+    first, *rest = events()
+    matches = core.push([first])
+    core = Engine.restore(core.snapshot())
+    matches += [*core.push(rest), *core.close()]
+    assert sorted((query, event.values) for query, event in matches if event.values[1]) == [
+        ("from 3", (1, 5))
+    ]
+
+
+def test_a_pattern_publishes_and_reads_other_queries() -> None:
+    core = engine()
+    core.register("moments", "SELECT * FROM s A @ 2 s WHERE A.v = 5 PUBLISH later", "eql")
+    text = "SELECT A.v, B.v FROM s A ; next s B ; !u Z ; later L WHERE A.v = 5"
+    core.register("q", text, "eql")
+    found = [event.values for query, event in [*core.push(events()), *core.close()] if query == "q"]
+    assert found == [(5, 3)]
