@@ -71,7 +71,7 @@ def _is_construct(
         return token.text in _SIGNS
     if token.kind == "verbatim":
         return token.text.startswith("{")
-    named = after.kind == "name" and after.word not in reader.keywords
+    named = after.kind == "calendar" or (after.kind == "name" and after.word not in reader.keywords)
     match token.word:
         case "AND":
             return True
