@@ -61,6 +61,7 @@ import xscl.service.routes.inspection as trials
 import xscl.service.routes.subscriptions as imported
 import xscl.service.routes.tokens as token_routes
 import xscl.service.routes.websub as callbacks
+import xscl.service.saved_statements as saved_statements
 import xscl.service.server as server
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.stars as stars
@@ -182,6 +183,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "items of a list": (reader.MOST_ITEMS,),
     "polls in the history of a feed": (poll_history.MOST, poll_history.LONGEST),
+    "saved statements in SQL": (saved_statements.MOST, saved_statements.LONGEST_NAME),
     "tags of a subscription": (tags.MOST, tags.LONGEST),
     "starred matches": (stars.MOST,),
     "matches of the past": (

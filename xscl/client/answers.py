@@ -422,6 +422,15 @@ class SqlRows:
         return (dict(zip(names, row, strict=True)) for row in self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class SavedStatement:
+    """A statement in SQL that was saved under a name."""
+
+    name: str
+    query: str
+    saved: datetime
+
+
 def read(kind: Any, value: Any) -> Any:
     """Return a JSON value as an object of a type: a class above, or a part of one."""
     origin, arguments = get_origin(kind), get_args(kind)

@@ -25,6 +25,7 @@ from xscl.client.answers import (
     Poll,
     QueryCheck,
     RejectedDocument,
+    SavedStatement,
     SentDocument,
     SqlRows,
     Star,
@@ -253,6 +254,22 @@ def explain(subscription: str, *, sql: bool = False) -> Call[str]:
 def sql(query: str, *, rows: int = 10_000) -> Call[SqlRows]:
     """Return the rows of one SELECT over the relations."""
     return _json("POST", "/v1/sql", SqlRows, {"query": query, "rows": rows})
+
+
+def saved_statements() -> Call[tuple[SavedStatement, ...]]:
+    """Return the saved statements in SQL, in the order of their names."""
+    return _json("GET", "/v1/sql/saved", tuple[SavedStatement, ...])
+
+
+def save_statement(name: str, query: str) -> Call[None]:
+    """Save a statement in SQL under a name, in place of one of that name."""
+    body = {"json": {"query": query}}
+    return Call("PUT", resource("sql", "saved", name), lambda _: None, body)
+
+
+def remove_statement(name: str) -> Call[None]:
+    """Remove a saved statement, if there is one of that name."""
+    return Call("DELETE", resource("sql", "saved", name), lambda _: None)
 
 
 # -- Documents, streams, feeds -------------------------------------------------------------

@@ -21,6 +21,7 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import own_condition
+from xscl.service.saved_statements import saved_statements
 from xscl.service.tags import tags_of
 from xscl.service.tokens import Tokens
 from xscl.time_format import written
@@ -88,6 +89,10 @@ class UserData:
                 yield {"kind": "secret_address", **told}
         yield from self._documents()
         yield from self._stars()
+        with closing(self._engine.host.connect()) as store:
+            for one in saved_statements(store, who):
+                told = {"name": one.name, "query": one.query, "saved": written(one.saved)}
+                yield {"kind": "statement", **told}
         for name in self.names():
             for match in self._engine.matches(name):
                 yield {"kind": "match", **row_of(match, who.named)}

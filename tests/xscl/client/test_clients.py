@@ -140,6 +140,10 @@ def test_questions(client: Client) -> None:
     assert {one.name: one.live for one in client.streams()}["notes"] is False
     (row,) = client.sql("SELECT count(*) AS number FROM documents")
     assert row == {"number": 3}
+    client.save_statement("three", "SELECT 3")
+    assert [(one.name, one.query) for one in client.saved_statements()] == [("three", "SELECT 3")]
+    client.remove_statement("three")
+    assert client.saved_statements() == ()
 
 
 @pytest.mark.slow

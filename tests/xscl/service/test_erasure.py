@@ -32,13 +32,14 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             ok(alice.post("/v1/documents/orders?id=secret-order", content=b"<a>private</a>"))
             eventually(lambda: ok(alice.get("/v1/matches"))["matches"])
             star_newest(alice)
+            ok(alice.put("/v1/sql/saved/alice", json={"query": "SELECT 'private'"}))
             assert alice.delete("/v1/subscriptions/gone").status_code == 204
             exported = alice.get("/v1/me/data")
             rows = [json.loads(line) for line in exported.text.splitlines()]
             kinds = {row["kind"] for row in rows}
             assert kinds >= {
                 *("user", "token", "stream", "subscription", "document", "match"),
-                *("secret_address", "star"),
+                *("secret_address", "star", "statement"),
             }
             assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
                 "kept",

@@ -456,6 +456,51 @@ def test_examples_run_and_a_link_of_another_site_only_shows_its_query(shop: Shop
     assert not page.xpath("//table")
 
 
+def test_statements_are_saved_under_names(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = {"sql": "SELECT 7 AS seven", "name": "seven"}
+    answer = shop.client.post("/witnesses/save", data=form)
+    assert answer.headers["location"] == "/witnesses?sql=SELECT+7+AS+seven"
+    shop.client.post("/witnesses/save", data={"sql": "SELECT 8"})
+    (one, other) = shop.client.get("/v1/sql/saved").json()
+    assert (one["name"], one["query"], other["query"]) == ("SELECT 8", "SELECT 8", form["sql"])
+    monkeypatch.setattr("xscl.service.saved_statements.MOST", 2)
+    put = {"query": "SELECT 9"}
+    assert shop.client.put("/v1/sql/saved/seven", json=put).status_code == 204
+    assert shop.client.put("/v1/sql/saved/nine", json=put).status_code == 403
+    section = parsed(shop.client.get("/witnesses").text).xpath(
+        "//section[@aria-labelledby='saved-title']"
+    )[0]
+    assert section.xpath(".//a/@href")[1] == "/witnesses?sql=SELECT+9"
+    shop.client.post("/witnesses/forget", data={"name": "seven"})
+    assert shop.client.delete("/v1/sql/saved/SELECT 8").status_code == 204
+    assert shop.client.get("/v1/sql/saved").json() == []
+
+
+def test_the_rows_of_an_answer_are_paged_and_counted_by_the_values_of_a_column(shop: Shop) -> None:
+    text = (
+        "SELECT i, CASE i % 3 WHEN 0 THEN NULL WHEN 1 THEN 'it''s' ELSE 'b' END"
+        ' AS "k""" FROM range(250) r(i) ORDER BY i; '
+    )
+    page = parsed(shop.client.get("/witnesses", params={"sql": text}).text)
+    assert page.xpath("string(//h2[@id='answer-title'])") == "200 rows, and there are more"
+    (later,) = page.xpath("//a[@rel='next']/@href")
+    rest = parsed(shop.client.get(later).text)
+    assert rest.xpath("string(//h2[@id='answer-title'])") == "Rows 201 to 250"
+    assert rest.xpath("string(//tbody/tr[1]/td[1])") == "200"
+    assert not rest.xpath("//a[@rel='next']")
+    (suggested,) = page.xpath("//a[contains(@href, 'facet=')]/@href")
+    counted = parsed(shop.client.get(suggested).text).xpath(
+        "//nav[starts-with(@aria-label, 'Rows')]"
+    )
+    values = [" ".join(one.text_content().split()) for one in counted[0].xpath(".//li")]
+    assert values == ["NULL 84", "b 83", "it's 83"] or values == ["NULL 84", "it's 83", "b 83"]
+    for link, rows in zip(counted[0].xpath(".//a/@href"), (84, 83, 83), strict=True):
+        narrowed = parsed(shop.client.get(link).text)
+        assert narrowed.xpath("string(//h2[@id='answer-title'])") == f"{rows} rows"
+    wrong = shop.client.get("/witnesses", params={"sql": text, "facet": "nothing"})
+    assert wrong.status_code == 422
+
+
 def test_the_page_of_sql_lists_the_relations_with_their_columns(shop: Shop) -> None:
     page = parsed(shop.client.get("/witnesses").text)
     names = {each.text.strip() for each in page.xpath("//details/summary")}

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from http import HTTPStatus
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody
 from xscl.service.dependencies import Here, Who
+from xscl.service.saved_statements import (
+    LONGEST_NAME,
+    remove_statement,
+    save_statement,
+    saved_statements,
+)
 from xscl.service.sql import Form, Limits, QueryResult, Viewer
 from xscl.service.sql.limits import AsOf
 from xscl.time_format import written
@@ -94,6 +101,32 @@ class ExampleShown(JsonBody):
     """The query."""
 
 
+class Statement(RequestBody):
+    """A statement to save."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=_LIMITS.text,
+        examples=["SELECT id, timestamp FROM documents LIMIT 10"],
+    )
+    """The statement."""
+
+
+class SavedShown(JsonBody):
+    """A saved statement."""
+
+    name: str = Field(examples=["latest"])
+    """Its name."""
+    query: str = Field(examples=["SELECT id, timestamp FROM documents LIMIT 10"])
+    """The statement."""
+    saved: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time at which it was saved."""
+
+
+StatementName = Annotated[
+    str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the statement.")
+]
+
 EXAMPLES = (
     ExampleShown(title="Relations that can be queried", query="SELECT * FROM relations"),
     ExampleShown(
@@ -168,6 +201,29 @@ def ask(question: Question, here: Here, who: Who) -> Response:
 def examples(who: Who) -> list[ExampleShown]:
     """Lists example queries that can be run unchanged."""
     return list(EXAMPLES)
+
+
+@router.get("/saved", summary="List saved statements")
+def saved(here: Here, who: Who) -> list[SavedShown]:
+    """Lists your saved statements in the order of their names."""
+    with here.reading() as store:
+        return [SavedShown.model_validate(one) for one in saved_statements(store, who)]
+
+
+@router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)
+def save(name: StatementName, statement: Statement, here: Here, who: Who) -> None:
+    """Saves a statement, in place of one of that name; it is not run."""
+    with here.reading() as store:
+        save_statement(store, who, name, statement.query)
+
+
+@router.delete(
+    "/saved/{name}", summary="Remove a saved statement", status_code=HTTPStatus.NO_CONTENT
+)
+def forget(name: StatementName, here: Here, who: Who) -> None:
+    """Removes a saved statement, if there is one of that name."""
+    with here.reading() as store:
+        remove_statement(store, who, name)
 
 
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)

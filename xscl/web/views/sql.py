@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import groupby
@@ -16,7 +17,14 @@ from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
+from xscl.service.saved_statements import (
+    LONGEST_NAME,
+    remove_statement,
+    save_statement,
+    saved_statements,
+)
 from xscl.service.sql import Form as SqlForm
+from xscl.web import facets
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
 
@@ -24,16 +32,22 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 ROWS = 200
 """Maximum number of rows."""
+PAGES = 25
+"""Maximum number of pages of an answer."""
 ADDRESS = 8_000
 """Maximum length of an address with a query; the service takes 16 KiB, some proxies less."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """A query result: the first rows as texts, whether there are more, and its age."""
+    """A query result: a page of its rows as texts, whether there are more, and its age.
+
+    `first` is the number of the first row, from 1.
+    """
 
     names: list[str]
     rows: list[list[str]]
+    first: int
     truncated: bool
     seconds: float
     age: float
@@ -59,10 +73,13 @@ def question(
     example: Annotated[int | None, Query(ge=0, le=1_000)] = None,
     subscription: Annotated[str, Query(max_length=500)] = "",
     sql: Annotated[str, Query(max_length=65_536)] = "",
+    page: Annotated[int, Query(ge=1, le=PAGES)] = 1,
+    facet: Annotated[list[str] | None, Query(max_length=facets.MOST)] = None,
 ) -> HTMLResponse:
     """Show a query with its result: the given one, an example, or a subscription's matches.
 
-    A query in a link of another site is shown, and not run.
+    A query in a link of another site is shown, and not run.  With `facet` the rows are counted by
+    the values of some columns.
     """
     text = sql.replace("\r\n", "\n")
     if subscription:
@@ -74,7 +91,28 @@ def question(
         return _page(asked, EXAMPLES[1].query, relations=_relations(asked))
     if asked.request.headers.get("Sec-Fetch-Site") == "cross-site":
         return _page(asked, text)
-    return _answered(asked, text)
+    return _answered(asked, text, page, facet or [])
+
+
+@router.post("/witnesses/save")
+def save(
+    asked: Asked,
+    sql: Annotated[str, Form(min_length=1, max_length=65_536)],
+    name: Annotated[str, Form(max_length=LONGEST_NAME)] = "",
+) -> RedirectResponse:
+    """Save a statement under a name, else under its beginning, and return to it."""
+    text = sql.replace("\r\n", "\n")
+    with asked.here.reading() as store:
+        save_statement(store, asked.who, name.strip() or shortened(text, LONGEST_NAME), text)
+    return RedirectResponse(f"/witnesses?{urlencode({'sql': text})}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/witnesses/forget")
+def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> RedirectResponse:
+    """Remove a saved statement, and return to the page."""
+    with asked.here.reading() as store:
+        remove_statement(store, asked.who, name)
+    return RedirectResponse("/witnesses", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/witnesses")
@@ -98,20 +136,51 @@ def download(
     return answer
 
 
-def _answered(asked: PageRequest, text: str) -> HTMLResponse:
-    """Run a query and show its result or its error."""
+def _answered(
+    asked: PageRequest, text: str, page: int = 1, columns: Sequence[str] = ()
+) -> HTMLResponse:
+    """Run a query and show a page of its result, or its error."""
+    begin = ROWS * (page - 1)
     try:
-        found = asked.here.sql.ask(text, viewer(asked.who), rows=ROWS)
+        found = asked.here.sql.ask(text, viewer(asked.who), rows=begin + ROWS)
+        counted = [_facet(asked, text, column) for column in columns]
     except XsclError as error:
         return _page(asked, text, error=problem_text(error, asked.who, text))
-    names, rows = [column.name for column in found.columns], found.rows()
+    names, rows = [column.name for column in found.columns], found.rows()[begin:]
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
-    answer = SqlResult(names, texts, found.truncated, found.seconds, found.as_of.age)
-    drawn = None if chart is None else draw_chart(chart)
+    age = found.as_of.age
+    answer = SqlResult(names, texts, begin + 1, found.truncated, found.seconds, age)
     query = urlencode({"sql": text})
-    downloads = () if len(query) > ADDRESS else ("csv", "parquet", "json")
-    return _page(asked, text, answer=answer, drawn=drawn, query=query, downloads=downloads)
+    is_short = len(query) <= ADDRESS
+    further = [("facet", column) for column in columns]
+    return _page(
+        asked,
+        text,
+        answer=answer,
+        drawn=None if chart is None else draw_chart(chart),
+        query=query,
+        downloads=("csv", "parquet", "json") if is_short else (),
+        facets=counted,
+        suggested=[one for one in facets.suggested(names, rows) if one not in columns]
+        if is_short and len(columns) < facets.MOST
+        else [],
+        chosen=further,
+        earlier=_address(text, page - 1, further) if page > 1 else None,
+        later=_address(text, page + 1, further)
+        if is_short and found.truncated and page < PAGES
+        else None,
+    )
+
+
+def _facet(asked: PageRequest, text: str, column: str) -> facets.Facet:
+    """Return the values of a column in the whole result of a query, with their numbers."""
+    found = asked.here.sql.ask(facets.counting(text, column), viewer(asked.who))
+    return facets.facet(text, column, found.rows())
+
+
+def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
+    return f"/witnesses?{urlencode([('sql', text), *further, ('page', page)])}"
 
 
 def _relations(asked: PageRequest) -> list[RelationShown]:
@@ -128,6 +197,8 @@ def _relations(asked: PageRequest) -> list[RelationShown]:
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
     shown = {"error": None, "answer": None, "drawn": None, "relations": [], "downloads": ()} | more
+    with asked.here.reading() as store:
+        shown["saved"] = saved_statements(store, asked.who)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
     return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)
 

@@ -1,0 +1,71 @@
+"""Facets of an answer in SQL: its rows by the values of a column, each a narrower statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MOST = 3
+"""Columns by which an answer is counted at once."""
+VALUES = 20
+"""Values of a column that are listed; a column with more in the rows shown is not suggested."""
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value of a column, None for NULL, its number of rows, and the statement for these."""
+
+    value: str | None
+    rows: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A column with its most frequent values; there `is_more` than those."""
+
+    column: str
+    values: list[FacetValue]
+    is_more: bool
+
+
+def suggested(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Yield the columns whose values repeat in some rows."""
+    for column, values in zip(names, zip(*rows, strict=True), strict=False):
+        distinct = len(set(map(str, values)))
+        if 1 < distinct <= VALUES and distinct < len(values):
+            yield column
+
+
+def counting(statement: str, column: str) -> str:
+    """Return the statement that counts the rows of another one by the values of a column."""
+    return (
+        f"SELECT CAST({_quoted(column)} AS VARCHAR), count(*) FROM ({_inner(statement)})"
+        f" GROUP BY ALL ORDER BY 2 DESC, 1 LIMIT {VALUES + 1}"
+    )
+
+
+def facet(statement: str, column: str, counts: Sequence[Sequence[object]]) -> Facet:
+    """Return the facet of a column, given the rows of `counting`."""
+    values = [
+        FacetValue(text, int(str(number)), narrowed(statement, column, text))
+        for value, number in counts[:VALUES]
+        for text in [None if value is None else str(value)]
+    ]
+    return Facet(column, values, len(counts) > VALUES)
+
+
+def narrowed(statement: str, column: str, value: str | None) -> str:
+    """Return the statement for the rows of another one that have a value."""
+    is_it = "IS NULL" if value is None else "= '{}'".format(value.replace("'", "''"))
+    tested = _quoted(column) if value is None else f"CAST({_quoted(column)} AS VARCHAR)"
+    return f"SELECT * FROM ({_inner(statement)})\nWHERE {tested} {is_it}"
+
+
+def _inner(statement: str) -> str:
+    """Return a statement to stand in parentheses; its last line may be a comment."""
+    return f"\n{statement.strip().removesuffix(';')}\n"
+
+
+def _quoted(column: str) -> str:
+    return '"{}"'.format(column.replace('"', '""'))
