@@ -35,7 +35,7 @@ class Node:
 class Edge:
     """A comparison between a left and a right node, by their numbers.
 
-    The operator is `=`, `!=`, or a comparison of texts (`templates.text.operators`).
+    The operator is `=`, `!=`, or a comparison of texts (`templates.text.text_comparisons`).
     """
 
     left: int

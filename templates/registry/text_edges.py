@@ -15,7 +15,7 @@ import numpy as np
 from templates.columns.columns import Column, unpack
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.registry.members import Rows, add
-from templates.text.operators import Role, text_operator
+from templates.text.text_comparisons import Role, text_operator
 
 _NONE: Mapping[int, str] = MappingProxyType({})
 

@@ -506,12 +506,15 @@ class ViewCache(JoinState):
 
     # -- Forgetting ------------------------------------------------------------------------
 
-    def trim(self) -> None:
-        """Begin a batch: evict the least recently used documents beyond the budget."""
+    def trim(self, others: int) -> None:
+        """Begin a batch: evict the least recently used documents beyond the budget.
+
+        `others` are bytes of the budget that the indexes of texts have; these are never partial.
+        """
         self.turn += 1
-        if self._budget is None or self.nbytes <= self._budget:
+        if self._budget is None or self.nbytes + others <= self._budget:
             return
-        left = max(0, self._budget - self._dropped.nbytes)
+        left = max(0, self._budget - self._dropped.nbytes - others)
         gone = self.drop_oldest(lambda sizes: _fitting(sizes, left))
         self._dropped.change(gone, np.ones(len(gone), np.int64))
 

@@ -60,9 +60,10 @@ class StoredState:
 
     @property
     def nbytes(self) -> int:
-        """The bytes in memory; thread-safe."""
-        loaded = self._memory  # another thread may let it go meanwhile
-        return 0 if loaded is None else loaded.nbytes
+        """The bytes in memory, those of the indexes of texts among them; thread-safe."""
+        loaded, texts = self._memory, self._texts  # another thread may drop them meanwhile
+        rows = 0 if loaded is None else loaded.nbytes
+        return rows + (0 if texts is None else texts.nbytes)
 
     def reload(self) -> None:
         """Drop the state in memory after a rollback; the next use reads it again."""
@@ -91,7 +92,7 @@ class StoredState:
         Bindings without a value have none.
         """
         if self._memory is not None:
-            self._memory.trim()
+            self._memory.trim(0 if self._texts is None else self._texts.nbytes)
         values, bindings = witnesses.values, witnesses.bindings
         texts = values["strVal"].to_pylist()
         interned = self._values.intern(texts)

@@ -3,7 +3,7 @@
 An index has the texts of all pairs of variables with one role, so subscriptions that differ in
 constants or in their other nodes share it.  It has texts by key, and rows of the join state are
 found by the keys.  It is made from the database on first use, and follows what is added and
-evicted.
+evicted.  Its bytes count against the budget of the join state.
 
 The texts that remain after the index are tested one by one.  The caller bounds the characters that
 a text is compared with; those whose last document is the newest are compared first.
@@ -12,16 +12,17 @@ a text is compared with; those whose last document is the newest are compared fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from sys import getsizeof
 from typing import NamedTuple, TypeAlias
 
 import duckdb
 import numpy as np
 
 from templates.columns.columns import Column
-from templates.text.operators import BOUNDS, PARTS, Role, TextOperator, jaccard
-from templates.text.parts import Parts
-from templates.text.wholes import Wholes
-from templates.text.word_sets import WordSets
+from templates.text.substring_index import SubstringIndex
+from templates.text.superstring_index import SuperstringIndex
+from templates.text.text_comparisons import BOUNDS, PARTS, Role, TextOperator, jaccard
+from templates.text.word_set_index import WordSetIndex
 
 
 class Similar(NamedTuple):
@@ -35,18 +36,32 @@ class Similar(NamedTuple):
     cut: bool
 
 
+ENTRY_BYTES = 320
+"""Of one text in the four dictionaries, with their numbers."""
+
+
 class TextIndex:
     """The texts of one role."""
 
     def __init__(self, role: Role) -> None:
         self.pairs: set[int] = set()
         self._role = role
-        self._wholes, self._parts, self._words = Wholes(), Parts(), WordSets()
+        self._wholes, self._parts, self._words = (
+            SuperstringIndex(),
+            SubstringIndex(),
+            WordSetIndex(),
+        )
         self._numbers: dict[int, int] = {}  # by key
         self._keys: dict[int, int] = {}  # by number
         self._texts: dict[int, str] = {}
         self._latest: dict[int, int] = {}  # the last document with the text
         self._next = 0
+        self._text_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the texts and of the index, those of dictionaries estimated."""
+        return self._text_bytes + ENTRY_BYTES * len(self._texts) + self._made.nbytes
 
     def add(self, rows: Iterable[tuple[int, str, int]]) -> None:
         """Add texts: (key, text, document)."""
@@ -56,10 +71,11 @@ class TextIndex:
                 number, self._next = self._next, self._next + 1
                 self._numbers[key], self._keys[number], self._texts[number] = number, key, text
                 self._made.add(number, text)
+                self._text_bytes += getsizeof(text)
             self._latest[number] = max(doc, self._latest.get(number, doc))
 
     @property
-    def _made(self) -> Wholes | Parts | WordSets:
+    def _made(self) -> SuperstringIndex | SubstringIndex | WordSetIndex:
         match self._role:
             case "whole":
                 return self._wholes
@@ -74,7 +90,8 @@ class TextIndex:
         gone = [number for key, number in self._numbers.items() if key not in stays]
         for number in gone:
             del self._numbers[self._keys.pop(number)]
-            del self._texts[number], self._latest[number]
+            self._text_bytes -= getsizeof(self._texts.pop(number))
+            del self._latest[number]
         self._made.remove(np.array(gone, np.int64))
 
     def similar(self, text: str, compared: TextOperator, most: int) -> Similar:
@@ -128,6 +145,11 @@ class TextIndexes:
         self._connection = connection
         self._pairs = pairs
         self._indexes: dict[Role, TextIndex] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all indexes; thread-safe."""
+        return sum(index.nbytes for index in list(self._indexes.values()))
 
     def index(self, role: Role) -> TextIndex:
         """Return the index of a role, with all stored texts of its pairs."""

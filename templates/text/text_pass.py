@@ -17,7 +17,7 @@ from templates.model.join_graph import LEFT, RIGHT
 from templates.registry.text_edges import TextEdges
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import PART, HeavyBatch, Pass
-from templates.text.operators import text_operator
+from templates.text.text_comparisons import text_operator
 from templates.text.text_index import Similar
 
 CHARACTERS = 20_000_000

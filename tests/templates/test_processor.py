@@ -18,6 +18,7 @@ def test_bytes_are_told_while_the_state_is_let_go() -> None:
     reads = PropertyMock(side_effect=[Mock(nbytes=7), None])
     with patch.object(StoredState, "_memory", reads, create=True):
         state = object.__new__(StoredState)
+        state._texts = None
         assert state.nbytes == 7
         assert state.nbytes == 0
 

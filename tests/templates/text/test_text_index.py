@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -9,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.text import wholes
-from templates.text.operators import text_operator
+from templates.text import superstring_index
+from templates.text.text_comparisons import Role, text_operator
 from templates.text.text_index import TextIndex
 from tests.examples import examples
 
@@ -44,7 +46,7 @@ def test_an_index_finds_what_compares(
     """`left`: the kept texts are the left side's; some of them have been removed."""
     compared = text_operator(f"{exchanged}{test}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wholes, "BLOCK", block)
+        patch.setattr(superstring_index, "BLOCK", block)
         index = TextIndex(compared.role(left=left))
         index.add((key, text, key) for key, text in enumerate(kept[:20]))
         stays = [key for key, _ in enumerate(kept[:20]) if key not in gone]
@@ -75,3 +77,19 @@ def test_the_newest_texts_are_compared_first() -> None:
     assert found.cut
     assert sorted(found.keys.tolist()) == [0, 1, 7]
     assert found.characters == 3 * (len(whole) + 1)
+
+
+@pytest.mark.parametrize("role", ["whole", "part", "words"])
+def test_bytes_are_near_those_that_python_allocates(role: Role) -> None:
+    texts = [f"{number} word{number % 500} some{number % 50} text" for number in range(3_000)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        index = TextIndex(role)
+        index.add((key + (1 << 60), f"{text}!", key) for key, text in enumerate(texts))
+        allocated, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.6 * allocated < index.nbytes < 1.5 * allocated
+    index.only(np.empty(0, np.uint64))
+    assert index.nbytes < 0.05 * allocated

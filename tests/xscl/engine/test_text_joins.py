@@ -177,3 +177,30 @@ def test_the_characters_compared_are_bounded_and_the_newest_stay(
         found = engine.push(xscl.Document("T", "short", 11, b"<a>week 1</a>"))
         assert {match.documents for match in found} == {("s1", "short")}
         assert len(found) == 2
+
+
+def test_indexes_of_texts_count_against_the_budget_of_the_join_state() -> None:
+    query = "S//i[./t->t] FOLLOWED BY{contains(u, t), 1000} S//i[./t->u]"
+
+    def batch(first: int) -> list[xscl.Document]:
+        texts = (f"<i><t>title {number}.</t></i>" for number in range(first, first + 50))
+        return [
+            xscl.Document("S", f"d{first + at}", first + at, text.encode())
+            for at, text in enumerate(texts)
+        ]
+
+    with xscl.Engine() as free, xscl.Engine(kept_memory=600_000) as bounded:
+        for engine in (free, bounded):
+            engine.subscribe("q", query)
+            for first in range(0, 300, 50):
+                engine.push(batch(first))
+        free_state, state = free.host.state.processor, bounded.host.state.processor
+        assert free_state.memory.whole
+        assert free_state.memory.nbytes < 600_000 < free_state.bytes_in_memory
+        assert bounded.host.queries.kept_bytes == state.bytes_in_memory > state.memory.nbytes
+        assert not state.memory.whole
+        late = [xscl.Document("S", "late", 999, b"<i><t>a title 7. and title 120.</t></i>")]
+        found = [
+            sorted(match.documents for match in engine.push(late)) for engine in (free, bounded)
+        ]
+        assert found == [[("d120", "late"), ("d7", "late")]] * 2

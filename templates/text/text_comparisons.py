@@ -1,4 +1,4 @@
-"""Comparisons of two texts that an index answers: the operators of edges beside `=` and `!=`.
+"""Comparisons of two texts that an index answers: operators of edges beside `=` and `!=`.
 
 The text of an operator is that of its edge in a join graph.  `contains` says that the left node's
 text contains the right one's; `within contains` has the sides exchanged.  `jaccard > 0.6` compares

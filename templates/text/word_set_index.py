@@ -1,4 +1,4 @@
-"""Sets of words that have some similarity to a given one: an inverted index with prefix filtering.
+"""Index of the sets of words that are similar to a given one: inverted lists, prefix filtering.
 
 Two sets x and y with `|x & y| / |x | y| >= c` have at least `c * |x|` words in common.  So any
 `|x| - ceil(c * |x|) + 1` words of x have one of y.  The rarest are looked up.
@@ -13,24 +13,36 @@ import numpy.typing as npt
 
 from templates.columns.columns import Column
 
+POSTING_BYTES, WORD_BYTES = 150, 400
+"""Of a word in a set, with its entry in an inverted list; of a distinct word."""
 
-class WordSets:
-    """The sets of words of texts, by number."""
+
+class WordSetIndex:
+    """Sets of words by number; finds those that may be similar to a given one."""
 
     def __init__(self) -> None:
         self._sets: dict[int, frozenset[str]] = {}
         self._having: dict[str, dict[int, None]] = {}
+        self._postings = 0
 
     def add(self, number: int, text: str) -> None:
         """Add a text under a number above all others."""
         words = self._sets[number] = frozenset(text.split())
+        self._postings += len(words)
         for word in words:
             self._having.setdefault(word, {})[number] = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the sets and of the inverted lists, estimated."""
+        return self._postings * POSTING_BYTES + len(self._having) * WORD_BYTES
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
         """Remove texts."""
         for number in numbers.tolist():
-            for word in self._sets.pop(number):
+            words = self._sets.pop(number)
+            self._postings -= len(words)
+            for word in words:
                 having = self._having[word]
                 del having[number]
                 if not having:

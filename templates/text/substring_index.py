@@ -1,4 +1,4 @@
-"""Texts that a given one may contain: the hashes of a few of their substrings.
+"""Index of the texts that are substrings of a given one: the hashes of a few of their grams.
 
 A text is kept with `SAMPLES` of its grams: those with the smallest hashes, so that they depend on
 the text alone.  A given text marks the hashes of all its grams in a bitmap, and candidates are the
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.columns.columns import Column
-from templates.text.grams import grams
+from templates.text.gram_hashes import gram_hashes
 
 LENGTHS = (8, 3, 1)
 """Characters of the grams; a text has the longest that it is as long as."""
@@ -29,12 +29,17 @@ class _OfLength:
         self._numbers = np.zeros(64, np.int64)
         self._samples = np.zeros((SAMPLES, 64), np.uint16)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the columns."""
+        return self._numbers.nbytes + self._samples.nbytes
+
     def add(self, number: int, text: str) -> None:
         """Add a text under a number above all others."""
         if self.size == len(self._numbers):
             self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)))
             self._samples = np.concatenate((self._samples, np.zeros_like(self._samples)), axis=1)
-        smallest = np.unique(grams(text, self.length))[:SAMPLES]
+        smallest = np.unique(gram_hashes(text, self.length))[:SAMPLES]
         self._numbers[self.size] = number
         self._samples[:, self.size] = np.resize(smallest * _SPREAD >> _SHIFT, SAMPLES)
         self.size += 1
@@ -51,7 +56,7 @@ class _OfLength:
     def candidates(self, text: str) -> Column:
         """Return the numbers of the texts that one may contain, ascending."""
         marked = np.zeros(1 << _BITS, np.bool_)
-        marked[grams(text, self.length) * _SPREAD >> _SHIFT] = True
+        marked[gram_hashes(text, self.length) * _SPREAD >> _SHIFT] = True
         found = np.flatnonzero(marked[self._samples[0, : self.size]])
         for sample in self._samples[1:]:
             found = found[marked[sample[found]]]
@@ -61,8 +66,8 @@ class _OfLength:
 _SPREAD = np.uint32(0x85EBCA6B)  # the smallest hashes differ in their lower bits only
 
 
-class Parts:
-    """The texts that are asked which of them another may contain."""
+class SubstringIndex:
+    """Texts by number; finds those that a given one may contain."""
 
     def __init__(self) -> None:
         self._by_length = tuple(map(_OfLength, LENGTHS))
@@ -75,6 +80,11 @@ class Parts:
             self._empty.append(number)
         else:
             one.add(number, text)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the columns."""
+        return sum(one.nbytes for one in self._by_length) + 8 * len(self._empty)
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
         """Remove texts."""

@@ -9,7 +9,7 @@ from templates.columns.columns import Column
 _FACTOR = np.uint32(0x9E3779B1)  # odd, near 2**32 divided by the golden ratio
 
 
-def grams(text: str, length: int) -> Column:
+def gram_hashes(text: str, length: int) -> Column:
     """Return a 32-bit hash of each substring of `length` characters, in their order."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     count = len(points) - length + 1

@@ -1,4 +1,4 @@
-"""Texts that may contain a given one: signatures of their trigrams, as bit slices.
+"""Index of the texts that contain a given one: signatures of trigrams, as bit slices.
 
 Each text has a column of bits, one for each hash of a trigram.  The texts that have all trigrams
 of a given one are the conjunction of as many rows, and candidates: a bit may be set by
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.columns.columns import Column
-from templates.text.grams import grams
+from templates.text.gram_hashes import gram_hashes
 
 BLOCK = 1024
 BUCKETS = 4096
@@ -30,6 +30,11 @@ class _Block:
         self.alive = np.zeros(BLOCK, np.bool_)
         self.used = 0
         self._bits = np.zeros((BUCKETS, BLOCK // 8), np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the bit slices and of the numbers."""
+        return self._bits.nbytes + self.numbers.nbytes + self.alive.nbytes
 
     def add(self, number: int, buckets: Column) -> None:
         """Add a text."""
@@ -51,8 +56,8 @@ class _Block:
         self.alive[: self.used] &= ~np.isin(self.numbers[: self.used], numbers)
 
 
-class Wholes:
-    """The texts that are asked which of them may contain another."""
+class SuperstringIndex:
+    """Texts by number; finds those that may contain a given one."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
@@ -62,6 +67,11 @@ class Wholes:
         if not self._blocks or self._blocks[-1].used == BLOCK:
             self._blocks.append(_Block())
         self._blocks[-1].add(number, _buckets(text))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all blocks."""
+        return sum(block.nbytes for block in self._blocks)
 
     def remove(self, numbers: npt.NDArray[np.int64]) -> None:
         """Remove texts."""
@@ -80,4 +90,4 @@ class Wholes:
 
 
 def _buckets(text: str) -> Column:
-    return grams(text, LENGTH) & (BUCKETS - 1)
+    return gram_hashes(text, LENGTH) & (BUCKETS - 1)
