@@ -70,7 +70,7 @@ build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 docs: setup .venv/.publishing
-	@echo "docs: the site in build/site" && NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "docs: the site in build/site" && NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 dist: build .venv/.publishing
 	@echo "dist: a source distribution beside it, both checked" && $(BIN)/python -c "import setuptools.build_meta as b; print(b.build_sdist('dist'))" >/dev/null && $(BIN)/python -m twine check --strict dist/*

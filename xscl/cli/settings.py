@@ -35,7 +35,7 @@ _KINDS: Mapping[type, str] = {
     list: "a list of texts",
     bool: "true or false",
 }
-_KEYS: Mapping[str, type] = {
+KEYS: Mapping[str, type] = {
     **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
     **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url"), str),
     **dict.fromkeys(("port", "workers", "connections"), int),
@@ -105,11 +105,11 @@ def _read(file: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: {error}", hint='a line is: name = "value"') from None
     for name, value in values.items():
-        if name not in _KEYS:
-            near = get_close_matches(name, _KEYS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_KEYS)}"
+        if name not in KEYS:
+            near = get_close_matches(name, KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(KEYS)}"
             raise UsageError(f"{file}: there is no setting {name!r}", hint=hint)
-        kind = _KEYS[name]
+        kind = KEYS[name]
         texts = value if isinstance(value, list) else ()
         if type(value) is not kind or not all(isinstance(one, str) for one in texts):
             raise UsageError(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")

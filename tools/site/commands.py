@@ -1,0 +1,62 @@
+"""Commands of the command line, keys of `xscl.toml` and variables of the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from tools.site.tables import table
+from xscl.cli import app
+from xscl.cli.settings import KEYS
+
+_KINDS = {str: "text", int: "number", list: "list of texts", bool: "true or false"}
+WIDTH = 96
+
+
+def commands() -> str:
+    """Return the help of each command under a heading of its own."""
+    parts = []
+    for name, command in leaves():
+        context = typer.Context(command, info_name=f"xscl {name}", max_content_width=WIDTH)
+        context.terminal_width = WIDTH
+        parts.append(f"## xscl {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def leaves() -> Iterator[tuple[str, Any]]:
+    """Yield each command that does something, with its name behind `xscl`."""
+    for name, lazy in get_group(app).commands.items():
+        command = lazy.loaded  # type: ignore[attr-defined]
+        if isinstance(command, TyperGroup):
+            for inner, one in command.commands.items():
+                yield f"{name} {inner}", one
+        else:
+            yield name, command
+
+
+def settings() -> str:
+    """Return the keys of `xscl.toml` with the meaning of their options."""
+    meanings = {"token-file": "A file with the token that commands send."}
+    for _, command in sorted(leaves(), key=lambda one: one[0] != "serve"):
+        for one in command.params:
+            for flag in one.opts:
+                if flag.startswith("--"):
+                    meanings.setdefault(flag.removeprefix("--"), one.help or "")
+    rows = ((f"`{key}`", _KINDS[kind], meanings.get(key, "")) for key, kind in KEYS.items())
+    return table(("key", "value", "meaning"), rows)
+
+
+def environment() -> str:
+    """Return the variables of the environment with the meaning of their options."""
+    found = {
+        variable: (f"`{one.opts[0]}`", one.help or "")
+        for _, command in leaves()
+        for one in command.params
+        if (variable := getattr(one, "envvar", None))
+    }
+    rows = ((f"`{name}`", *found[name]) for name in sorted(found))
+    return table(("variable", "option", "meaning"), rows)

@@ -1,0 +1,57 @@
+"""Hooks of MkDocs (`hooks` in mkdocs.yml).
+
+MkDocs loads this file by its path, so the project's root is put on the search path first.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from mkdocs.config.defaults import MkDocsConfig  # noqa: E402
+from mkdocs.structure.files import File, Files  # noqa: E402
+from mkdocs.structure.pages import Page  # noqa: E402
+
+from tools.site.generated import completed  # noqa: E402
+from tools.site.links import PROJECT, rewritten  # noqa: E402
+
+_SOURCES = {place: name for name, place in PROJECT.items()}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of a folder where the navigation names it, its README first."""
+    config.nav = [_listed(one) for one in config.nav or []]
+    return config
+
+
+def _listed(entry: Any) -> Any:
+    """Return an entry of the navigation without names of folders."""
+    match entry:
+        case str() if entry.endswith("/"):
+            names = sorted(path.name for path in (ROOT / "docs" / entry).glob("*.md"))
+            names.sort(key=lambda name: name != "README.md")
+            return [f"{entry}{name}" for name in names]
+        case dict():
+            return {name: _listed(one) for name, one in entry.items()}
+        case list():
+            return [_listed(one) for one in entry]
+        case _:
+            return entry
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages at the top of the project."""
+    for place, name in _SOURCES.items():
+        text = (ROOT / name).read_text("utf-8")
+        files.append(File.generated(config, place, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Add generated parts, and lead links out of docs/ to where these pages are in the site."""
+    place = page.file.src_uri
+    return rewritten(completed(markdown), place, _SOURCES.get(place, f"docs/{place}"))

@@ -1,0 +1,81 @@
+"""Public names of the packages with signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import cep_core
+import xscl
+import xscl.client
+from tools.site.tables import table
+
+PACKAGES: tuple[ModuleType, ...] = (xscl, xscl.client, cep_core)
+
+
+def python() -> str:
+    """Return every public name of the packages, and the public members of classes."""
+    parts = []
+    for package in PACKAGES:
+        parts.append(f"## {package.__name__}\n")
+        for name in sorted(package.__all__):
+            parts.extend(_described(package.__name__, name, getattr(package, name)))
+    return "\n".join(parts)
+
+
+def _described(package: str, name: str, found: Any) -> Iterator[str]:
+    yield f"### {package}.{name}\n"
+    if inspect.isclass(found):
+        yield _document(found)
+        if not issubclass(found, Exception):
+            yield from _members(found)
+    elif callable(found):
+        yield f"```text\n{name}{_signature(found)}\n```\n"
+        yield _document(found)
+    else:
+        yield f"A constant of type `{type(found).__name__}`.\n"
+
+
+def _members(found: type) -> Iterator[str]:
+    if _signature(found) not in ("()", "(*args, **kwargs)"):
+        yield f"```text\n{found.__name__}{_signature(found)}\n```\n"
+    for name, member in inspect.getmembers(found, _is_described):
+        if name.startswith("_") or not inspect.getdoc(member):
+            continue
+        if isinstance(member, property):
+            yield f"`{name}`: {_document(member)}"
+        else:
+            yield f"```text\n{name}{_signature(member)}\n```\n\n{_document(member)}"
+
+
+def _is_described(member: object) -> bool:
+    return inspect.isfunction(member) or inspect.ismethod(member) or isinstance(member, property)
+
+
+def _signature(found: Any) -> str:
+    try:
+        written = str(inspect.signature(found)).replace("self, ", "").replace("(self)", "()")
+        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", written)  # annotations are texts
+    except (TypeError, ValueError):
+        return "()"
+
+
+def _document(found: object) -> str:
+    """Return a docstring whose indented parts are blocks of code already."""
+    text = inspect.cleandoc(found.__doc__ or "")
+    lines = ("    " + line if line.startswith(">>>") else line for line in text.splitlines())
+    return "\n".join(lines).replace("<", "&lt;") + "\n"
+
+
+def exceptions() -> str:
+    """Return the exceptions of `xscl` with their codes."""
+    rows = []
+    for name in sorted(xscl.__all__):
+        found = getattr(xscl, name)
+        if inspect.isclass(found) and issubclass(found, Exception):
+            first = (found.__doc__ or "").strip().splitlines()[0]
+            rows.append((f"`{name}`", f"`{getattr(found, 'code', '')}`", first))
+    return table(("exception", "code", "meaning"), rows)
