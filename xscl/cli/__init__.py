@@ -14,7 +14,9 @@ import atexit
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +46,7 @@ class Commands(TyperGroup):
             sys.stdout.flush()
         except QueryError as error:
             warn(str(error))
+            warn_of_reference(arguments)
             raise typer.Exit(2) from None
         except XsclError as error:
             warn(error.message, error.hint)
@@ -59,6 +62,12 @@ class Commands(TyperGroup):
             warn(f"{where}{error.strerror or error}")
             raise typer.Exit(1) from None
         return answer
+
+
+def warn_of_reference(arguments: Sequence[str]) -> None:
+    """Name the help of the language in which a query is wrong."""
+    given = [after for one, after in pairwise(arguments) if one == "--language"]
+    warn(f"'xscl help {given[-1] if given else 'xscl'}' shows the language")
 
 
 class WarningHandler(logging.Handler):

@@ -103,6 +103,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Write everything that is kept to one file: the store, and what waits in the spool.",
     ),
     "restore": ("backup.restore", "Put a backup back, or accept a store that has gone backwards."),
+    "help": (
+        "help.help_",
+        "Show the reference of the query languages: a page, or one section of it.",
+    ),
     "demo": ("serve.demo", "Show everything at work on three small feeds with five subscriptions."),
     "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
     "token": ("tokens.app", "Tokens of the service's users."),

@@ -11,6 +11,7 @@ from xscl.web.views import (
     excluding,
     following,
     gallery,
+    help,
     items,
     matches,
     operator,
@@ -38,6 +39,7 @@ for view in (
     account,
     operator,
     gallery,
+    help,
     signin,
 ):
     router.include_router(view.router)

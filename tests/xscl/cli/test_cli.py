@@ -191,6 +191,7 @@ def test_run_refuses_a_window_without_a_unit() -> None:
         f"  {query}\n"
         f"  {' ' * 25}^\n"
         "hint: write '10 s' or '10 min'; the units are ms, s, min, h, d, w\n"
+        "xscl: 'xscl help xscl' shows the language\n"
     )
 
 
@@ -456,7 +457,7 @@ COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
     *(["edit"], ["pause"], ["resume"], ["rename"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
-    *(["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
+    *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
     *(["user", name] for name in ("export", "erase")),

@@ -14,6 +14,7 @@ import pytest
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
+from xscl.language.topics import PAGES as HELP
 from xscl.service.dependencies import COOKIE
 from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import POLICY, VIEWS
@@ -34,6 +35,8 @@ PAGES = (
     "/subscriptions/tricky",
     "/document?id=t00",
     "/sign-in",
+    "/help",
+    *(f"/help/{page}" for page in HELP),
     "/witnesses?example=4",
 )
 
