@@ -19,6 +19,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
         "fastapi",
         "httptools",
         "jinja2",
+        "markdown-it-py",
         "prometheus-client",
         "python-multipart",
         "uvicorn",
