@@ -14,7 +14,7 @@ from templates.registry.registry import SCHEMA
 from templates.state.stored_state import _FORGET, StoredState
 
 
-def test_bytes_are_told_while_the_state_is_let_go() -> None:
+def test_bytes_are_counted_while_the_state_is_dropped() -> None:
     reads = PropertyMock(side_effect=[Mock(nbytes=7), None])
     with patch.object(StoredState, "_memory", reads, create=True):
         state = object.__new__(StoredState)

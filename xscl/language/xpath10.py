@@ -235,7 +235,7 @@ class Local:
                 first, *length = (int(place.value) for place in places)
                 chosen = part(first, length[0] if length else None)
                 return _after(chosen, self._items(inner, arguments))
-            case "[", [inner, place] if items(inner) != "nodes" and _is_place(place):
+            case "[", [inner, place] if _is_place(place) and not is_path(token):
                 return _after(part(int(place.value), 1), self._items(inner, arguments))
             case ",", parts:
                 each = [self._items(one, arguments) for one in parts]
@@ -244,7 +244,9 @@ class Local:
                 return self._mapping(inner, value, ".", arguments)
             case "for", [variable, inner, value]:
                 return self._mapping(inner, value, f"${variable[0].value}", arguments)
-            case _:
+            case symbol, _:
+                if symbol != "[" and not is_path(token) and items(token) is not None:
+                    raise NotLocal(symbol)
                 at = len(arguments)
                 arguments.append(self._operand(token))
                 return lambda texts: texts[at]

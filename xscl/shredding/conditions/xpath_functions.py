@@ -1,7 +1,7 @@
 """Functions of XPath 3.1 and of XSCL as extension functions of libxml2.
 
-lxml passes a node set as a list of nodes, texts as `str`, and makes a node set of text nodes of a
-list of texts.
+lxml passes node sets as lists of nodes and of `str`, and other texts as `str`.
+Of a list of texts that a function returns it makes a node set of text nodes.
 """
 
 from __future__ import annotations
