@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -46,7 +47,13 @@ def find(rows: Sequence[Row], name: str) -> Row:
     if len(found) == 1:
         return found[0]
     what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
-    raise FeedsError(f"{what} {address!r}", hint="'xscl feeds list' shows addresses and streams")
+    streams = [one["stream"] for one in rows]
+    near = [] if found else [one for one in streams if name in one]
+    near = near or difflib.get_close_matches(name, streams, n=1)
+    hint = f"did you mean {near[0]!r}? " if near and not found else ""
+    raise FeedsError(
+        f"{what} {address!r}", hint=f"{hint}'xscl feeds list' shows addresses and streams"
+    )
 
 
 def cells(one: Row) -> tuple[object, ...]:

@@ -81,6 +81,12 @@ class Diagnosis:
             newest = "" if one.examined == one.kept else "the newest "
             documents = f"{newest}{one.examined:,} document{'' if one.examined == 1 else 's'}"
             yield f"  {one.matching:,} of {documents} of {one.stream} match {one.block}"
+            if not one.kept:
+                yield (
+                    f"        nothing has come on {one.stream}: 'xscl feeds add URL --tag"
+                    f" {one.stream}' follows a feed, 'xscl push --stream {one.stream} FILE' sends"
+                    " documents"
+                )
             if one.failing is not None:
                 yield f"        {one.failing}"
             if one.nearest:

@@ -239,6 +239,10 @@ def _tested(condition: Condition) -> str:
             return " and ".join(_each(parts))
         case Or(parts):
             return " or ".join(_each(parts))
+        case Not(Compare(path, "=", value, None)):
+            return f"without the {_words(path)} {literal(value)}"
+        case Not(Exists(path)) if not any(bound_steps(path)):
+            return f"without {_words(path)}"
         case Not(part):
             return f"but not {_tested(part)}"
         case _:

@@ -21,6 +21,10 @@ from xscl.web.gallery import Case, cases
             " is followed within 3 days by an item of blogs with the same title.",
         ),
         (
+            'news//item[not(./title = "Old")][not(./author)]->a',
+            'Tell me about each item of news without the title "Old" and without author.',
+        ),
+        (
             "A//a[./k->k][./s->s] JOIN{k = l AND s != z, 1 h} B//b[./k->l][./s->z] PUBLISH c",
             "Tell me when an a of A and a b of B come at most 1 hour apart with the same k and"
             " another s; publish it as c.",

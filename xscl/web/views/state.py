@@ -16,12 +16,13 @@ from xscl.drawing import Picture, draw_series
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.problems import not_found
+from xscl.service.status import WindowState
 from xscl.service.status_series import SPANS, StatusSample
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
-from xscl.web.page_request import AskedByOperator
+from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
+from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, counted, static, when
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -64,6 +65,16 @@ class Figure:
     see: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryFigures:
+    """Endpoints, those that fail now or are disabled, and messages that were given up."""
+
+    endpoints: int
+    failing: int
+    disabled: int
+    letters: int
+
+
 @router.get("/status")
 def status(
     asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
@@ -77,7 +88,20 @@ def status(
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
         series=list(_series(asked.here.series.since(begin))),
+        windows=[WindowState(**one) for one in written.get("windows") or ()],
+        deliveries=_deliveries(asked),
     )
+
+
+def _deliveries(asked: PageRequest) -> DeliveryFigures:
+    """Return the numbers of endpoints by how they are doing, and of messages given up."""
+    with asked.here.reading() as store:
+        ((endpoints, failing, disabled),) = store.fetch(
+            "SELECT count(*), count(*) FILTER (failures > 0 AND state <> 'disabled'),"
+            " count(*) FILTER (state = 'disabled') FROM state.endpoint"
+        )
+        ((letters,),) = store.fetch("SELECT count(*) FROM state.dead_letter")
+    return DeliveryFigures(endpoints, failing, disabled, letters)
 
 
 def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:
@@ -95,7 +119,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     history = f"{of['history']:,} of them history of feeds"
     yield Figure("Documents taken in", f"{of['documents']:,}", history)
     yield Figure("Documents published", f"{of['published']:,}", "made of matches")
-    yield Figure("Subscriptions", f"{of['subscriptions']:,}", f"{of['joins']:,} joins")
+    yield Figure("Subscriptions", f"{of['subscriptions']:,}", counted(of["joins"], "join"))
     failing = of["feeds_failing"]
     yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0, "/feeds")
     yield Figure("Streams", f"{of['streams']:,}")

@@ -1,0 +1,108 @@
+"""Tags, not this again, histories of feeds and SQL in a browser: axe, keys, and without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.xscl.service.conftest import eventually, ok
+from tests.xscl.web.browser import Browser
+from tests.xscl.web.shown import Shop, parsed
+from tests.xscl.web.test_accessibility import expect_accessible
+
+COUNTED = "/witnesses?sql=SELECT+id%2C+history+FROM+documents&facet=history"
+
+
+@pytest.fixture(autouse=True)
+def wide(browser: Browser) -> Iterator[None]:
+    """A wide window without complaints of the browser."""
+    browser.look()
+    browser.complaints()
+    yield
+    assert browser.complaints() == []
+    browser.look()
+
+
+@pytest.fixture
+def tagged(shop: Shop) -> Iterator[str]:
+    """A subscription with tags."""
+    shop.client.patch("/v1/subscriptions/rising", json={"tags": ["daily", "sea"]})
+    yield "rising"
+    shop.client.patch("/v1/subscriptions/rising", json={"tags": []})
+
+
+def not_again(shop: Shop) -> str:
+    """Return the address that a match of `same-story` leads to."""
+    card = parsed(shop.client.get("/?subscription=same-story").text)
+    (link,) = card.xpath("(//article)[1]//a[starts-with(@href, '/not-again?')]/@href")
+    return f"{shop.address}{link}"
+
+
+@pytest.mark.slow
+def test_new_pages_are_accessible_in_every_look(
+    browser: Browser, shop: Shop, deaf: str, tagged: str
+) -> None:
+    shop.client.put("/v1/sql/saved/latest", json={"query": "SELECT 1"})
+    feed = {"url": f"http://{deaf}/polled.xml", "stream": "polled"}
+    key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
+    eventually(lambda: ok(shop.client.get(f"/v1/feeds/{key}/polls")))
+    for path in ("/subscriptions", "/subscriptions?tag=sea", f"/subscriptions/{tagged}", COUNTED):
+        expect_accessible(browser, shop.address + path)
+    expect_accessible(browser, f"{shop.address}/feeds/{key}")
+    address = not_again(shop)
+    expect_accessible(browser, address)
+    browser.open(address)
+    expect_accessible(browser, str(browser.one("a.button").get_attribute("href")))
+    shop.client.delete(f"/v1/feeds/{key}")
+    shop.client.delete("/v1/sql/saved/latest")
+
+
+@pytest.mark.slow
+def test_a_subscription_is_tagged_by_keyboard(browser: Browser, shop: Shop, tagged: str) -> None:
+    browser.open(f"{shop.address}/subscriptions?tag=sea")
+    browser.tab_to("#tags")
+    browser.press("weekly")
+    browser.tab_to("[name='names']").send_keys(Keys.SPACE)
+    browser.tab_to("[formaction='/subscriptions/tag-all'][value='']").send_keys(Keys.ENTER)
+    browser.until(lambda: "weekly" in browser.text(".list"))
+    assert ok(shop.client.get("/v1/subscriptions/rising"))["tags"] == ["daily", "sea", "weekly"]
+
+
+@pytest.mark.slow
+def test_a_match_is_excluded_by_keyboard(browser: Browser, shop: Shop) -> None:
+    query = ok(shop.client.get("/v1/subscriptions/same-story"))["query"]
+    browser.open(not_again(shop))
+    browser.tab_to("a.button").send_keys(Keys.ENTER)
+    browser.until(lambda: browser.all("#editor"))
+    assert "nothing changes until you save it" in browser.text(".chosen")
+    browser.tab_to("button[value='save']").send_keys(Keys.ENTER)
+    browser.until(lambda: "Version 2 is on" in browser.text(".chosen"))
+    saved = ok(shop.client.get("/v1/subscriptions/same-story"))
+    assert "not(./title = " in saved["query"]
+    shop.client.patch("/v1/subscriptions/same-story", json={"query": query})
+
+
+@pytest.mark.slow
+def test_statements_are_remembered_and_saved(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/witnesses?sql=SELECT+41+AS+n")
+    browser.one("#answer-title")
+    browser.open(f"{shop.address}/witnesses")
+    browser.one("#history summary").click()
+    assert "SELECT 41 AS n" in browser.text("#history ul")
+    browser.one("#history a").click()
+    browser.until(lambda: "41" in browser.text("table"))
+    browser.script(allowed=False)
+    try:
+        browser.open(shop.address + COUNTED)
+        browser.one("nav[aria-label='Rows by history'] a").click()
+        browser.until(lambda: "WHERE" in str(browser.one("#sql").get_attribute("value")))
+        browser.one("#name").send_keys("narrow")
+        browser.one("[formaction='/witnesses/save']").click()
+        browser.until(lambda: browser.all("form[action='/witnesses/forget']"))
+        assert "narrow" in browser.text("form[action='/witnesses/forget']")
+        browser.one("form[action='/witnesses/forget'] button").click()
+        browser.until(lambda: not browser.all("form[action='/witnesses/forget']"))
+    finally:
+        browser.script(allowed=True)
