@@ -6,7 +6,11 @@ const form = document.getElementById("ask");
 const answer = document.getElementById("answer-title");
 
 form.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  if (event.key !== "Enter") return;
+  if (event.ctrlKey || event.metaKey) form.requestSubmit();
+  if (event.target.id !== "name") return;
+  event.preventDefault(); // the first button of the form would run the statement
+  form.requestSubmit(form.querySelector("[formaction]"));
 });
 
 function statements() {
@@ -28,18 +32,14 @@ function note(statement) {
 }
 
 if (answer) note(form.elements.sql.value);
-const history = document.getElementById("history");
-const kept = statements();
-history.hidden = kept.length === 0;
-history.querySelector("ul").replaceChildren(
-  ...kept.map((statement) => {
-    const link = document.createElement("a");
-    link.href = `/witnesses?${new URLSearchParams({ sql: statement })}`;
-    link.className = "one-line";
-    link.textContent = statement;
-    const item = document.createElement("li");
-    item.append(link);
-    return item;
-  }),
-);
+const kept = statements().map((statement) => {
+  const link = document.createElement("a");
+  link.href = `/witnesses?${new URLSearchParams({ sql: statement })}`;
+  link.className = "one-line";
+  link.textContent = statement;
+  const item = document.createElement("li");
+  item.append(link);
+  return item;
+});
+if (kept.length) document.querySelector("#history ul").replaceChildren(...kept);
 answer?.focus();
