@@ -52,7 +52,7 @@ def found() -> Iterator[tuple[str, tuple[object, ...]]]:
     core.stream("Quote", SCHEMA)
     for name, language, text in QUERIES:
         core.register(name, text, language)
-    events = (cep_core.Event("Quote", values, second) for second, *values in QUOTES)
+    events = (cep_core.Event("Quote", tuple(values), second) for second, *values in QUOTES)
     for match in (*core.push(events), *core.close()):
         yield match.query, match.event.values
 
