@@ -22,7 +22,7 @@ from cep_core.algebra.expressions import (
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
 from cep_core.dataflow.predicates import MOST_DISJUNCTS, BoundPredicate, Shapes, normal_form
-from tests.examples import MORE
+from tests.examples import tried
 
 NAN = float("nan")
 VALUES = st.sampled_from([None, 0, 1, 2, 2.5, NAN])
@@ -69,7 +69,7 @@ def defined(shapes: Shapes, node: Expression, binary: bool) -> BoundPredicate:
     return BoundPredicate(shape, constants(()))
 
 
-@settings(max_examples=40 * MORE)
+@settings(max_examples=tried(40))
 @given(
     binary=st.booleans(),
     data=st.data(),

@@ -18,7 +18,7 @@ from cep_core import Engine, Event, algebra
 from cep_core.algebra import Node
 from cep_core.algebra.expressions import Column, Compare, Constant
 from cep_core.events import Schema
-from tests.examples import MORE
+from tests.examples import tried
 
 SCHEMA = Schema(("id", "v"), (int, int))
 PAIRS = {
@@ -74,7 +74,7 @@ def test_sase_and_cel_agree(name: str) -> None:
     counted = matching = 0
 
     @given(streams())
-    @settings(max_examples=16 * MORE, deadline=None)
+    @settings(max_examples=tried(16), deadline=None)
     def agree(events: list[Event]) -> None:
         nonlocal counted, matching
         result = found(sase, "sase", events)
@@ -95,7 +95,7 @@ def test_a_negated_end_is_not_followed_by_within_a_tick_less(window: int) -> Non
     matching = counted = 0
 
     @given(streams())
-    @settings(max_examples=16 * MORE, deadline=None)
+    @settings(max_examples=tried(16), deadline=None)
     def agree(events: list[Event]) -> None:
         nonlocal counted, matching
         result = found(sase, "sase", events)

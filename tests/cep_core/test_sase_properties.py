@@ -44,10 +44,10 @@ from tests.cep_core.sase_strategies import (
     happened,
 )
 from tests.cep_core.test_engine_properties import CONFIGURATIONS
-from tests.examples import MORE, until, usually
+from tests.examples import MORE, tried, until, usually
 
 USUAL = settings(
-    max_examples=40 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=tried(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 from typing import Any
 
 import httpx
@@ -28,7 +30,16 @@ def settings(address: str, token: str | None, patience: float) -> dict[str, Any]
         "headers": {} if token is None else {"Authorization": f"Bearer {token}"},
         "timeout": httpx.Timeout(patience, connect=CONNECT),
         "trust_env": False,
+        "verify": _trusted(address.startswith("https:")),
     }
+
+
+@functools.cache
+def _trusted(encrypted: bool) -> ssl.SSLContext:
+    """Return the certificates to trust: none for plain HTTP, as loading them takes 15 ms."""
+    if encrypted:
+        return httpx.create_ssl_context(trust_env=False)
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def base_of(address: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import MORE
+from tests.examples import tried
 from xscl.errors import NameTaken, QueryError, StreamInUse, UnknownSubscription
 
 PAIR = "S//a->x[./t->u] JOIN{u=v, 100} S//a->y[./t->v]"
@@ -123,7 +123,7 @@ def test_a_version_finds_what_its_query_finds_from_then_on() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tried(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ACTIONS)
 def test_whatever_is_edited_a_version_finds_what_its_query_finds(actions: list[str]) -> None:
     check(actions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +89,14 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
 
 
 def state(engine: Engine) -> dict[str, Any]:
-    tables = engine.sql(
-        "SELECT table_name AS name FROM duckdb_tables()"
-        " WHERE (database_name, schema_name) = (current_database(), 'state')"
-    ).to_pylist()
-    rows = {
-        table["name"]: sorted(
-            map(str, engine.sql(f"SELECT * FROM state.{table['name']}").to_pylist())
+    with closing(engine.host.connect()) as store:
+        tables = store.fetch(
+            "SELECT table_name FROM duckdb_tables()"
+            " WHERE (database_name, schema_name) = (current_database(), 'state')"
         )
-        for table in tables
-    }
+        rows = {
+            name: sorted(map(str, store.fetch(f"SELECT * FROM state.{name}"))) for (name,) in tables
+        }
     del rows["core"]  # which has numbers of its own
     found = [(m.subscription, m.id, m.xml()) for m in engine.matches()]
     plans = {one.name: engine.explain(one.name).count("\n") for one in engine.subscriptions}

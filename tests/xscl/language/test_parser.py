@@ -8,6 +8,7 @@ from pathlib import Path as File
 
 import pytest
 
+from tests.examples import usually
 from tests.xscl.language.queries import PAIR, TABLE_6_2, VALID
 from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import limits
@@ -265,18 +266,19 @@ def _refusal(text: str) -> QueryError | None:
     return None
 
 
-def test_damaged_queries_give_nothing_but_query_errors() -> None:
+@pytest.mark.parametrize("variants", usually([50, 200], 50))
+def test_damaged_queries_give_nothing_but_query_errors(variants: int) -> None:
     chance = random.Random(7)
     parse("S")
     refused = 0
     for text in list(VALID.values())[:30]:
-        for _ in range(200):
+        for _ in range(variants):
             damaged = _damaged(text, chance)
             started = time.process_time()
             error = _refusal(damaged)
-            assert time.process_time() - started < 0.2
+            assert time.process_time() - started < 2  # also with a collection
             if error is not None:
                 refused += 1
                 assert error.column <= len(damaged) + 1
                 assert f"column {error.column}" in str(error)
-    assert refused > 1_000
+    assert refused > 5 * variants

@@ -13,7 +13,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import (
+    ANY_PORT,
+    NO_CERTIFICATES,
+    Running,
+    eventually,
+    ok,
+    serving,
+    token_of,
+)
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import until
 from tests.xscl.service.test_strangers import closed
@@ -44,7 +52,7 @@ def connect(running: Running, source: str = "127.0.0.1") -> socket.socket:
 
 
 def client(running: Running, source: str) -> httpx.Client:
-    transport = httpx.HTTPTransport(local_address=source)
+    transport = httpx.HTTPTransport(local_address=source, verify=NO_CERTIFICATES)
     return httpx.Client(base_url=running.address, transport=transport, timeout=30)
 
 

@@ -1,11 +1,12 @@
 """Requests that the OpenAPI document allows, and some that it does not: no answer is a 5xx.
 
-Of each operation one that fits and one that does not, by a user who is not the operator; many more,
-and by the operator as well, in the slow tests.
+Of every fourth operation one that fits and one that does not, by a user who is not the operator; of
+each, many more, and by the operator as well, in the slow tests.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,11 @@ ENDLESS = "/events"
 
 
 @pytest.mark.parametrize("user", usually(["bob", "operator"], "bob"))
-@pytest.mark.parametrize("examples", [1, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("step", "examples"), usually([(4, 1), (1, 1), (1, 50)], (4, 1), several=True)
+)
 def test_no_request_breaks_the_service(
-    examples: int, user: str, operator: httpx.Client, bob: httpx.Client
+    step: int, examples: int, user: str, operator: httpx.Client, bob: httpx.Client
 ) -> None:
     # Not at the top: it takes a second, in each process that collects the tests.
     with warnings.catch_warnings():
@@ -41,14 +44,14 @@ def test_no_request_breaks_the_service(
     client = bob if user == "bob" else operator
     schema = schemathesis.openapi.from_dict(ok(operator.get("/v1/openapi.json")))
     asked: dict[str, int] = {}
-    for result in schema.get_all_operations():
+    for result in itertools.islice(schema.get_all_operations(), 0, None, step):
         operation = result.ok()  # type: ignore[union-attr]  # it says so itself if it is not
         if operation.path.endswith(ENDLESS):
             continue
         for mode in schemathesis.GenerationMode:
             with suppress(Unsatisfiable, SkipTest):  # nothing about it can be wrong
                 _try(operation.as_strategy(generation_mode=mode), client, asked, examples)
-    assert len(asked) > 20
+    assert len(asked) > 20 / step
     assert client.get("/v1/health").status_code == 200
 
 

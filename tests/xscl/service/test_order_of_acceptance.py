@@ -9,8 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+import pytest
+
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.examples import usually
 from tests.xscl.service.conftest import Running, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
@@ -18,7 +21,6 @@ from xscl.ingestion.pipeline import DirectConsumer
 from xscl.store.data_directory import DataDirectory
 
 CLIENTS = 8
-EACH = 80
 KEYS = 20
 WINDOW = 20_000  # ticks
 NEXT = "S//a[./k->x] NEXT{x = y} S//a[./k->y]"
@@ -31,9 +33,9 @@ def text(client: int, number: int) -> bytes:
     return f"<{name}><k>{(client + number * 7) % KEYS}</k></{name}>".encode()
 
 
-def post(running: Running, client: int, failures: list[str]) -> None:
+def post(running: Running, client: int, each: int, failures: list[str]) -> None:
     connection = http.client.HTTPConnection(urlsplit(running.address).netloc, timeout=200)
-    for number in range(EACH):
+    for number in range(each):
         path = f"/v1/documents/S?id=c{client}-{number}"
         connection.request("POST", path, body=text(client, number))
         answer = connection.getresponse()
@@ -72,8 +74,9 @@ def silences(documents: Sequence[Document]) -> Iterator[tuple[str]]:
                 yield (one.id,)
 
 
+@pytest.mark.parametrize("each", usually([20, 80], 20))
 def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
-    place: DataDirectory,
+    each: int, place: DataDirectory
 ) -> None:
     failures: list[str] = []
     with serving(place) as running:
@@ -81,7 +84,7 @@ def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
             for name, query in (("next", NEXT), ("silence", SILENCE)):
                 ok(operator.put(f"/v1/subscriptions/{name}", json={"query": query}))
         threads = [
-            threading.Thread(target=post, args=(running, client, failures))
+            threading.Thread(target=post, args=(running, client, each, failures))
             for client in range(CLIENTS)
         ]
         for thread in threads:
@@ -96,7 +99,7 @@ def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
         late = engine.sql("SELECT docid, behind FROM late").to_pylist()
     documents = accepted(place)
     times = [one.timestamp for one in documents]
-    assert len(documents) == CLIENTS * EACH
+    assert len(documents) == CLIENTS * each
     assert late == []
     assert all(one < other for one, other in itertools.pairwise(times))
     expected = {name: [] for name in ("next", "silence")} | {

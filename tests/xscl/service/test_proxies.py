@@ -13,7 +13,15 @@ import httpx
 import pytest
 
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
+from tests.xscl.service.conftest import (
+    ANY_PORT,
+    NO_CERTIFICATES,
+    Running,
+    code,
+    ok,
+    serving,
+    token_of,
+)
 from tests.xscl.service.listening import listening
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE
@@ -112,7 +120,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running,
 
 def through(running: Running, source: str = "127.0.0.9", **headers: str) -> httpx.Client:
     """Return a client whose connections come from an address."""
-    transport = httpx.HTTPTransport(local_address=source)
+    transport = httpx.HTTPTransport(local_address=source, verify=NO_CERTIFICATES)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.Client(base_url=running.address, headers=named, transport=transport, timeout=30)
 

@@ -7,6 +7,7 @@ the names that the engine has for what is hers.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.examples import usually
 from tests.xscl.service.conftest import Running, eventually, ok, token_of
 
 WORD = "quagga"
@@ -60,8 +62,13 @@ def spy(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
         yield client
 
 
-def asked(api: dict[str, Any], planted: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield method, path and body of requests: every operation, with her names in it and ours."""
+def asked(
+    api: dict[str, Any], planted: dict[str, Any], each: bool
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield method, path and body of requests: every operation, with her names in it and ours.
+
+    A path is asked with `each` body, or with one in turn.
+    """
     bodies: list[Any] = [
         {"query": planted["query"]},
         {"query": f"{WORD}//a->x", "documents": [f"{WORD}-0"]},
@@ -73,6 +80,7 @@ def asked(api: dict[str, Any], planted: dict[str, Any]) -> Iterator[tuple[str, s
         {"url": f"https://{WORD}.example/feed.atom", "tags": [WORD]},
         {},
     ]
+    turn = itertools.cycle(bodies)
     words = [WORD, f"{WORD}-made", f"{WORD}-0", planted["key"], "_1.x", "1", "mine", "00000001"]
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
@@ -83,16 +91,17 @@ def asked(api: dict[str, Any], planted: dict[str, Any]) -> Iterator[tuple[str, s
             for word in fillings:
                 filled = re.sub(r"{\w+}", word, path)
                 if "requestBody" in operation and method in ("put", "post", "patch"):
-                    yield from ((method, filled, body) for body in bodies)
+                    yield from ((method, filled, one) for one in (bodies if each else [next(turn)]))
                 else:
                     yield method, filled, None
 
 
+@pytest.mark.parametrize("each", usually([False, True], False), ids=["in turn", "each"])
 def test_w8_nothing_of_one_user_is_in_an_answer_to_another(
-    operator: httpx.Client, spy: httpx.Client, planted: dict[str, Any]
+    each: bool, operator: httpx.Client, spy: httpx.Client, planted: dict[str, Any]
 ) -> None:
     api = ok(operator.get("/v1/openapi.json"))
-    requests = list(asked(api, planted))
+    requests = list(asked(api, planted, each))
     statuses: dict[int, int] = {}
     for method, path, _ in requests:
         if method != "get":

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
+from tests.examples import usually
 from tests.foreign import write_foreign_packages
 from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
@@ -80,8 +81,9 @@ def test_a_user_sees_the_values_of_his_matches() -> None:
         assert text.splitlines()[1:] == ["hers,{x=[hi]}"] * 2
 
 
+@pytest.mark.parametrize("answers", usually([5, 12], 5))
 def test_s11_never_half_a_batch(
-    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+    answers: int, shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While batches of seven come, each answer has whole batches, and what belongs to them."""
     engine, sql = shared
@@ -102,7 +104,7 @@ def test_s11_never_half_a_batch(
     pushing.start()
     try:
         counts = set()
-        for _ in range(12):
+        for _ in range(answers):
             answer = sql.ask(
                 "SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, 'W')),"
                 " (SELECT count(*) FROM matches WHERE subscription = 'each'),"
