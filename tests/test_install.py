@@ -134,6 +134,7 @@ def test_what_needs_no_extra_works_without(bare: Environment, folder: Path) -> N
     said("push", "--stream", "S", "book.xml", "blog.xml", "--at", "2024-05-06")
     assert "blog.xml" in said("matches", "pair")
     assert "join graph" in said("explain", "pair")
+    assert said("help", "windows").startswith("## xscl: Windows")
     assert json.loads(said("sql", "SELECT count(*) AS n FROM documents", "--json")) == {"n": 2}
     looked = said("doctor")
     for extra in PACKAGES:
