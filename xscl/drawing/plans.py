@@ -32,12 +32,26 @@ def draw_plan(graph: PlanGraph, chosen: Container[str] = ()) -> Picture:
     laid = _laid_out(shown)
     low, high = laid.bounds["min"], laid.bounds["max"]
     moved = (MARGIN - low["x"], MARGIN - low["y"])
-    elements = [*_edges(laid.edges, moved)]
+    elements, share = [*_edges(laid.edges, moved)], shares(graph)
     for node, place in zip(shown.nodes, laid.nodes, strict=True):
         x, y = place["center"]["x"] + moved[0], place["center"]["y"] + moved[1]
         elements.extend(_node(node, x, y, is_chosen=node.name in chosen))
+        if node.name in share:
+            elements.append(_share(node, x, y, share[node.name]))
     width, height = high["x"] - low["x"] + 2 * MARGIN, high["y"] - low["y"] + 2 * MARGIN
     return Picture(title, width, height, tuple(elements))
+
+
+def shares(graph: PlanGraph) -> dict[str, float]:
+    """Return the share of each node in the rows of all, by name: of the last minute if it has any.
+
+    Streams have none: their documents are counted where they are scanned.
+    """
+    inner = [node for node in graph.nodes if node.kind != STREAM]
+    recent = sum(node.rate for node in inner)
+    total = recent or sum(node.rows for node in inner)
+    found = {node.name: node.rate if recent else node.rows for node in inner}
+    return {name: rows / total for name, rows in found.items() if rows}
 
 
 def largest(graph: PlanGraph) -> PlanGraph:
@@ -98,6 +112,13 @@ def _node(node: PlanNode, x: float, y: float, *, is_chosen: bool) -> Iterator[et
     yield text(x, y - 12, shortened(node.name, LONGEST), "strong", "middle")
     yield text(x, y + 5, _words(node), "soft", "middle")
     yield text(x, y + 21, passed(node), "text" if node.rate else "soft", "middle")
+
+
+def _share(node: PlanNode, x: float, y: float, share: float) -> etree._Element:
+    """Return the bar of a node's share, at its lower edge."""
+    room = _width(node) - 24
+    sides = x - room / 2, y + HEIGHT / 2 - 7
+    return element("rect", x=sides[0], y=sides[1], width=room * share, height=3.0, class_="d-bar")
 
 
 def _edges(edges: list[dict[str, Any]], moved: tuple[float, float]) -> Iterator[etree._Element]:

@@ -8,7 +8,7 @@ from lxml import etree
 
 import xscl
 from xscl.drawing import draw_plan
-from xscl.drawing.plans import MOST, largest
+from xscl.drawing.plans import MOST, largest, shares
 from xscl.drawing.svg import NAMESPACE
 from xscl.engine.throughput import LOOK, OVER, Flow
 from xscl.planning.plan_graph import Passed, PlanGraph, PlanNode
@@ -95,3 +95,14 @@ def test_rates_are_those_of_the_last_minute() -> None:
     now += LOOK / 2
     push(60)
     assert rate() == 3
+
+
+def test_a_node_has_a_bar_of_its_share_of_the_rows_of_the_last_minute() -> None:
+    nodes = [PlanNode("S", "stream", rows=90, rate=9.0), PlanNode("idle", "select", rows=50)]
+    nodes += [PlanNode("a", "select", rows=1, rate=3.0), PlanNode("b", "join", rows=1, rate=1.0)]
+    assert shares(PlanGraph(tuple(nodes), ())) == {"a": 0.75, "b": 0.25}
+    still = tuple(PlanNode(node.name, node.kind, rows=node.rows) for node in nodes)
+    assert shares(PlanGraph(still, ())) == {"idle": 50 / 52, "a": 1 / 52, "b": 1 / 52}
+    svg = draw_plan(PlanGraph(tuple(nodes), (("S", "a"),))).svg()
+    assert svg.count('class="d-bar"') == 2
+    assert shares(PlanGraph((), ())) == {}

@@ -259,7 +259,10 @@ def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_templ
     assert any(one.text_content().startswith("feeds ") for one in path)
     marked = page.xpath("//*[local-name() = 'rect'][@class='d-chosen']")
     assert len(marked) == len(path) >= 3
-    (link,) = template.xpath("./a/@href")
+    link, sql = template.xpath("./a/@href")
+    explained = parsed(shop.client.get(sql).text).xpath("string(//pre[@class='explained'])")
+    assert "SELECT" in explained
+    assert "How template" not in shop.client.get("/plan?template=99999").text
     listed = parsed(shop.client.get(link).text).xpath("//input[@name='names']/@value")
     assert "same-story" in listed
     assert "rising" not in listed

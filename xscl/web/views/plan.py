@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.drawing import draw_plan
-from xscl.drawing.plans import MOST, largest, rate
+from xscl.drawing.plans import MOST, largest, rate, shares
 from xscl.service.subscribing import existing
 from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
@@ -23,9 +23,14 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/plan")
 def plan(
-    asked: AskedByOperator, subscription: Annotated[str, Query(max_length=500)] = ""
+    asked: AskedByOperator,
+    subscription: Annotated[str, Query(max_length=500)] = "",
+    template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
 ) -> HTMLResponse:
-    """Show the plan, of a large one the largest part, with the path of a subscription marked."""
+    """Show the plan, of a large one the largest part, with the path of a subscription marked.
+
+    With a `template` also how its joins are evaluated, in SQL.
+    """
     path = _path(asked, subscription) if subscription else set[str]()
     graph = asked.here.engine.plan().renamed(asked.here.accounts.called)
     caption = (
@@ -44,8 +49,21 @@ def plan(
         caption=caption,
         subscription=subscription,
         path=path,
+        share=shares(graph),
+        shown_template=template,
+        explained=_explained(asked, template) if template else "",
         subscriptions=names_of_subscriptions(asked),
     )
+
+
+def _explained(asked: PageRequest, template: int) -> str:
+    """Return how a subscription of a template is evaluated, with its SQL; empty if it has none."""
+    with asked.here.reading() as store:
+        rows = store.fetch(
+            "SELECT name FROM state.subscription WHERE template = ? ORDER BY number LIMIT 1",
+            [template],
+        )
+    return asked.here.engine.explain(rows[0][0], sql=True) if rows else ""
 
 
 def _path(asked: PageRequest, name: str) -> set[str]:
