@@ -2,18 +2,17 @@
 
 Flink: the documentation of its CEP library, docs/libs/cep (contiguity, looping patterns, after
 match skip strategies).  Esper: the reference, chapter "EPL Reference: Patterns", every and until.
-An event is written as its type and a number; one happens every second.
+An event is written as its type and a number; one happens every second.  Queries for them are in
+`test_published_patterns`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
-from cep_core import Engine, Event
 from tests.cep_core.pattern_reference import (
     Chain,
     Choice,
@@ -149,68 +148,6 @@ ESPER = {
         "a1 a2",
     ),
 }
-
-
-SASE = {
-    "strict contiguity": "SEQ(A a, strict B b)",
-    "relaxed contiguity": "SEQ(A a, next B b)",
-    "non-deterministic": "SEQ(A a, B b)",
-    "loop, strict": "SEQ(A a, B+ strict b[], strict C c)",
-    "loop, relaxed": "SEQ(A a, B+ next b[], next C c)",
-    "loop, non-deterministic": "SEQ(A a, B+ any b[], next C c)",
-    "consecutive": "SEQ(C c, next A+ strict a[], next B b)",
-    "not consecutive": "SEQ(C c, next A+ next a[], next B b)",
-    "combinations": "SEQ(C c, A+ any a[], next B b)",
-    "no skip": "SEQ(next B+ greedy next b[], next C c)",
-    "skip to next": "SEQ(next B+ greedy next b[], next C c) AFTER MATCH SKIP TO NEXT",
-    "skip past last": "SEQ(next B+ greedy next b[], next C c) AFTER MATCH SKIP PAST LAST",
-    "skip to first": "SEQ(next B+ greedy next b[], next C c) AFTER MATCH SKIP TO FIRST b",
-    "skip to last": "SEQ(next B+ greedy next b[], next C c) AFTER MATCH SKIP TO LAST b",
-    "nested, no skip": "SEQ(ABC f, strict BC g, strict C+ greedy strict t[], strict D d)",
-    "nested, to first": "SEQ(ABC f, strict BC g, strict C+ greedy strict t[], strict D d)"
-    " AFTER MATCH SKIP TO FIRST t",
-    "open, no skip": "SEQ(A a, next B+ next b[])",
-    "open, to next": "SEQ(A a, next B+ next b[]) AFTER MATCH SKIP TO NEXT",
-    "until": "A+ next a[] UNTIL B z",
-    "every (A -> B)": "SEQ(A a, next B b) AFTER MATCH RESTART",
-    "every A -> B": "SEQ(A a, next B b)",
-    "A -> every B": "SEQ(A a, B b) WHERE a.label = 'a1'",
-    "every A -> every B": "SEQ(A a, B b)",
-    "[2] A": "next A{2} next a[] AFTER MATCH FIRST ONLY",
-}
-"""The published patterns as one query of SASE; ABC stands for an event of one of three kinds."""
-_COMPONENT = re.compile(r"\b([A-F]+)([^,()]*?) ([a-z])(\[\])?(?=[,)]| UNTIL| AFTER| WHERE|$)")
-
-
-def in_sase(pattern: str) -> str:
-    """Return a pattern over one stream s, as in Flink: the kind of an event is a condition."""
-    pattern, _, policy = pattern.partition(" AFTER MATCH ")
-    pattern, _, condition = pattern.partition(" WHERE ")
-    conditions, items = [condition] if condition else [], []
-    for kinds, _, name, run in _COMPONENT.findall(pattern):
-        known = ", ".join(f"'{kind.lower()}'" for kind in kinds)
-        conditions.append(f"{name}{'[i]' * bool(run)}.kind IN ({known})")
-        if name != "z":
-            items.append(f"LIST({name}[].label) AS {name}" if run else f"{name}.label AS {name}")
-    text = _COMPONENT.sub(r"s\2 \3\4", pattern)
-    after = f" AFTER MATCH {policy}" if policy else ""
-    return f"EVENT {text} WHERE {' AND '.join(conditions)}{after} RETURN {', '.join(items)}"
-
-
-@pytest.mark.parametrize("name", SASE)
-def test_one_query_of_sase_finds_what_is_published(name: str) -> None:
-    case = {**FLINK, **ESPER}[name]
-    core = Engine(1)
-    core.stream("s", {"kind": str, "label": str})
-    core.register("q", in_sase(SASE[name]), "sase")
-    events = [Event("s", (one[0], one), at) for at, one in enumerate(case.events.split())]
-    found = []
-    for _, event in [*core.push(events), *core.close()]:
-        labels = [
-            label for one in event.values for label in ([one] if isinstance(one, str) else one)
-        ]
-        found.append(" ".join(labels))
-    assert sorted(found) == sorted(filter(None, case.found.split(", ")))
 
 
 @pytest.mark.parametrize("case", FLINK.values(), ids=FLINK)

@@ -42,9 +42,6 @@ class OperandReader(ComponentReader):
             raise self.reader.fault(message, token.span, _REFUSED[token.text])
         return found
 
-    def _goes_on(self) -> bool:
-        return True  # no name follows a quantifier
-
 
 def is_pattern(reader: TokenReader, catalog: Catalog) -> bool:
     """Return True if a construct of patterns is behind FROM, which was read, or a clause of them.

@@ -140,7 +140,7 @@ class ComponentReader:
                     self.found[number] = replace(known, repeated=True, group=first)
         elif empties(tree):
             raise AlgebraError("what is repeated has to take some event", span=start.span)
-        pace, inner = self._manner()
+        pace, inner = self._manner(named=False)
         if self._is_clause("UNTIL"):
             hint = "write it behind the run of one component"
             raise reader.fault("UNTIL does not end a group", reader.token.span, hint)
@@ -260,22 +260,27 @@ class ComponentReader:
             raise reader.fault(f"there is no repetition {token.text}", token.span, hint)
         return numbers
 
-    def _manner(self) -> tuple[Pace, Mark | None]:
-        """Read how a run goes on: its pace, and the mark of all events but the first."""
+    def _manner(self, named: bool = True) -> tuple[Pace, Mark | None]:
+        """Read how a run goes on: its pace, and the mark of all events but the first.
+
+        Where a name may follow it is none of these words, unless something follows it.
+        """
         reader = self.reader
         pace: Pace = "all"
-        if reader.is_word(*_PACES) and self._goes_on():
+        if reader.is_word(*_PACES) and self._goes_on(named):
             pace = "greedy" if reader.next().word == "GREEDY" else "reluctant"
         mark: Mark | None = None
-        if reader.token.word in _MARKS and self._goes_on():
+        if reader.token.word in _MARKS and self._goes_on(named):
             mark = cast(Mark, _MARKS[reader.next().word])
         if pace != "all" or mark is not None:
             self.plain = False
         return pace, mark
 
-    def _goes_on(self) -> bool:
-        """Return True if the next word is no variable, since a variable or the end follows it."""
+    def _goes_on(self, named: bool) -> bool:
+        """Return True if the next word is no variable: none may be next, or something follows."""
         after = self._after()
+        if self.names_first or not named:
+            return True
         return after.kind == "name" or after.text in (",", ")", "|")
 
     # -- components ------------------------------------------------------------------------
