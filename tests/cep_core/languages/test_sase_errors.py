@@ -225,6 +225,11 @@ EVENT SEQ(A a, B+ b[], C c) WHERE b[0].id = a.id
       EVENT SEQ(A a, B+ b[], C c) WHERE b[0].id = a.id
                                         ^^^^^^^
       hint: write one of b[i].id, b[i-1].id, b[1].id, b[last].id, or an aggregate such as MAX(b[].id)
+EVENT (A a, B b){2} WHERE b[i].id > a[i-1].id
+    line 1, column 27: a condition on b reads the event before a[i]
+      EVENT (A a, B b){2} WHERE b[i].id > a[i-1].id
+                                ^^^^^^^^^^^^^^^^^^^
+      hint: only the event before b[i] is known then
 EVENT SEQ(A a, B+ b[], C c) WHERE b[i].id = c.w
     line 1, column 35: a condition on each row of a run reads only what comes before it
       EVENT SEQ(A a, B+ b[], C c) WHERE b[i].id = c.w
