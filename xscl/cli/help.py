@@ -23,7 +23,7 @@ def help_(
 ) -> None:
     """Show the reference of the query languages: a page, or one section of it.
 
-    Without TOPIC it lists what there is. For a command, see 'xscl COMMAND --help'.
+    Without TOPIC it lists the topics. For a command, see 'xscl COMMAND --help'.
 
     \b
     Example:

@@ -17,6 +17,13 @@ from xscl.web.gallery import cases
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 NARROW = (860, 900)
+VIEWS = {
+    "editor": "/subscribe?example=same-story",
+    "items": "/items",
+    "data": "/witnesses?example=4",
+    "help": "/help/xscl",
+}
+"""Addresses of the pages that are shown, by the names of their pictures."""
 
 
 def main() -> None:
@@ -31,6 +38,7 @@ def main() -> None:
         shop = Shop(running.address, client)
         gallery(browser, shop)
         front(browser, shop)
+        views(browser, shop)
 
 
 def gallery(browser: Browser, shop: Shop) -> None:
@@ -55,6 +63,15 @@ def front(browser: Browser, shop: Shop) -> None:
     browser.until(browser.is_live)
     time.sleep(0.5)  # the first picture of a page may lack its fonts
     browser.chrome.save_screenshot(str(IMAGES / "matches.png"))
+
+
+def views(browser: Browser, shop: Shop) -> None:
+    """Take the pages that the tutorial and the how-tos show."""
+    for name, address in VIEWS.items():
+        browser.open(f"{shop.address}{address}")
+        browser.until(lambda: browser.run("return document.readyState") == "complete")
+        time.sleep(1)  # the editor and its join graph come after the page
+        browser.chrome.save_screenshot(str(IMAGES / f"{name}.png"))
 
 
 if __name__ == "__main__":
