@@ -236,6 +236,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "sase",
         "next",
         "noisy-neighbour",
+        "patterns",
         "register",
         "backfill",
         "memory",

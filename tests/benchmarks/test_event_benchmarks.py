@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from benchmarks import cayuga, double_top, feed_patterns, rumor, sase
+from benchmarks import cayuga, double_top, feed_patterns, patterns, rumor, sase
 from benchmarks.event_workloads import (
     TEMPLATES,
     Pattern,
@@ -88,3 +88,14 @@ def test_what_scans_keep_is_flat_over_ten_windows() -> None:
     kept = [one for one in counts if isinstance(one, int)]
     assert len(kept) == 10
     assert max(kept[1:]) < 1.5 * min(kept[1:])
+
+
+@pytest.mark.parametrize("form", patterns.FORMS)
+@pytest.mark.parametrize("kind", ["broad", "narrow", "narrow everywhere"])
+def test_patterns_by_constants_find_what_a_query_of_all_keys_finds(form: str, kind: str) -> None:
+    rows = {
+        row.parameters["side"]: row for row in patterns.compared(form, kind, patterns.Plan(20, 300))
+    }
+    assert kind == "broad" or int(str(rows[patterns.ALL].figures["matches"])) > 0
+    apart = kind == "narrow everywhere"
+    assert (int(str(rows[patterns.ALL].figures["mops"])) > 20) == apart

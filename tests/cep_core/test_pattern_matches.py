@@ -307,3 +307,23 @@ def test_a_pattern_with_too_many_ways_is_refused_soon(items: list[str]) -> None:
         core.stream(name, SCHEMA)
     with pytest.raises(QueryError, match=r"the pattern (may go on in|has) more than"):
         core.register("q", f"EVENT SEQ({', '.join(items)}, B last) WITHIN 5", "sase")
+
+
+@pytest.mark.parametrize(
+    ("condition", "operators"),
+    [("a.n = {0}", [3]), ("a.n = {0} AND b.n = {0}", [1, 1, 1]), ("a.n > {0}", [3])],
+)
+def test_patterns_with_a_wide_input_share_an_operator(condition: str, operators: list[int]) -> None:
+    """An operator for each query would be fed with all rows of the wide input."""
+    core = Engine(1)
+    for name in ("A", "B"):
+        core.stream(name, {"n": int})
+    for number in range(3):
+        text = f"EVENT SEQ(A a, B b) WHERE {condition.format(number)} AFTER MATCH SKIP TO NEXT"
+        core.register(f"q{number}", text, "sase")
+    kinds = [len(mop.operators) for mop in core.plan.mops if mop.kind == "pattern_match"]
+    assert kinds == operators
+    events = [Event("A", (2,), 1), Event("A", (1,), 2), Event("B", (1,), 3), Event("B", (2,), 4)]
+    found = Counter(one.query for one in core.push(events) + core.close())
+    wanted = {"a.n = {0}": [0, 1, 1], "a.n = {0} AND b.n = {0}": [0, 1, 1], "a.n > {0}": [2, 1, 0]}
+    assert [found[f"q{number}"] for number in range(3)] == wanted[condition]

@@ -106,7 +106,7 @@ class PatternMatchMOp(OrderedMOp):
         self._windows = _without(self._windows, bit)
         self._longest = max(self._windows, default=-1)
         self._policies.closed.pop(operator.slot, None)
-        self._drop(lambda run: run.mask & ~bit)
+        self._drop(lambda run: run.mask & ~bit, bit)
         self._absent = {
             component: [(row, mask & ~bit) for row, mask in rows if mask & ~bit]
             for component, rows in self._absent.items()
@@ -226,10 +226,11 @@ class PatternMatchMOp(OrderedMOp):
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
-        if policies.discards:
-            self._drop(policies.left)
+        discards = policies.discards
+        if discards:
+            self._drop(policies.left, discards)
         for run in made.values():
-            self._install(run._replace(mask=policies.left(run)) if policies.discards else run)
+            self._install(run._replace(mask=policies.left(run)) if discards else run)
         policies.forget()
 
     def _advance(self, now: int, events: list[Happened]) -> dict[Hashable, Run]:
@@ -429,9 +430,9 @@ class PatternMatchMOp(OrderedMOp):
         self._runs.setdefault(key, []).append(run)
         self._arm(run.end, self._longest)
 
-    def _drop(self, left: Callable[[Run], int]) -> None:
-        """Drop runs and waiting matches, but for the queries for which they are left."""
-        self._drop_runs(left)
+    def _drop(self, left: Callable[[Run], int], mask: int) -> None:
+        """Drop runs and waiting matches of some queries, but for those for which they are left."""
+        self._drop_runs(left, mask)
         for deadline, waiting in list(self._waiting.items()):
             self._waiting[deadline] = [
                 Waiting(run._replace(mask=mask), ways)
@@ -439,8 +440,11 @@ class PatternMatchMOp(OrderedMOp):
                 if (mask := left(run))
             ]
 
-    def _drop_runs(self, left: Callable[[Run], int]) -> None:
-        for key, runs in list(self._runs.items()):
+    def _drop_runs(self, left: Callable[[Run], int], mask: int) -> None:
+        concerned = [
+            (key, runs) for key, runs in self._runs.items() if any(run.mask & mask for run in runs)
+        ]
+        for key, runs in concerned:
             kept = [run._replace(mask=mask) for run in runs if (mask := left(run))]
             if kept:
                 self._runs[key] = kept
@@ -451,7 +455,7 @@ class PatternMatchMOp(OrderedMOp):
         """Drop what no event from the watermark on meets."""
         super().evict(watermark)
         oldest = watermark - self._longest
-        self._drop(lambda run: run.mask if run.first_end > oldest else 0)
+        self._drop(lambda run: run.mask if run.first_end > oldest else 0, -1)
         if self._shape.spanning:  # looked at when the window is over, from before its begin
             oldest -= self._longest
         self._absent = {
@@ -553,7 +557,7 @@ class PatternMatchMOp(OrderedMOp):
         newer: dict[tuple[int, ...], int] = {}
         for run in made:
             newer[run.steps] = newer.get(run.steps, 0) | run.mask
-        self._drop_runs(lambda run: run.mask & ~newer.get(run.steps, 0))
+        self._drop_runs(lambda run: run.mask & ~newer.get(run.steps, 0), -1)
 
     # -- what may be absent ----------------------------------------------------------------
 
@@ -626,14 +630,14 @@ class PatternMatchMOp(OrderedMOp):
 def sharing_key(wanted: Wanted) -> Hashable:
     """Return the key of patterns that one m-op computes.
 
-    Those that select narrowly keep m-ops of their own: a row would meet the runs of all others.
+    Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
+    others.  With a wide input each of its rows would go to all these m-ops.
     """
     shape = cast(Matching, wanted.definition).shape
-    inputs = [
-        one if one.wanted.kind == "select" and is_narrow(one) else one.channel
-        for one in wanted.inputs
-    ]
-    return (shape, tuple(inputs), wanted.lane, wanted.since)
+    inputs: tuple[Hashable, ...] = wanted.inputs
+    if not all(one.wanted.kind == "select" and is_narrow(one) for one in wanted.inputs):
+        inputs = tuple([one.channel for one in wanted.inputs])
+    return (shape, inputs, wanted.lane, wanted.since)
 
 
 def _keys(shape: MatchShape) -> list[KeyOf | None] | None:

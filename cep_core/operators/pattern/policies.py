@@ -39,9 +39,12 @@ class Policies:
         self._discarded: list[Discarded] = []
 
     @property
-    def discards(self) -> bool:
-        """True if something has been discarded in this epoch."""
-        return bool(self._discarded)
+    def discards(self) -> int:
+        """The queries for which something has been discarded in this epoch."""
+        mask = 0
+        for one in self._discarded:
+            mask |= one.mask
+        return mask
 
     def open(self, mask: int, begin: int) -> int:
         """Return for which queries an event that begins at a time may be the first of a match."""
