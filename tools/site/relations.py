@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xscl
 from tools.site.tables import table
+from xscl.inspection.columns import meaning as column_meaning
 from xscl.inspection.relations import PUBLIC
 
 EXAMPLE = "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]"
@@ -21,7 +22,10 @@ def relations() -> str:
         engine.subscribe("example", EXAMPLE)
         for name, meaning in {**PUBLIC, **TEMPLATES}.items():
             described = engine.sql(f"FROM {name} LIMIT 0").schema
-            columns = ((f"`{one.name}`", str(one.type)) for one in described)
+            columns = (
+                (f"`{one.name}`", str(one.type), column_meaning(name, one.name))
+                for one in described
+            )
             parts.append(f"## {name}\n\n{meaning[0].upper()}{meaning[1:]}.\n")
-            parts.append(table(("column", "Arrow type"), columns))
+            parts.append(table(("column", "Arrow type", "meaning"), columns))
     return "\n".join(parts)

@@ -511,6 +511,8 @@ def test_the_page_of_sql_lists_the_relations_with_their_columns(shop: Shop) -> N
     page = parsed(shop.client.get("/witnesses").text)
     names = {each.text.strip() for each in page.xpath("//details/summary")}
     assert {"matches", "documents", "R_doc"} <= names
+    columns = page.xpath("//section[@aria-labelledby='relations-title']//dd")
+    assert all(one.text.strip() for one in columns)
     long = shop.client.post("/witnesses", data={"sql": f"SELECT '{'x' * 9_000}' AS long"})
     assert long.status_code == 200
     assert "1 row" in long.text

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
+from xscl.inspection.columns import meaning
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
 from xscl.service.saved_statements import (
     LONGEST_NAME,
@@ -55,11 +56,11 @@ class SqlResult:
 
 @dataclass(frozen=True, slots=True)
 class RelationShown:
-    """A relation that can be queried: its description, and its columns with their types."""
+    """A relation that can be queried: its description, and its columns with types and meanings."""
 
     name: str
     told: str
-    columns: list[tuple[str, str]]
+    columns: list[tuple[str, str, str]]
 
     @property
     def is_internal(self) -> bool:
@@ -190,7 +191,11 @@ def _relations(asked: PageRequest) -> list[RelationShown]:
     except XsclError:  # the list is help, not what was asked for
         return []
     return [
-        RelationShown(name, columns[0][3], [(column, kind) for _, column, kind, _ in columns])
+        RelationShown(
+            name,
+            columns[0][3],
+            [(column, kind, meaning(name, column)) for _, column, kind, _ in columns],
+        )
         for name, columns in ((name, list(of)) for name, of in groupby(rows, itemgetter(0)))
     ]
 
