@@ -298,7 +298,7 @@ class Local:
 
     def _argument(self, token: Any) -> str:
         """Return an argument of a function of one item: of a sequence the first one."""
-        if items(token) in (None, "nodes") and token.symbol != "data":
+        if items(token) is None or is_path(token):
             return self._of(token)
         return f"string({self._sequence(token)})"
 
@@ -329,9 +329,8 @@ class Local:
                 return None
 
     def _comparison(self, sign: str, left: Any, right: Any) -> str:
-        for one in (left, right):
-            if one.symbol == "(" and one[0].symbol == ",":
-                return self._alternatives(sign, left, right)
+        if sign in ("=", "!=") and (_is_list(left) or _is_list(right)):
+            return self._alternatives(sign, left, right)
         times = [self._time(side) for side in (left, right)]
         if times[0] is not None and times[1] is not None:
             if times[0][0] != times[1][0]:
@@ -394,9 +393,7 @@ class Local:
 
     def _alternatives(self, sign: str, left: Any, right: Any) -> str:
         """Return a comparison with a sequence as one with each of its items."""
-        if sign not in ("=", "!="):
-            raise NotLocal(sign)
-        if left.symbol == "(" and left[0].symbol == ",":
+        if _is_list(left):
             left, right = right, left
         parts = list(_parts(right[0]))
         return f"({' or '.join(self._comparison(sign, left, part) for part in parts)})"
@@ -404,6 +401,11 @@ class Local:
 
 def _after(apply: Callable[[Any], Any], before: OfArguments) -> OfArguments:
     return lambda texts: apply(before(texts))
+
+
+def _is_list(token: Any) -> bool:
+    """Return True for several expressions in parentheses."""
+    return token.symbol == "(" and len(token) == 1 and token[0].symbol == ","
 
 
 def _is_place(token: Any) -> bool:
