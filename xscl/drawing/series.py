@@ -17,7 +17,8 @@ def draw_series(name: str, unit: str, points: Sequence[tuple[int, float]]) -> Pi
     """Return the picture of values at times in microseconds, two at least, in order of time."""
     shown = _largest_of_each_few(points)
     begin, end = shown[0][0], shown[-1][0]
-    most = max(value for _, value in shown) or 1.0
+    largest = max(value for _, value in shown)
+    most = largest or 1.0
     floor = HEIGHT - BOTTOM
 
     def place(at: int, value: float) -> tuple[float, float]:
@@ -38,7 +39,7 @@ def draw_series(name: str, unit: str, points: Sequence[tuple[int, float]]) -> Pi
         text(WIDTH - RIGHT, HEIGHT - 6, _clock(end), "soft", "end"),
     ]
     last = shown[-1][1]
-    title = f"{name}: {_short(last)} {unit} at {_clock(end)}, at most {_short(most)} {unit}"
+    title = f"{name}: {_short(last)} {unit} at {_clock(end)}, at most {_short(largest)} {unit}"
     return Picture(title, WIDTH, HEIGHT, tuple(elements))
 
 
