@@ -17,6 +17,7 @@ from cep_core.languages.tokens import Token
 def refused(
     functions: Mapping[str, Function],
     hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream",
+    message: str = "{} needs to know over which events",
 ) -> Own:
     """Return the refusal of aggregates, for predicates and SELECT without WINDOW and AT INSTANT.
 
@@ -26,8 +27,7 @@ def refused(
     def refuse(reader: TokenReader) -> None:
         name = reader.token
         if _is_called(reader) and name.text not in functions:
-            message = f"{name.word} needs to know over which events"
-            raise AlgebraError(message, hint=hint, span=name.span)
+            raise AlgebraError(message.format(name.word), hint=hint, span=name.span)
 
     return refuse
 

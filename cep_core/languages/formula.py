@@ -29,7 +29,7 @@ from cep_core.algebra.expressions import (
     Not,
     Or,
 )
-from cep_core.errors import Span
+from cep_core.errors import AlgebraError, Span, UnknownName
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import Token
 
@@ -228,8 +228,32 @@ class _Formula:
             return Constant(_WORDS[word], span=token.span)
         if word == "DUR":
             return Duration(span=token.span)
-        token = reader.nested(token)
-        return self._scope.resolve(None, token.text, token.span)
+        return self._attribute(token, reader.nested(token))
+
+    def _attribute(self, first: Token, token: Token) -> Expression:
+        """Return an attribute; if it is unknown behind a point, name it as it could be written."""
+        try:
+            return self._scope.resolve(None, token.text, token.span)
+        except AlgebraError as error:
+            last = token.text[len(first.text) + 1 :]
+            if last and error.kind is UnknownName:
+                error.message = f"there is no attribute {first.text}.{last}"
+                ways = self._ways(last, token.span)
+                error.hint = f"write {' or '.join(ways)}" if ways else error.hint
+            raise
+
+    def _ways(self, name: str, span: Span) -> list[str]:
+        """Return how an attribute is written that stands behind a stream's name."""
+
+        def is_known(decorator: str | None, name: str) -> bool:
+            try:
+                self._scope.resolve(decorator, name, span)
+            except AlgebraError:
+                return False
+            return True
+
+        plain = [one for one in (f"{name}_1", name) if is_known(None, one)]
+        return plain or [f"${side}.{name}" for side in "12" if is_known(side, name)]
 
     def _case(self, start: Token) -> Expression:
         """Read CASE WHEN condition THEN value .. [ELSE value] END."""

@@ -35,7 +35,11 @@ class OneStream:
         """Return the column of a name."""
         if decorator is not None and not self.decorated:
             message = "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN"
-            raise AlgebraError(message, span=span)
+            ways = [one for one in (f"{name}_1", name) if one in self.schema.names]
+            hint = f"here it is called {' or '.join(ways)}" if ways else None
+            if len(ways) == 2:
+                hint = f"the first stream's is called {ways[0]} here, the second's {name}"
+            raise AlgebraError(message, hint=hint, span=span)
         if decorator not in (None, "1"):
             message = f"there is one stream here, so ${decorator}. names nothing"
             raise AlgebraError(message, span=span)

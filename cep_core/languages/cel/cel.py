@@ -32,6 +32,7 @@ from cep_core.rewrite.pattern import Pattern
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
+_AFTER_A_STREAM = "the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH"
 _NOT_HERE = "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)"
 LEXIS = lexis(".")
 KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
@@ -104,7 +105,10 @@ class _Parser:
             raise self.reader.expected("SELECT or FROM")
         node, publishes = self._query()
         self.reader.take_sign(";")
-        self.reader.expect_end("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
+        if self.reader.is_word("WHERE", "WITHIN"):
+            hint = "conditions stand before a stream, FILTER{v > 1} s, or between two, NEXT{n = 1}"
+            raise self.reader.expected(_AFTER_A_STREAM, hint)
+        self.reader.expect_end(_AFTER_A_STREAM)
         for place, token in enumerate(self.published):
             if token.text in self.reads:
                 message = f"the query publishes {token.text} and reads it"
@@ -191,7 +195,8 @@ class _Parser:
     ) -> Node:
         scope = OneStream(source.schema, decorated=False)
         group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
-        calls = Calls(scope, len(group_by), refused(self.functions, _NOT_HERE))
+        nested = refused(self.functions, _NOT_HERE, "{} cannot be inside another aggregate")
+        calls = Calls(scope, len(group_by), nested)
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]

@@ -52,6 +52,7 @@ SELECT $1.Name FROM Stock
     line 1, column 8: decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN
       SELECT $1.Name FROM Stock
              ^^^^^^^
+      hint: here it is called Name
 SELECT * FROM FILTER{$2.Price > 1}(Stock)
     line 1, column 22: there is one stream here, so $2. names nothing
       SELECT * FROM FILTER{$2.Price > 1}(Stock)
@@ -104,6 +105,7 @@ SELECT Name FROM Stock WHERE Price > 5
     line 1, column 24: the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH is expected here, not 'WHERE'
       SELECT Name FROM Stock WHERE Price > 5
                              ^^^^^
+      hint: conditions stand before a stream, FILTER{v > 1} s, or between two, NEXT{n = 1}
 SELECT Price + 1 FROM Stock
     line 1, column 18: AS name (an expression needs one) is expected here, not 'FROM'
       SELECT Price + 1 FROM Stock

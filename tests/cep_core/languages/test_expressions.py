@@ -101,7 +101,7 @@ def test_what_is_wrong_is_refused(condition: str, message: str, hint: str | None
         ),
         (
             "SELECT AVG(1 + MAX(v)) AS x FROM s WINDOW 5 s",
-            "MAX needs to know over which events",
+            "MAX cannot be inside another aggregate",
             "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)",
         ),
         (
@@ -135,6 +135,17 @@ def test_what_is_wrong_is_refused(condition: str, message: str, hint: str | None
             "units are us, ms, s, min, h, days and weeks",
         ),
         ("SELECT n FROM s /* WINDOW", "this comment does not end", "it ends with */"),
+        ("SELECT s.n FROM s NEXT s", "there is no attribute s.n", "write n_1 or n"),
+        (
+            "SELECT n FROM s NEXT{s.n = n} s",
+            "there is no attribute s.n",
+            "write $1.n or $2.n",
+        ),
+        (
+            "SELECT $1.n FROM s NEXT s",
+            "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN",
+            "the first stream's is called n_1 here, the second's n",
+        ),
     ],
 )
 def test_what_is_meant_is_said(query: str, message: str, hint: str) -> None:
