@@ -276,6 +276,7 @@ def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
         replace(node, components=(components[0],)),
         replace(node, tree=algebra.Chain((algebra.One(0), algebra.Loop(algebra.One(1), 2, 1)))),
         replace(node, parts=(algebra.Part(1, "value", 0), parts[1])),
+        replace(node, tests=Constant(5)),
     ):
         with pytest.raises(AlgebraError):
             core.register("wrong", wrong)

@@ -31,6 +31,8 @@ and functions.  An expression that is undefined makes its comparison false.
 - x@t is a moment t after x, with the attributes of x: it begins when it ends.
 - Alternatives with the same attributes may share an alias: (visa t | master t).
 
+A query with other quantifiers, marks, AND, absences or a policy is read by `matching`.
+
 The precedence of the operators, from + and @ down to |, the lists of SELECT, and @ in a pattern are
 ours; the paper has parentheses, * and the time operator of its core language.
 """

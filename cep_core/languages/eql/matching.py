@@ -19,14 +19,13 @@ Types, times, manners, marks and policies are those of SASE, and so are values o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cep_core.algebra import Role
 from cep_core.algebra.expressions import (
     And,
     Arithmetic,
-    Call,
     Column,
     Compare,
     Expression,
@@ -34,13 +33,14 @@ from cep_core.algebra.expressions import (
     walk,
 )
 from cep_core.algebra.operands import with_operands
-from cep_core.algebra.pattern_tree import Unordered, trees_in
+from cep_core.algebra.pattern_tree import Chain, Loop, One, Tree, Unordered, trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.eql.operands import OperandReader
+from cep_core.languages.eql.words import Apart, contains, is_pair, time_constraint
 from cep_core.languages.formula import formula
-from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.clauses import clauses, require_partition
 from cep_core.languages.sase.components import Pattern
 from cep_core.languages.sase.lowering import Item, SequenceLowering
@@ -50,6 +50,7 @@ from cep_core.languages.tokens import Token
 
 _ENDS = "; | AND, a quantifier, a clause or the end"
 _CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, PUBLISH in this order"
+_CONSTRAINTS = (["start", "end"], ["start", "current_end"])
 _NOTE = "one pattern: ; goes on event by event, and each way to match is a match"
 
 
@@ -89,6 +90,8 @@ class _Query:
             raise reader.expected(_ENDS, hint)
         filters, tests = self._qualifications()
         bounds = clauses(reader, self.variables)
+        if bounds.window is None and (window := self._window((*filters, *tests))) is not None:
+            bounds = bounds._replace(window=window, inclusive=True)
         publishes = reader.publication(reads)
         reader.take_sign(";")
         reader.expect_end(_CLAUSES)
@@ -181,6 +184,23 @@ class _Query:
         role: Role = "current" if each else "last"
         return self.variables.column(reference._replace(role=role), node.span)
 
+    def _window(self, conditions: Iterable[Expression]) -> Expression | None:
+        """Return the window that a time constraint on the first and the last event implies."""
+        tree = self.pattern.tree
+        parts = tree.parts if isinstance(tree, Chain) else (tree,)
+        edges = [_occurring(parts[0]), _occurring(parts[-1])]
+        for one in conditions:
+            match one:
+                case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
+                    known = [self.variables.references[part.index] for part in (start, end)]
+                    places = [reference.variable.position for reference in known]
+                    timed = [reference.role for reference in known] in _CONSTRAINTS
+                    if timed and places == edges:
+                        return time
+                case _:
+                    continue
+        return None
+
     # -- values ----------------------------------------------------------------------------
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
@@ -195,25 +215,25 @@ class _Query:
 
     def _own(self, reader: TokenReader, selects: bool) -> Expression | None:
         """Read what only patterns have, and what only EQL has."""
-        token, *after = reader.tokens[reader.at : reader.at + 6]
+        token, *after = reader.tokens[reader.at : reader.at + 3]
         signs = [one.text for one in after]
-        if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:
+        if is_pair(reader):
             return self._time_constraint(reader, selects)
         if token.word in ("PREV", "ALL") and signs[:1] == ["("]:
-            return _contains(reader, self._aggregate(reader, selects))
+            return contains(reader, self._aggregate(reader, selects))
         variable = self.variables.named(token.text) if signs[:1] == ["."] else None
         if variable is not None and variable.repeated:
             reader.next()
             reader.next()
             attribute = reader.nested(reader.expect_name(f"an attribute of {variable.name}"))
             span = Span(token.start, attribute.end)
-            return _contains(reader, self._of_run(variable, attribute.text, span))
+            return contains(reader, self._of_run(variable, attribute.text, span))
         known = token.kind == "name" and token.word not in reader.keywords
         if known and signs[:1] and after[0].word == "CONTAINS":
             reader.next()
-            return _contains(reader, self.resolve(None, token.text, token.span))
+            return contains(reader, self.resolve(None, token.text, token.span))
         found = self.values.read(reader)
-        return None if found is None else _contains(reader, found)
+        return None if found is None else contains(reader, found)
 
     def _of_run(self, variable: Variable, name: str, span: Span) -> Expression:
         """Return an attribute of a run that is not said to be that of each event or the last."""
@@ -252,21 +272,12 @@ class _Query:
 
     def _time_constraint(self, reader: TokenReader, selects: bool) -> Expression:
         """Read (id, id) OCCURS WITHIN duration."""
-        start = reader.next()
-        first = self._id(reader)
-        reader.next()
-        second = self._id(reader)
-        reader.next()
-        if selects or not reader.take_word("OCCURS"):
-            raise reader.expected("OCCURS WITHIN and a duration")
-        reader.expect_word("WITHIN", "WITHIN and a duration")
-        time = parameter(reader.duration("5 min"))
-        span = Span(start.start, reader.tokens[reader.at - 1].end)
+        first, second, apart = time_constraint(reader, lambda: self._id(reader), not selects)
         pairs = sorted(((first, second), (second, first)), key=lambda pair: pair[0].position)
         if not self._are_unordered(first, second):
             pairs = pairs[:1]
-        parts = [self._apart(*pair, time, span) for pair in pairs]
-        return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
+        parts = [self._apart(*pair, apart) for pair in pairs]
+        return parts[0] if len(parts) == 1 else And(tuple(parts), span=apart.span)
 
     def _are_unordered(self, first: Variable, second: Variable) -> bool:
         return first is not second and any(
@@ -275,14 +286,12 @@ class _Query:
             if isinstance(one, Unordered)
         )
 
-    def _apart(self, begin: Variable, end: Variable, time: Expression, span: Span) -> Expression:
-        """Return that one event ends at most so long after another begins."""
+    def _apart(self, begin: Variable, end: Variable, apart: Apart) -> Expression:
         role: Role = "current_end" if end.repeated else "end"
-        times = [
-            self.variables.column(Reference(end, role, None), span),
-            self.variables.column(Reference(begin, "start", None), span),
-        ]
-        return Compare("<=", Arithmetic("-", times[0], times[1], span=span), time, span=span)
+        return apart.holds(
+            self.variables.column(Reference(end, role, None), apart.span),
+            self.variables.column(Reference(begin, "start", None), apart.span),
+        )
 
     def _id(self, reader: TokenReader) -> Variable:
         token: Token = reader.next()
@@ -293,13 +302,12 @@ class _Query:
         return variable
 
 
-def _contains(reader: TokenReader, place: Expression) -> Expression:
-    """Read CONTAINS string, if it follows a field."""
-    if not reader.take_word("CONTAINS"):
-        return place
-    token = reader.token
-    if not isinstance(token.value, str):
-        raise reader.expected("a string")
-    part = parameter(reader.next())
-    start = place.span.start if place.span else token.start
-    return Call("contains", (place, part), span=Span(start, token.end))
+def _occurring(tree: Tree) -> int | None:
+    """Return the component whose events a part certainly consists of."""
+    match tree:
+        case One(component):
+            return component
+        case Loop(One(component), least) if least > 0:
+            return component
+        case _:
+            return None

@@ -29,6 +29,8 @@ class OperandReader(ComponentReader):
 
     separator: ClassVar[str] = ";"
     names_first: ClassVar[bool] = True
+    article: ClassVar[str] = "a"
+    noun: ClassVar[str] = "stream"
 
     def pattern(self) -> Pattern:
         """Read sequences, with | between them."""

@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 from cep_core.algebra.expressions import (
     And,
-    Arithmetic,
-    Call,
     Column,
-    Compare,
     Expression,
     Function,
     require_condition,
@@ -27,6 +24,7 @@ from cep_core.errors import AlgebraError, Span
 from cep_core.events import Schema
 from cep_core.languages.cel.cel import Catalog, known_schema
 from cep_core.languages.eql.placement import Qualification, lifted, placed
+from cep_core.languages.eql.words import Apart, contains, is_pair, time_constraint
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
@@ -248,18 +246,18 @@ class Parser:
 
     def _own(self, reader: TokenReader, pattern: Pattern | None) -> Expression | None:
         """Read what only EQL has: fields of an id, aggregate fields, time constraints."""
-        token, *after = reader.tokens[reader.at : reader.at + 6]
+        token, *after = reader.tokens[reader.at : reader.at + 3]
         signs = [one.text for one in after]
-        if token.text == "(" and signs[1:2] == [","] and signs[3:4] == [")"]:
+        if is_pair(reader):
             return self._time_constraint(reader, pattern)
         if token.word in ("PREV", "ALL") and signs[:1] == ["("]:
-            return self._contains(reader, self._aggregate(reader))
+            return contains(reader, self._aggregate(reader))
         if token.kind == "name" and signs[:1] == ["."]:
-            return self._contains(reader, self._field(reader))
+            return contains(reader, self._field(reader))
         known = token.kind == "name" and token.word not in KEYWORDS and signs[:1] != ["("]
         if known and after and after[0].word == "CONTAINS":
             reader.next()
-            return self._contains(reader, self.resolve(None, token.text, token.span))
+            return contains(reader, self.resolve(None, token.text, token.span))
         return None
 
     def _aggregate(self, reader: TokenReader) -> Expression:
@@ -313,41 +311,24 @@ class Parser:
             error.hint = f"write {name}.f for one of its attributes"
         raise error
 
-    def _contains(self, reader: TokenReader, place: Expression) -> Expression:
-        """Read CONTAINS string, if it follows a field."""
-        if not reader.take_word("CONTAINS"):
-            return place
-        token = reader.token
-        if not isinstance(token.value, str):
-            raise reader.expected("a string")
-        part = parameter(reader.next())
-        start = place.span.start if place.span else token.start
-        return Call("contains", (place, part), span=Span(start, token.end))
-
     def _time_constraint(self, reader: TokenReader, pattern: Pattern | None) -> Expression:
         """Read (id, id) OCCURS WITHIN duration."""
-        start = reader.next()
-        first = self._id(reader)
-        reader.next()
-        second = self._id(reader)
-        reader.next()
-        if pattern is None or not reader.take_word("OCCURS"):
-            raise reader.expected("OCCURS WITHIN and a duration")
-        reader.expect_word("WITHIN", "WITHIN and a duration")
-        time = parameter(reader.duration("5 min"))
-        span = Span(start.start, reader.tokens[reader.at - 1].end)
+        first, second, apart = time_constraint(
+            reader, lambda: self._id(reader), pattern is not None
+        )
+        assert pattern is not None
         pairs = [(first, second), (second, first)]
         if first == second or _is_before(pattern, first, second):
             pairs = pairs[:1]
         elif _is_before(pattern, second, first):
             pairs = pairs[1:]
-        parts = [self._apart(begin, end, time, span) for begin, end in pairs]
-        return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
+        parts = [self._apart(begin, end, apart) for begin, end in pairs]
+        return parts[0] if len(parts) == 1 else And(tuple(parts), span=apart.span)
 
-    def _apart(self, begin: str, end: str, time: Expression, span: Span) -> Expression:
-        """Return that one event ends at most so long after another begins."""
-        times = (self._column(Ref("end", end), span), self._column(Ref("begin", begin), span))
-        return Compare("<=", Arithmetic("-", *times, span=span), time, span=span)
+    def _apart(self, begin: str, end: str, apart: Apart) -> Expression:
+        return apart.holds(
+            self._column(Ref("end", end), apart.span), self._column(Ref("begin", begin), apart.span)
+        )
 
     def _id(self, reader: TokenReader) -> str:
         self._require_alias(reader.token)

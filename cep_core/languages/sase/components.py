@@ -55,6 +55,8 @@ class ComponentReader:
     depth: int = 0
     separator: ClassVar[str] = ","
     names_first: ClassVar[bool] = False
+    article: ClassVar[str] = "an"
+    noun: ClassVar[str] = "event type"
 
     def pattern(self) -> Pattern:
         """Read SEQ and its components, or one component or group."""
@@ -383,7 +385,7 @@ class ComponentReader:
             self.reads[instants.name] = None
             return instants
         if reader.token.kind != "name":
-            raise reader.expected("an event type")
+            raise reader.expected(f"{self.article} {self.noun}")
         if self._is_call("SEQ"):
             hint = "write the components of both one after the other"
             message = "a sequence cannot be inside a sequence"
@@ -394,7 +396,7 @@ class ComponentReader:
             reader.next()
             part = reader.next()
             text, end = f"{text}_{part.text}", part.end
-        schema = known_schema(self.catalog, "event type", text, Span(token.start, end))
+        schema = known_schema(self.catalog, self.noun, text, Span(token.start, end))
         self.reads[text] = None
         return algebra.stream(text, schema)
 

@@ -25,6 +25,15 @@ SELECT * FROM t A{2} @ 5 s
       SELECT * FROM t A{2} @ 5 s
                            ^
       hint: write it in a query of its own with PUBLISH, and read the stream that it makes
+SELECT * FROM tt A{2}
+    line 1, column 15: there is no stream tt
+      SELECT * FROM tt A{2}
+                    ^^
+      hint: did you mean t?
+SELECT * FROM t A{2} ;
+    line 1, column 23: a stream is expected here, not the end
+      SELECT * FROM t A{2} ;
+                            ^
 SELECT * FROM t{2} A
     line 1, column 20: ; | AND, a quantifier, a clause or the end is expected here, not 'A'
       SELECT * FROM t{2} A

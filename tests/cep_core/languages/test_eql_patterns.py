@@ -128,3 +128,20 @@ def test_a_pattern_publishes_and_reads_other_queries() -> None:
     core.register("q", text, "eql")
     found = [event.values for query, event in [*core.push(events()), *core.close()] if query == "q"]
     assert found == [(5, 3)]
+
+
+@pytest.mark.parametrize("filters", ["FILTER({})", "{}"])
+def test_a_time_constraint_of_the_first_and_the_last_event_bounds_what_is_kept(
+    filters: str,
+) -> None:
+    bound = filters.format("(A, C) OCCURS WITHIN 2 s")
+    found, kept = [], []
+    for within in ("", " WITHIN 1 day"):
+        core = engine()
+        text = f"SELECT A.v, B.v, C.v FROM s A ; s B? ; any s C WHERE {bound}{within}"
+        core.register("q", text, "eql")
+        matches = [*core.push(events()), *core.advance(10)]
+        found.append(sorted((str(event.values) for _, event in matches)))
+        kept.append(core.stats()["instances"])
+    assert found[0] == found[1]
+    assert kept[0] == 0 < kept[1]
