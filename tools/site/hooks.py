@@ -6,6 +6,7 @@ MkDocs loads this file by its path, so the project's root is put on the search p
 from __future__ import annotations
 
 import sys
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,37 @@ _SOURCES = {place: name for name, place in PROJECT.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of a folder where the navigation names it, its README first."""
-    config.nav = [_listed(one) for one in config.nav or []]
+    """Put the pages of a folder where the navigation names it, but those that it names itself."""
+    named = set(_names(config.nav))
+    config.nav = _listed(config.nav, named)
     return config
 
 
-def _listed(entry: Any) -> Any:
-    """Return an entry of the navigation without names of folders."""
+def _names(entry: Any) -> Iterator[str]:
+    """Yield the pages that a part of the navigation names."""
+    match entry:
+        case str():
+            yield entry
+        case dict():
+            yield from _names(list(entry.values()))
+        case list():
+            for one in entry:
+                yield from _names(one)
+        case _:
+            raise TypeError(f"no part of a navigation: {entry!r}")
+
+
+def _listed(entry: Any, named: Container[str]) -> Any:
+    """Return a part of the navigation with pages for folders, a README first."""
     match entry:
         case str() if entry.endswith("/"):
             names = sorted(path.name for path in (ROOT / "docs" / entry).glob("*.md"))
             names.sort(key=lambda name: name != "README.md")
-            return [f"{entry}{name}" for name in names]
+            return [f"{entry}{name}" for name in names if f"{entry}{name}" not in named]
         case dict():
-            return {name: _listed(one) for name, one in entry.items()}
+            return {name: _listed(one, named) for name, one in entry.items()}
         case list():
-            return [_listed(one) for one in entry]
+            return [_listed(one, named) for one in entry]
         case _:
             return entry
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-PAGES = ("xscl", "xpath", "cel", "sase", "eql", "expressions")
+_FOLDER = files(__package__) / "pages"
+_FIRST = ("xscl", "xpath", "cel", "sase", "eql")
+PAGES = (
+    *_FIRST,
+    *sorted({one.name.removesuffix(".md") for one in _FOLDER.iterdir()} - set(_FIRST)),
+)
+"""Names of the pages, those of the languages first."""
 _GRAMMAR = "<!-- generated: grammar -->"
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
@@ -50,10 +56,9 @@ def slug(heading: str) -> str:
 
 
 def _topics(page: str) -> Iterator[Topic]:
-    folder = files(__package__)
-    text = (folder / "pages" / f"{page}.md").read_text("utf-8")
+    text = (_FOLDER / f"{page}.md").read_text("utf-8")
     if _GRAMMAR in text:
-        lark = (folder / "xscl.lark").read_text("utf-8")
+        lark = (files(__package__) / "xscl.lark").read_text("utf-8")
         text = text.replace(_GRAMMAR, f"```text\n{lark.rstrip()}\n```")
     text = _COMMENT.sub("", text)
     yield Topic(page, page, _title(text), text)

@@ -1,4 +1,7 @@
-"""The reference of the languages as HTML: headings have anchors, links stay on the page."""
+"""The reference of the languages as HTML: headings have anchors, links stay on the page.
+
+Tags in the pages are kept, as the pages belong to the package.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def reference(page: str) -> Markup | None:
     if page not in PAGES:
         return None
     (topic,) = found(page)
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown = MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse(topic.text)
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
