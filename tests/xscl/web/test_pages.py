@@ -296,6 +296,9 @@ def test_several_subscriptions_are_tagged_at_once_and_found_by_a_tag(shop: Shop)
         shop.client.post("/subscriptions/tag-all", data=form | {"tags": "x" * 60}).status_code
         == 422
     )
+    found = parsed(shop.client.get("/?tag=sea").text)
+    assert set(found.xpath("//article//h2/a/text()")) == set(names)
+    assert found.xpath("//select[@name='tag']/option[@selected]/text()") == ["sea"]
     for name in names:
         shop.client.post("/subscriptions/tags", data={"name": name, "tags": ""})
     assert not parsed(shop.client.get("/subscriptions").text).xpath("//a[@class='tag']")

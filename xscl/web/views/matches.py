@@ -18,6 +18,7 @@ from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.names import own_condition
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import existing
+from xscl.service.tags import LONGEST, TAGGED, tag_counts
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
@@ -40,10 +41,11 @@ Name = Annotated[str, Query(max_length=500)]
 class MatchFilter:
     """The filter of the list; an empty field filters nothing.
 
-    `subscription` and `stream` select subscriptions, `text` and `day` (in UTC) matches.
+    `subscription`, `tag` and `stream` select subscriptions, `text` and `day` (in UTC) matches.
     """
 
     subscription: str = ""
+    tag: str = ""
     stream: str = ""
     text: str = ""
     day: str = ""
@@ -56,7 +58,7 @@ class MatchFilter:
     @property
     def is_live(self) -> bool:
         """Return True if new matches can be shown as they come."""
-        return not (self.stream or self.text or self.day)
+        return not (self.tag or self.stream or self.text or self.day)
 
     def accepts(self, one: MatchView) -> bool:
         """Return True for a match that is of the day, or arrived then, and contains the text."""
@@ -71,12 +73,13 @@ def matches(
     asked: Asked,
     before: Written | None = None,
     subscription: Name = "",
+    tag: Annotated[str, Query(max_length=LONGEST)] = "",
     stream: Annotated[str, Query(max_length=200)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
     day: Annotated[str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
 ) -> HTMLResponse:
     """Show the matches, or a guide if there are no subscriptions."""
-    wanted = MatchFilter(subscription, stream, text.strip(), day)
+    wanted = MatchFilter(subscription, tag, stream, text.strip(), day)
     if before is None and not wanted.parameters and not _has_any(asked):
         return _guide(asked)
     end = _end(asked.here)  # read first: later matches arrive as updates
@@ -91,6 +94,7 @@ def matches(
         wanted=wanted,
         subscriptions=names_of_subscriptions(asked),
         streams=_streams(asked),
+        tags=_tags(asked),
         first=before is None,
         newest=_written(listed[0].place if listed else end),
         older=older,
@@ -103,7 +107,9 @@ def _filtered(
     """Return the matches of a page, and the place before which the next one begins."""
     listed: list[MatchView] = []
     for _ in range(PAGES):
-        found = _page(asked, wanted.subscription, before=before, stream=wanted.stream)
+        found = _page(
+            asked, wanted.subscription, before=before, stream=wanted.stream, tag=wanted.tag
+        )
         page = cards(asked, found.matches)
         for one in page:
             if wanted.accepts(one):
@@ -189,6 +195,7 @@ def _page(
     after: Place | None = None,
     limit: int = LIMIT,
     stream: str = "",
+    tag: str = "",
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
@@ -204,7 +211,11 @@ def _page(
         )
     read = {stream, who.qualify(stream)} if stream else set[str]()
 
+    tagged = _tagged(asked, tag) if tag else None
+
     def wanted(one: Subscription) -> bool:
+        if tagged is not None and one.name not in tagged:
+            return False
         return who.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
 
     return here.engine.host.log.pages().of_all(
@@ -214,6 +225,20 @@ def _page(
         limit=limit,
         newest_first=newest,
     )
+
+
+def _tagged(asked: PageRequest, tag: str) -> set[str]:
+    """Return the engine names of the reader's subscriptions that have a tag."""
+    own = own_condition("name", asked.who.number)
+    with asked.here.reading() as store:
+        rows = store.fetch(f"SELECT name FROM state.subscription WHERE {own} AND {TAGGED}", [tag])
+    return {name for (name,) in rows}
+
+
+def _tags(asked: PageRequest) -> list[str]:
+    """Return the tags of the reader's subscriptions."""
+    with asked.here.reading() as store:
+        return [tag for tag, _ in tag_counts(store, asked.who.number)]
 
 
 def _place(written: str) -> Place:
