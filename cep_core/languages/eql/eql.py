@@ -61,6 +61,8 @@ from cep_core.rewrite.rewriting import rewritten
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
     """Return a query as algebra; raises QueryError or AlgebraError."""
     reader.expect_word("SELECT")
+    if reader.tokens[-2].text == ";":  # ends the query, and is no operator
+        reader.tokens = (*reader.tokens[:-2], reader.tokens[-1])
     items = reader.parts("FROM")
     reader.expect_word("FROM")
     if is_pattern(reader, catalog):

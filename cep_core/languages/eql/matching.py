@@ -93,7 +93,6 @@ class _Query:
         if bounds.window is None and (window := self._window((*filters, *tests))) is not None:
             bounds = bounds._replace(window=window, inclusive=True)
         publishes = reader.publication(reads)
-        reader.take_sign(";")
         reader.expect_end(_CLAUSES)
         found = SequenceLowering(self.variables, self.functions, bounds.window, "next", self.span)
         found.partition = self.values.tested_by_all(conjunction((*filters, *tests)))

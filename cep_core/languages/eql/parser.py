@@ -98,7 +98,6 @@ class Parser:
         if reader.take_word("WHERE"):
             found = self._qualifications(pattern)
         publishes = reader.publication(self.reads)
-        reader.take_sign(";")
         reader.expect_end("the end of the query")
         selection = self._selection(items, pattern)
         found.sort(key=lambda one: not one.is_filter)  # filters before tests

@@ -30,10 +30,10 @@ SELECT * FROM tt A{2}
       SELECT * FROM tt A{2}
                     ^^
       hint: did you mean t?
-SELECT * FROM t A{2} ;
-    line 1, column 23: a stream is expected here, not the end
-      SELECT * FROM t A{2} ;
-                            ^
+SELECT * FROM t A{2} ; ;
+    line 1, column 25: a stream is expected here, not the end
+      SELECT * FROM t A{2} ; ;
+                              ^
 SELECT * FROM t{2} A
     line 1, column 20: ; | AND, a quantifier, a clause or the end is expected here, not 'A'
       SELECT * FROM t{2} A
@@ -176,10 +176,10 @@ SELECT * FROM t A u B
     line 1, column 19: the end of the query, ; | \ + @ WHERE or PUBLISH is expected here, not 'u'
       SELECT * FROM t A u B
                         ^
-SELECT * FROM t A ;
-    line 1, column 20: a stream or '(' is expected here, not the end
-      SELECT * FROM t A ;
-                         ^
+SELECT * FROM t A ; ;
+    line 1, column 22: a stream or '(' is expected here, not the end
+      SELECT * FROM t A ; ;
+                           ^
 SELECT * FROM (t A ; u B
     line 1, column 25: ')' or ; | \ + @ is expected here, not the end
       SELECT * FROM (t A ; u B
