@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from cep_core.errors import QueryError, Span
 
-_UNITS = {
+UNITS = {
     **dict.fromkeys(("us", "usec", "usecs", "microsecond", "microseconds"), Fraction(1, 1_000_000)),
     **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), Fraction(1, 1_000)),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Fraction(1)),
@@ -23,7 +23,7 @@ _UNITS = {
     **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), Fraction(604_800)),
 }
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-_UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))}))\b)?"
+_UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(UNITS, key=len, reverse=True))}))\b)?"
 _QUOTED = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d"
 _STRING = rf"(?P<string>{_QUOTED})"
 _CALENDAR = rf"(?P<calendar>(?<![\w$.])AT\s*(?:{_QUOTED})(?:\s*\bZONE\s*(?:{_QUOTED}))?)"
@@ -210,7 +210,7 @@ def _number(number: str, found: re.Match[str], text: str) -> int | float:
 def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
     number, unit = found["number"], found["unit"]
     _number(number, found, text)
-    ticks = Fraction(number) * _UNITS[unit.lower()] * ticks_per_second
+    ticks = Fraction(number) * UNITS[unit.lower()] * ticks_per_second
     if ticks.denominator != 1:
         tick = f"a tick is 1/{ticks_per_second} s" if ticks_per_second > 1 else "a tick is 1 s"
         message = f"{found[0]} is no whole number of ticks"

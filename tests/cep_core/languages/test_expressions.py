@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core import Engine, Event
+from cep_core import EDGE_RULES, Engine, Event
 from cep_core.algebra.functions import FUNCTIONS, like
 from cep_core.errors import QueryError
+from cep_core.languages.tokens import UNITS
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "expressions.md").read_text("utf-8")
+PAGES = Path(__file__).parents[3] / "docs" / "languages"
+GUIDE = (PAGES / "expressions.md").read_text("utf-8")
 EVENTS = re.findall(r"^k=(\S+) +v=(\S+) +n=(\S+)$", GUIDE, re.MULTILINE)
 QUERIES = re.findall(r"^\| `((?:SELECT|EVENT) .+)` \| (.*) \|$", GUIDE, re.MULTILINE)
 
@@ -54,6 +56,24 @@ def test_the_functions_are_those_of_the_guide() -> None:
     assert set(re.findall(r"[`\s](\w+)(?=[(`])", text.partition("## Functions")[2])) >= set(
         FUNCTIONS
     )
+
+
+def test_the_units_are_those_of_the_guide() -> None:
+    table = GUIDE.partition("| unit | also written |")[2].partition("\n\n")[0]
+    listed = [word for cell in re.findall(r"`([a-z ]+)`", table) for word in cell.split()]
+    assert sorted(listed) == sorted(UNITS)
+
+
+@pytest.mark.parametrize("language", ["cel", "sase", "eql"])
+def test_ties_and_edges_are_those_that_explain_prints(language: str) -> None:
+    page = (PAGES / f"{language}.md").read_text("utf-8")
+    table = page.partition("## Ties and edges")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `?(.+?)`? \| (.+) \| (.+) \|$", table, re.MULTILINE)
+    rows = rows[1:]  # below the heading
+    assert len(rows) >= 3
+    assert {tuple(row) for row in rows} <= {
+        (one.operator, one.condition, one.meaning) for one in EDGE_RULES.values()
+    }
 
 
 @pytest.mark.parametrize(
