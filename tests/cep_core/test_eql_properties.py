@@ -399,7 +399,7 @@ def test_sequences_find_the_same_as_patterns() -> None:
     """Of events that do not end together; WITHIN makes a pattern of a sequence."""
     worth = Worth()
 
-    @holding(40)
+    @holding(24)
     @given(cases(Sequences))
     def agrees(case: Case) -> None:
         events = [Event(one.stream, one.values, at) for at, one in enumerate(case.events)]
