@@ -21,6 +21,15 @@ _LITERALS = (
     *("'a'", "''", "'it''s'", '"b"', "\u2018c\u2019"),
     *("1 s", "5 s", "2 min", "1 h", "0 s", "0.5 s", "1 week", "9999999 weeks"),
 )
+_STREAMS = (
+    *("S", "S", "S", "S", "S", "T", "T", "T", "T", "U", "U"),
+    *(
+        "AT '0 9 * * MON'",
+        "AT '*/5 1-9,22 L * 1#2' ZONE 'Asia/Kolkata'",
+        "at '0 25 * * *'",
+        "AT ''",
+    ),
+)
 _DURATIONS = ("1 s", "5 s", "10 s", "2 min", "1 h", "3", "0", "0 s", "1.5 s", "3 ms", "1e3 s")
 _FORMULA = """
 formula: conjunction ("OR" conjunction)*
@@ -159,11 +168,11 @@ _OF_PATTERNS = {
 _OWN = {
     "cel": {
         "AGGREGATE": ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMAX", "ARGMIN", "abs"),
-        "STREAM": ("S", "S", "S", "T", "T", "U", "nope"),
+        "STREAM": (*_STREAMS, "nope"),
         "DECORATED": ("$1.n", "$2.n", "$1.n_1", "$2.x", "$.n", "$1.nope", "$2.s", "$.c"),
     },
     "sase": {
-        "STREAM": ("S", "S", "S", "T", "T", "U", "nope", "A-B"),
+        "STREAM": (*_STREAMS, "nope", "A-B"),
         "VARIABLE": (*"aabbcd", "a[]", "b[]", "S", "T"),
         **_OF_PATTERNS,
         "OR": ("|", "OR"),
@@ -177,7 +186,7 @@ _OWN = {
     },
     "eql": {
         **_OF_PATTERNS,
-        "STREAM": ("S", "S", "S", "T", "T", "U", "nope"),
+        "STREAM": (*_STREAMS, "nope"),
         "ALIAS": (*"AABBCD", "S", "T", "a"),
     },
 }
