@@ -28,10 +28,14 @@ def tried(number: int) -> int:
     return number * MORE if MORE > 1 else min(number, max(FEW, number // 2))
 
 
-def examples(number: int) -> settings:
-    """Return settings for so many cases of a property."""
+def examples(number: int, *, all_of_them: bool = False) -> settings:
+    """Return settings for so many cases of a property; `all_of_them` in the usual run as well."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=tried(number), deadline=None, suppress_health_check=slow)
+    return settings(
+        max_examples=number * MORE if all_of_them else tried(number),
+        deadline=None,
+        suppress_health_check=slow,
+    )
 
 
 def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[Any]:

@@ -46,6 +46,20 @@ for words in {commands}:
             sys.exit(f"{{words}}: {{end.code}}")
 """
 
+BETWEEN = "-- end of a command --"
+
+ONE_AFTER_THE_OTHER = """
+import sys
+from xscl.cli import app
+for words in {commands}:
+    try:
+        app(words)
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{{words}}: {{end.code}}")
+    print({between!r})
+"""
+
 DIRECTLY = (
     "xscl: Spark is not installed: documents are consumed in this process, as with --no-spark"
     " (pip install 'xscl[spark]' adds it)"
@@ -126,17 +140,24 @@ def test_serve_once_needs_no_extra(
 
 
 def test_what_needs_no_extra_works_without(bare: Environment, folder: Path) -> None:
-    def said(*arguments: str) -> str:
-        return printed(bare, bare.xscl, *arguments, cwd=folder)
-
-    assert "Commands:" in said("--help")
-    said("subscribe", "pair", PAIR)
-    said("push", "--stream", "S", "book.xml", "blog.xml", "--at", "2024-05-06")
-    assert "blog.xml" in said("matches", "pair")
-    assert "join graph" in said("explain", "pair")
-    assert said("help", "windows").startswith("## xscl: Windows")
-    assert json.loads(said("sql", "SELECT count(*) AS n FROM documents", "--json")) == {"n": 2}
-    looked = said("doctor")
+    commands = [
+        ["--help"],
+        ["subscribe", "pair", PAIR],
+        ["push", "--stream", "S", "book.xml", "blog.xml", "--at", "2024-05-06"],
+        ["matches", "pair"],
+        ["explain", "pair"],
+        ["help", "windows"],
+        ["sql", "SELECT count(*) AS n FROM documents", "--json"],
+        ["doctor"],
+    ]
+    script = ONE_AFTER_THE_OTHER.format(commands=commands, between=BETWEEN)
+    out = printed(bare, bare.python, "-P", "-c", script, cwd=folder)
+    usage, _, _, matches, plan, read, rows, looked = out.split(BETWEEN)[:-1]
+    assert "Commands:" in usage
+    assert "blog.xml" in matches
+    assert "join graph" in plan
+    assert read.lstrip().startswith("## xscl: Windows")
+    assert json.loads(rows) == {"n": 2}
     for extra in PACKAGES:
         assert f"pip install 'xscl[{extra}]'" in looked
 

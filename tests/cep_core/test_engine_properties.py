@@ -51,7 +51,7 @@ from tests.cep_core.strategies import (
     programs,
     reordered_programs,
 )
-from tests.examples import tried, until, usually
+from tests.examples import MORE, until, usually
 
 Found: TypeAlias = Counter[tuple[Any, ...]]  # (query, t0, t1, values)
 CONFIGURATIONS: dict[str, tuple[Rule, ...]] = {
@@ -301,7 +301,7 @@ def holding(cases: int, shrink: bool = True) -> settings:
     """Return the settings of a property, whose failures are shown with a small case."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate] + [Phase.shrink] * shrink
     return settings(
-        max_examples=tried(cases),
+        max_examples=cases * MORE,
         phases=phases,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         report_multiple_bugs=False,

@@ -29,11 +29,12 @@ pytestmark = pytest.mark.skipif(
     "options",
     usually(
         [
+            ("--counts", "3", "--every", "15"),
             ("--counts", "3", "--every", "7"),
             ("--counts", "1", "2", "3", "20"),
             ("--counts", "1", "2", "3", "20", "--checkpoints"),
         ],
-        ("--counts", "3", "--every", "7"),
+        ("--counts", "3", "--every", "15"),
     ),
     ids=" ".join,
 )

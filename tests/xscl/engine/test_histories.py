@@ -148,7 +148,7 @@ EVENTS = {
 ROWS = [*zip(range(10), range(10), "abaabbaaba", range(10), "SRSSRRSRSR", strict=True)]
 
 
-@pytest.mark.parametrize("late", [0, 3, 6, 10])
+@pytest.mark.parametrize("late", usually([0, 3, 6, 10], 6))
 @pytest.mark.parametrize("query", usually(EVENTS, "sequence", "all", "cel"))
 def test_a_history_of_events_makes_no_difference(query: str, late: int) -> None:
     text, language = EVENTS[query]

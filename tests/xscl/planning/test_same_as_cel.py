@@ -441,8 +441,8 @@ FAULTS: tuple[tuple[Kind, Callable[[Query], Query]], ...] = (
 
 
 USUAL_FAULTS = (
-    *(("JOIN", _narrower), ("NOT FOLLOWED BY", _narrower)),
-    *(("NEXT NEXT", _inner_first), ("FOLD", _on_and_on)),
+    ("NOT FOLLOWED BY", _narrower),
+    ("NEXT NEXT", _inner_first),
 )
 
 

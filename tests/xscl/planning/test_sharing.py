@@ -282,24 +282,15 @@ def test_who_goes_takes_nothing_from_those_who_stay() -> None:
         assert delivered(half.push(later)) == stay
 
 
-def test_after_the_last_one_the_plan_is_empty() -> None:
+def test_after_the_last_one_plan_and_tables_are_empty() -> None:
     with emptied() as engine:
+        assert tables(engine) == KEPT
         assert sizes(engine) == {}
         counts = engine.host.state.dataflow.core.stats()
         for what in ("operators", "mops", "channels", "instances", "index_entries", "waiting"):
             assert counts[what] == 0, what
         assert not engine.flush()
         assert not engine.push(item(40, a="v"))
-
-
-def test_after_the_last_one_stage_two_is_empty() -> None:
-    with emptied() as engine:
-        assert tables(engine) - KEPT - {"result", "text"} == set()
-
-
-def test_after_the_last_one_no_results_and_no_texts_are_kept() -> None:
-    with emptied() as engine:
-        assert tables(engine) == KEPT
 
 
 NEVER = {

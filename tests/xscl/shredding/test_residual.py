@@ -404,7 +404,7 @@ def test_it_equals_a_naive_evaluation() -> None:
     seen: Counter[str] = Counter()
 
     @given(PREDICATES, nodes(), nodes())
-    @examples(400)
+    @examples(400, all_of_them=True)
     def check(predicate: Predicate, x: Item | None, y: Item | None) -> None:
         row = {"x": x, "y": y}
         expected = naive(predicate, row)

@@ -57,6 +57,7 @@ def test_xpath_1_selects_what_libxml2_selects(path: str, root: etree._Element) -
 @examples(60)
 @given(path=expressions(full=True), root=documents(comments=False))
 def test_xpath_3_selects_what_elementpath_selects(path: str, root: etree._Element) -> None:
+    assume("//following::" not in path)  # elementpath finds nothing after a text node
     wanted = other(path, root)
     assume(wanted is not None)
     assert found(path, root) == wanted, (path, etree.tostring(root))

@@ -81,7 +81,7 @@ def test_a_user_sees_the_values_of_his_matches() -> None:
         assert text.splitlines()[1:] == ["hers,{x=[hi]}"] * 2
 
 
-@pytest.mark.parametrize("answers", usually([5, 12], 5))
+@pytest.mark.parametrize("answers", usually([4, 12], 4))
 def test_s11_never_half_a_batch(
     answers: int, shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +117,7 @@ def test_s11_never_half_a_batch(
     finally:
         stop.set()
         pushing.join()
-    assert len(counts) > 3
+    assert len(counts) > answers // 4
 
 
 def test_s11_staleness_is_shown_and_bounded(
