@@ -112,7 +112,7 @@ def test_a_signal_ends_it_in_order(
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
-def test_others_are_told_who_is_there(
+def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
     data = ("--data", str(place.path))
@@ -128,6 +128,10 @@ def test_others_are_told_who_is_there(
     assert figures["service"] == service.pid
     assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
     assert f"service        process {service.pid}" in called("status", *data).stdout
+    service.kill()
+    service.wait()
+    figures = json.loads(called("status", "--json", *data).stdout)
+    assert (figures["service"], figures["matches"]) == (None, 1)
 
 
 @pytest.mark.slow
@@ -150,16 +154,6 @@ def test_the_status_of_a_service_of_another_release(
         assert f"(process {service.pid}) is of another release" in done.stderr
         assert "Traceback" not in done.output
     os.kill(service.pid, signal.SIGCONT)
-
-
-def test_a_service_that_was_killed_leaves_nothing_behind(
-    place: DataDirectory, service: "subprocess.Popen[str]"
-) -> None:
-    service.kill()
-    service.wait()
-    done = called("status", "--json", "--data", str(place.path))
-    assert json.loads(done.stdout)["service"] is None
-    assert json.loads(done.stdout)["matches"] == 1
 
 
 # -- Within this process -------------------------------------------------------------------
