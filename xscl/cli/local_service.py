@@ -350,8 +350,7 @@ class LocalService:
             (found,) = feeds.among([feed["key"]])
             polls = feeds.polls(found)
         return [
-            asdict(one) | {"polled": written(one.polled), "failed": one.is_failed}
-            for one in reversed(polls)
+            asdict(one) | {"polled": written(one.polled), "failed": one.is_failed} for one in polls
         ]
 
     @contextmanager

@@ -210,7 +210,7 @@ class FeedRepository:
         return HubLease(*rows[0]) if rows else None
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
-        """Return the last polls of a feed, the oldest first."""
+        """Return the last polls of a feed, the newest first."""
         return polls_of(self._store, feed.key)
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
@@ -277,7 +277,7 @@ class FeedRepository:
         """Stop following a feed; its known items stay, in case it is added again."""
         with self._writing, self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
-            for table in ("feed_lease", "feed_history"):
+            for table in ("feed_lease", "feed_poll"):
                 self._store.fetch(f"DELETE FROM state.{table} WHERE key = ?", [feed.key])
         self._secrets.forget(feed.key)
 

@@ -34,9 +34,8 @@ CREATE TABLE IF NOT EXISTS state.feed_lease(
     key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR, asked BIGINT,
     due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER, denied BOOLEAN, note VARCHAR,
     deliveries BIGINT, delivered BIGINT, missed BIGINT);
-CREATE TABLE IF NOT EXISTS state.feed_history(
-    key VARCHAR,
-    polls STRUCT(polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER, note VARCHAR)[]);
+CREATE TABLE IF NOT EXISTS state.feed_poll(
+    key VARCHAR, polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER, note VARCHAR);
 """
 
 

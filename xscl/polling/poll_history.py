@@ -1,6 +1,7 @@
 """The last polls of each feed: outcome, duration, number of items, redirects and errors.
 
-A feed has one row with a list, so a poll changes one row and the size is bounded
+A poll appends a row.  Rows beyond the newest ones of each feed are deleted all at once, when the
+table has a tenth more than all feeds may have: a scan for each poll would cost more than the poll
 (`docs/decisions/092-a-feed-keeps-its-last-polls.md`).
 """
 
@@ -17,6 +18,8 @@ MOST = 100
 """Polls of a feed that are kept."""
 LONGEST = 300
 """Characters of a note that are kept."""
+_SLACK, _FEW = 1.1, 1_000  # rows beyond these, as a factor and as a number, are deleted
+_NEWEST = "polled DESC, rowid DESC"
 
 OK, UNCHANGED, DEFERRED = "ok", "unchanged", "deferred"
 """Outcomes of polls that did not fail; others are the codes of errors."""
@@ -42,9 +45,8 @@ class PollRecord:
         return self.outcome not in (OK, UNCHANGED, DEFERRED)
 
 
-_FIELDS = [field.name for field in fields(PollRecord)]
 _KINDS = (pa.int64(), pa.string(), pa.float32(), pa.int32(), pa.string())
-_ENTRY = f"struct_pack({', '.join(f'{name} := p.{name}' for name in _FIELDS)})"
+_NAMES = ["key", *(field.name for field in fields(PollRecord))]
 
 
 def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
@@ -53,18 +55,23 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
         return
     rows = zip(*map(astuple, polls.values()), strict=True)
     columns = [pa.array(column, kind) for column, kind in zip(rows, _KINDS, strict=True)]
-    store.lend("poll", pa.table([pa.array(polls, pa.string()), *columns], ["key", *_FIELDS]))
-    store.connection.execute(
-        f"UPDATE state.feed_history h SET polls = list_append(h.polls[-{MOST - 1}:], {_ENTRY})"
-        " FROM poll p WHERE h.key = p.key"
+    store.lend("poll", pa.table([pa.array(polls, pa.string()), *columns], _NAMES))
+    store.connection.execute("INSERT INTO state.feed_poll SELECT * FROM poll")
+    ((polled, feeds),) = store.fetch(
+        "SELECT (SELECT count(*) FROM state.feed_poll), (SELECT count(*) FROM state.feed)"
     )
-    store.connection.execute(
-        f"INSERT INTO state.feed_history SELECT p.key, [{_ENTRY}] FROM poll p"
-        " WHERE p.key NOT IN (SELECT key FROM state.feed_history)"
-    )
+    if polled > MOST * feeds * _SLACK + _FEW:
+        store.connection.execute(
+            "DELETE FROM state.feed_poll WHERE rowid NOT IN (SELECT rowid FROM state.feed_poll"
+            f" QUALIFY row_number() OVER (PARTITION BY key ORDER BY {_NEWEST}) <= {MOST})"
+        )
 
 
 def polls_of(store: Store, key: str) -> Sequence[PollRecord]:
-    """Return the kept polls of a feed, the oldest first."""
-    rows = store.fetch("SELECT polls FROM state.feed_history WHERE key = ?", [key])
-    return [PollRecord(**one) for (polls,) in rows for one in polls]
+    """Return the last polls of a feed, the newest first."""
+    rows = store.fetch(
+        "SELECT * EXCLUDE (key) FROM state.feed_poll WHERE key = ?"
+        f" ORDER BY {_NEWEST} LIMIT {MOST}",
+        [key],
+    )
+    return [PollRecord(*row) for row in rows]

@@ -116,8 +116,8 @@ def _tags_and_histories_of_feeds(run: Run) -> None:
     )
     if _has(run, "feed"):
         run(
-            "CREATE TABLE state.feed_history(key VARCHAR, polls STRUCT(polled BIGINT,"
-            " outcome VARCHAR, seconds FLOAT, items INTEGER, note VARCHAR)[])"
+            "CREATE TABLE state.feed_poll(key VARCHAR, polled BIGINT, outcome VARCHAR,"
+            " seconds FLOAT, items INTEGER, note VARCHAR)"
         )
 
 

@@ -177,7 +177,7 @@ def without_tags(store: Store) -> None:
     """Make a store of this release one of version 17, but for that number."""
     for table in ("subscription_tag", "saved_statement"):
         store.fetch(f"DROP TABLE state.{table}")
-    store.fetch("DROP TABLE IF EXISTS state.feed_history")
+    store.fetch("DROP TABLE IF EXISTS state.feed_poll")
 
 
 def without_backfills(store: Store) -> None:
@@ -219,7 +219,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         feed = feeds.add(FeedRequest("http://a.example/feed"))
         columns = [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")]
-        history = feeds.fetch("DESCRIBE state.feed_history")
+        history = feeds.fetch("DESCRIBE state.feed_poll")
     with closing(Store(old)) as store, store.transaction():
         store.fetch("DROP TABLE state.feed_lease")
         for column in ("hub", "topic"):
@@ -230,7 +230,7 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
         assert list(feeds) == [feed]
         assert feeds.leases() == {}
         assert [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")] == columns
-        assert feeds.fetch("DESCRIBE state.feed_history") == history
+        assert feeds.fetch("DESCRIBE state.feed_poll") == history
         assert columns == [one.name for one in dataclasses.fields(HubLease)]
         hub = dataclasses.replace(feed, hub="http://hub.example/", topic=feed.url)
         feeds.record([hub])

@@ -286,7 +286,7 @@ def polls(key: Key, here: Here, who: Who) -> list[Poll]:
             **asdict(one) | {"note": None if one.note is None else who.shown(one.note)},
             failed=one.is_failed,
         )
-        for one in reversed(found)
+        for one in found
     ]
 
 
