@@ -150,7 +150,9 @@ def required(token: Any) -> list[NameTest]:
         case "and", parts:
             return [one for part in parts for one in required(part)]
         case (("=" | "!=" | "<" | "<=" | ">" | ">="), parts):
-            return [one for part in parts if is_path(part) for one in required(part)]
+            casts = (cast_of(part) for part in parts)
+            paths = [cast[1] if cast else part for cast, part in zip(casts, parts, strict=True)]
+            return [one for path in paths if is_path(path) for one in required(path)]
         case ("some", [_, path, _]) if is_path(path):
             return required(path)
         case (("contains" | "starts-with" | "ends-with"), [path, word, *_]) if (
