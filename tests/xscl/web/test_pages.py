@@ -15,6 +15,7 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.language.topics import PAGES as HELP
+from xscl.language.topics import topics
 from xscl.service.dependencies import COOKIE
 from xscl.store.data_directory import DataDirectory
 from xscl.web.rendering import POLICY, VIEWS
@@ -659,3 +660,24 @@ def test_alarms_of_the_status_lead_to_answers(closed: Running) -> None:
     with closed.client() as client:
         for link in (REJECTED, LATE):
             assert "answer-title" in client.get(link).text
+
+
+@pytest.mark.parametrize("page", HELP)
+def test_links_of_the_reference_lead_to_its_headings(shop: Shop, page: str) -> None:
+    text = parsed(shop.client.get(f"/help/{page}").text)
+    for address in text.xpath("//main//a/@href"):
+        path, _, anchor = address.partition("#")
+        if path.startswith("/help"):
+            target = parsed(shop.client.get(path).text)
+            assert not anchor or target.xpath("//*[@id=$id]", id=anchor), address
+
+
+def test_the_contents_list_every_section(shop: Shop) -> None:
+    linked = parsed(shop.client.get("/help").text).xpath("//main//nav//a/@href")
+    assert len(linked) == len(topics())
+    assert shop.client.get("/help/unknown").status_code == 404
+
+
+def test_an_error_of_a_query_leads_there(shop: Shop) -> None:
+    answer = shop.client.post("/subscribe", data={"query": "S//a[", "name": "", "do": "try"})
+    assert parsed(answer.text).xpath("//*[@id='checked']//a[@href='/help/xscl']")
