@@ -14,6 +14,8 @@ from urllib.parse import parse_qs
 
 import httpx
 
+from tests.plain_http import NO_CERTIFICATES
+
 PUBLIC = "http://push.example/xscl"
 """The public address of a service; its hub knows where that is."""
 
@@ -58,7 +60,9 @@ class Hub:
     def tell(self, mode: str = "subscribe", **more: str) -> httpx.Response:
         """Ask the callback whether a lease is intended, or tell it something else."""
         query = {"hub.mode": mode, "hub.topic": self.form["hub.topic"], **more}
-        return httpx.get(self.callback(), params=query, timeout=30, trust_env=False)
+        return httpx.get(
+            self.callback(), params=query, timeout=30, trust_env=False, verify=NO_CERTIFICATES
+        )
 
     def confirm(self) -> httpx.Response:
         seconds = {"hub.challenge": "a<b", "hub.lease_seconds": str(self.lease_seconds)}
@@ -76,7 +80,12 @@ class Hub:
             "Content-Type": "application/rss+xml",
         }
         return httpx.post(
-            self.callback(), content=body, headers=headers, timeout=60, trust_env=False
+            self.callback(),
+            content=body,
+            headers=headers,
+            timeout=60,
+            trust_env=False,
+            verify=NO_CERTIFICATES,
         )
 
     def publish(self, *titles: str) -> httpx.Response:

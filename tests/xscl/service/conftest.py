@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import eventually as eventually  # for the tests of the service
 from xscl.delivery.channels.mail import MailServer
 from xscl.polling.arrival_clock import ArrivalClock
@@ -22,9 +22,6 @@ from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 30.0
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of plain HTTP: loading those of the system takes 15 ms for each client."""
-
 ANY_PORT = ServiceSettings(port=0, warm=False)
 
 

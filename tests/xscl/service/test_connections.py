@@ -13,15 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.xscl.service.conftest import (
-    ANY_PORT,
-    NO_CERTIFICATES,
-    Running,
-    eventually,
-    ok,
-    serving,
-    token_of,
-)
+from tests.examples import usually
+from tests.plain_http import NO_CERTIFICATES
+from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving, token_of
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import until
 from tests.xscl.service.test_strangers import closed
@@ -29,12 +23,12 @@ from xscl.service import connection
 from xscl.service.connection_limit import CONNECTIONS
 from xscl.store.data_directory import DataDirectory
 
-MANY = 500
+MANY = 250
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 BODY = b"POST /v1/documents/S HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n<a"
 
 
-@pytest.fixture(params=[MANY, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.fixture(params=usually([MANY, 500, 2_000], MANY))
 def many(request: pytest.FixtureRequest) -> Iterator[int]:
     """Return the number of connections that a client can open, given files for both sides."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

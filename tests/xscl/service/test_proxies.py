@@ -12,16 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import (
-    ANY_PORT,
-    NO_CERTIFICATES,
-    Running,
-    code,
-    ok,
-    serving,
-    token_of,
-)
+from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
 from tests.xscl.service.listening import listening
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE

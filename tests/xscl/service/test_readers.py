@@ -20,7 +20,7 @@ from xscl.language.names import EVERYTHING
 from xscl.store.data_directory import DataDirectory
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
-FEW = (1_000, 10, 0.5)
+FEW = (1_000, 10, 0.2)
 """As many witnesses, subscriptions and seconds in the usual run."""
 ATOM = "{http://www.w3.org/2005/Atom}"
 

@@ -11,6 +11,7 @@ import pytest
 
 from feeds.spool import Spool
 from tests.hub import PUBLIC, Hub, hub_running, rss
+from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
 from xscl.polling.feed_poller import PollSettings
 from xscl.store.data_directory import DataDirectory
@@ -93,7 +94,9 @@ def test_what_is_not_signed_is_refused(
 ) -> None:
     before = shown(operator, key)
     assert code(hub.send(rss("forged"), secret=secret)) == (403, "push_signature")
-    unsigned = httpx.post(hub.callback(), content=rss("forged"), trust_env=False)
+    unsigned = httpx.post(
+        hub.callback(), content=rss("forged"), trust_env=False, verify=NO_CERTIFICATES
+    )
     assert code(unsigned) == (403, "push_signature")
     assert shown(operator, key)["pushes"] == before["pushes"]
 
