@@ -74,7 +74,7 @@ class Shortcut:
                 return None
             here.requests.consume(account.number, account.quota.requests_a_minute)
             scope.setdefault("state", {})[COUNTED] = account.number
-            wanted = SubscriptionRequest(name, new.query, new.updates)
+            wanted = SubscriptionRequest(name, new.query, new.updates, tags=new.tags)
             found, is_new = await registered(here, account, wanted)
         except (ValidationError, XsclError, Problem):
             return None

@@ -48,12 +48,21 @@ def test_answers_are_those_of_the_routes(operator: httpx.Client, answered: list[
     assert 'route="/v1/subscriptions/{name}",status="200"' in counted
 
 
+def test_tags_are_set_on_the_shorter_way(operator: httpx.Client, answered: list[bool]) -> None:
+    operator.put(PLACE.format("short t0"), json=query("t0"))
+    tagged = operator.put(PLACE.format("short t1"), json=query("t1") | {"tags": ["b", "a"]})
+    kept = operator.put(PLACE.format("short t1"), json=query("t1"))
+    assert answered[1:] == [True, True]
+    assert tagged.json()["tags"] == kept.json()["tags"] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
         ({"query": QUERY.format("other")}, 409),
         ({"query": QUERY.format("y"), "more": 1}, 422),
         ({"query": "short//a["}, 422),
+        ({"query": QUERY.format("y"), "tags": ["a b"]}, 422),
         ([], 422),
     ],
 )
