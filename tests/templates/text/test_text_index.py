@@ -81,7 +81,7 @@ def test_the_newest_texts_are_compared_first() -> None:
 
 @pytest.mark.parametrize("role", ["whole", "part", "words"])
 def test_bytes_are_near_those_that_python_allocates(role: Role) -> None:
-    texts = [f"{number} word{number % 500} some{number % 50} text" for number in range(3_000)]
+    texts = [f"{number} word{number % 500} some{number % 50} text" for number in range(1_000)]
     gc.collect()
     tracemalloc.start()
     try:

@@ -166,7 +166,7 @@ NESTED = st.recursive(
 )
 
 
-@examples(60)
+@examples(30)
 @given(condition=of_sequences(SEQUENCES), root=documents(comments=False))
 def test_sequences_are_evaluated_by_libxml2(condition: str, root: etree._Element) -> None:
     try:
