@@ -79,7 +79,10 @@ class Shortcut:
         except (ValidationError, XsclError, Problem):
             return None
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-        return status.value, shown(here, account, found).model_dump_json().encode()
+        tags = (
+            sorted({*(new.tags or ())}) if is_new else None
+        )  # a new one has no others: no reading
+        return status.value, shown(here, account, found, tags).model_dump_json().encode()
 
 
 def _name(scope: Scope) -> str | None:
