@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+import cep_core.algebra.calendars as calendars
 import cep_core.algebra.patterns as sase
 import cep_core.algebra.wellformed as wellformed
 import cep_core.languages.reader as reader
@@ -181,6 +182,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),
     "alternatives of a predicate": (MAX_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
+    "instants of a calendar": (calendars.MOST,),
     "items of a list": (reader.MOST_ITEMS,),
     "polls in the history of a feed": (poll_history.MOST, poll_history.LONGEST),
     "saved statements in SQL": (saved_statements.MOST, saved_statements.LONGEST_NAME),

@@ -96,6 +96,7 @@ def test_gaps_and_repeats(expression: str, zone: str, start: str, instants: list
 def test_an_instant_belongs_to_the_time_from_which_it_is_asked_for() -> None:
     nine = at("2026-11-30 09:00")
     assert calendar("0 9 * * MON", "UTC").passed(nine, nine + 1) == ([nine], nine + 7 * 86_400)
+    assert calendar("0 9 * * MON", "UTC").passed(nine - 1, nine) == ([], nine)
     assert calendar("0 9 * * MON", "UTC").passed(nine + 1, nine + 1) == ([], nine + 7 * 86_400)
 
 

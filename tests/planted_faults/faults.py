@@ -35,6 +35,7 @@ _EVICTION = (
 _ENGINE = "tests/xscl/engine/test_engine_properties.py"
 _EDGES = "tests/xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge"
 _BOUND = "tests/xscl/engine/test_result_bound.py"
+_CALENDARS = "tests/cep_core/test_calendars.py::"
 _CORE = "tests/cep_core/test_engine.py"
 _STORE = "tests/xscl/store/test_store.py"
 _VISIBILITY = (
@@ -128,6 +129,34 @@ _TEMPLATES = (
         "{lead} > 0",
         "{lead} >= 0",
         (_EDGES,),
+    ),
+    Fault(
+        "an instant occurs at its time, not when the clock has passed it",
+        "cep_core/algebra/calendars.py",
+        "            if second >= end:",
+        "            if second > end:",
+        (f"{_CALENDARS}test_an_instant_belongs_to_the_time_from_which_it_is_asked_for",),
+    ),
+    Fault(
+        "a gap of a time zone swallows an instant",
+        "cep_core/algebra/calendars.py",
+        "return [] if by_real_time else [self._end_of_gap(second, first)]",
+        "return []",
+        (f"{_CALENDARS}test_gaps_and_repeats",),
+    ),
+    Fault(
+        "instants occur after the event that passes them",
+        "cep_core/runtime/intake.py",
+        "                if t1 > instant:",
+        "                if t1 > instant < 0:",
+        (f"{_CALENDARS}test_instants_are_events_that_are_pushed_in_time",),
+    ),
+    Fault(
+        "no beat is written for an instant",
+        "xscl/subscriptions/streams.py",
+        "        if is_calendar(stream):\n            return True\n",
+        "",
+        ("tests/xscl/engine/test_calendars.py::test_instants_occur_while_nothing_comes",),
     ),
     Fault(
         "in SQL inequalities are dropped",
@@ -379,7 +408,7 @@ _OF_PATTERNS = (
     Fault(
         "a policy forgets the runs that go on",
         "cep_core/operators/pattern/matching.py",
-        "        if policies.discards:\n            self._drop(policies.left)\n",
+        "        if discards:\n            self._drop(policies.left, discards)\n",
         "",
         (_PATTERNS,),
     ),
