@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from typer.main import get_group
 
 from tests.project import ROOT
@@ -58,6 +59,18 @@ def test_the_image_follows_the_rules() -> None:
     assert all("--require-hashes" in one or "-c constraints.txt" in one for one in installs)
     assert len(_all("HEALTHCHECK")) == 1
     assert _all("EXPOSE") == ["8425"]
+
+
+def test_the_image_has_the_versions_of_the_lock() -> None:
+    """Its constraints are the pins of the lock with their markers: one version of each package."""
+    (command,) = re.findall(r"sed -n '[^']+' requirements\.lock", DOCKERFILE)
+    made = subprocess.run(
+        shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    pins = [Requirement(line) for line in made.stdout.splitlines()]
+    assert len(pins) == (ROOT / "requirements.lock").read_text("utf-8").count("==")
+    here = [one.name for one in pins if one.marker is None or one.marker.evaluate()]
+    assert len(here) == len(set(here)) > 50
 
 
 def test_what_the_image_copies_is_there_and_sent() -> None:
