@@ -55,8 +55,11 @@ TOGETHER = {
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 
-WHOLE_MODULES = ("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::")
-"""Tests of which those of a module share a service, and what they find there."""
+WHOLE_MODULES = (
+    *("/xscl/service/", "/xscl/web/", "/xscl/cli/test_remote.py::", "/xscl/cli/test_cli.py::"),
+    "/xscl/cli/test_read.py::",
+)
+"""Tests of which those of a module share a service or a store, and what they find there."""
 
 
 BEGIN_WITH = (

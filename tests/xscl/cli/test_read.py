@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from tests.xscl.commandline import called
-from tests.xscl.polling.scripted import Server, reply, rss
+from tests.xscl.polling.scripted import Server, reply, rss, serving
 from xscl.documents.document_log import LEVELS
 from xscl.engine.facade import Engine
 
@@ -41,14 +42,25 @@ def as_json(*arguments: str) -> Any:
     return json.loads(answered(*arguments, "--json"))
 
 
-@pytest.fixture
-def polled(server: Server) -> Result:
+@pytest.fixture(scope="module")
+def first_poll(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """Two feeds with the same three items, and a subscription, after the first poll."""
-    for path in ("/one", "/two"):
-        server.says(path, reply(rss("a same", "b same", "c other")))
-        answered("feeds", "add", server.url(path), "--stream", path[1:])
-    answered("subscribe", "echo", ECHO)
-    return called("feeds", "poll", "--all", "--allow-address", server.address)
+    home = tmp_path_factory.mktemp("polled") / "xscl-data"
+    data = ("--data", str(home))
+    with serving() as server:
+        for path in ("/one", "/two"):
+            server.says(path, reply(rss("a same", "b same", "c other")))
+            answered("feeds", "add", server.url(path), "--stream", path[1:], *data)
+        answered("subscribe", "echo", ECHO, *data)
+        return home, called("feeds", "poll", "--all", "--allow-address", server.address, *data)
+
+
+@pytest.fixture
+def polled(first_poll: tuple[Path, Result], folder: Path) -> Result:
+    """The output of the first poll, whose data directory is that of the commands."""
+    home, done = first_poll
+    shutil.copytree(home, folder / "xscl-data")
+    return done
 
 
 # -- Matches -------------------------------------------------------------------------------

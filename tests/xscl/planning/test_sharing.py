@@ -225,7 +225,7 @@ def test_the_order_of_conditions_makes_no_other_operator() -> None:
 # -- Removal ----------------------------------------------------------------------------------
 
 KEPT = {"document", "meta", "progress"}  # what was seen, and how far: not a subscription's
-OFTEN = 20
+OFTEN = 10
 
 
 def populate(engine: xscl.Engine) -> list[str]:
