@@ -234,7 +234,7 @@ def _stage_2(registry: Registry | None, joins: Sequence[CompiledJoin]) -> str:
 def _in_the_core(operators: Iterable[Operator]) -> str:
     """Return the evaluators of an event query: the m-ops of the core, the lower ones first."""
     kinds = dict.fromkeys(one.wanted.kind.title().replace("_", "") for one in operators)
-    return f"evaluated by: core: {', '.join(kinds)}"
+    return f"evaluated by: core: {', '.join(kinds) or 'Stream'}"
 
 
 def _kept(

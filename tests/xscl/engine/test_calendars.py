@@ -153,6 +153,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def test_instants_occur_while_nothing_comes(place: Place) -> None:
     place.engine.subscribe("sase", QUERIES["sase"][1], language="sase")
+    assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in str(place.engine.explain("sase"))
     place.send(invoice("22 10:00"))
     assert place.at(seconds("22 23:00")) == []
     assert place.at(seconds("23 00:01")) == []
