@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def first(lane: Lane) -> int:
     return min([*rows, *deadlines], default=END)
 
 
+@pytest.mark.hypothesis
 def test_it_is_as_if_nobody_else_had_a_query() -> None:
     seen: Counter[str] = Counter()
 

@@ -68,6 +68,7 @@ def found(query: str | Node, language: str, events: list[Event]) -> Counter[Any]
     return Counter((event.t0, event.t1, event.values) for _, event in matches)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", PAIRS)
 def test_sase_and_cel_agree(name: str) -> None:
     sase, cel = PAIRS[name]
@@ -86,6 +87,7 @@ def test_sase_and_cel_agree(name: str) -> None:
     assert 3 * matching >= counted
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("window", [2, 3, 6])
 def test_a_negated_end_is_not_followed_by_within_a_tick_less(window: int) -> None:
     a, b = (algebra.stream(name, SCHEMA) for name in "AB")

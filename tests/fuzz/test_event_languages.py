@@ -86,6 +86,7 @@ def require_none(text: str, language: str, seed: int) -> None:
         raise AssertionError(f"{wrong} for {small!r}")
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_text_is_registered_or_refused_at_a_place_in_it(language: str) -> None:
     outcomes: Counter[str] = Counter()
@@ -107,6 +108,7 @@ def test_a_text_is_registered_or_refused_at_a_place_in_it(language: str) -> None
     assert {"unknown-name", "type"} < outcomes.keys()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_that_share_a_plan_are_fed_together(language: str) -> None:
     @examples(4)

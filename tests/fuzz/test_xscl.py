@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ def registered(engine: xscl.Engine, name: str, text: str) -> str:
     return "taken"
 
 
+@pytest.mark.hypothesis
 def test_a_text_is_registered_or_refused_at_a_place_in_it() -> None:
     outcomes: Counter[str] = Counter()
 

@@ -122,6 +122,7 @@ def test_a_version_finds_what_its_query_finds_from_then_on() -> None:
     check([*first, QUERIES[4], "push", "push", QUERIES[5], "rename", "push", "push"])
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 @settings(max_examples=tried(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ACTIONS)

@@ -57,6 +57,7 @@ def watch(patch: pytest.MonkeyPatch, owner: type, name: str, reached: Callable[.
     patch.setattr(owner, name, watched)
 
 
+@pytest.mark.hypothesis
 def test_joining_by_what_drives_and_in_parts() -> None:
     seen = Counter[str]()
 
@@ -73,6 +74,7 @@ def test_joining_by_what_drives_and_in_parts() -> None:
     enough(seen)
 
 
+@pytest.mark.hypothesis
 def test_joining_by_either_evaluator() -> None:
     """Batches of several documents go to DuckDB, and what would be too much in memory."""
     seen = Counter[str]()
@@ -97,6 +99,7 @@ def test_joining_by_either_evaluator() -> None:
     enough(seen, "MOST", "SMALL_BATCH")
 
 
+@pytest.mark.hypothesis
 def test_joining_what_was_dropped_from_memory() -> None:
     seen = Counter[str]()
 
@@ -116,6 +119,7 @@ def test_joining_what_was_dropped_from_memory() -> None:
     enough(seen, "read again")
 
 
+@pytest.mark.hypothesis
 def test_algorithm_1() -> None:
     seen = Counter[str]()
 

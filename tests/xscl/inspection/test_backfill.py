@@ -96,6 +96,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(documents, draw(st.sampled_from(QUERIES)), first, late, draw(st.booleans()), other)
 
 
+@pytest.mark.hypothesis
 def test_it_is_as_if_it_had_been_there() -> None:
     """A third of the cases are drawn again until they have matches."""
 

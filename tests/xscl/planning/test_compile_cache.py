@@ -122,6 +122,7 @@ TOKENS = (
 )
 
 
+@pytest.mark.hypothesis
 def test_what_hides_nothing_is_split_like_any_other_text() -> None:
     """A comment at the end has the text read with all that may hide something."""
     seen = [0, 0]

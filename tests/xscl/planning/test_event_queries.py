@@ -81,6 +81,7 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
 CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
 
 
+@pytest.mark.hypothesis
 def test_the_same_query_in_both_languages() -> None:
     cases = Counter[str]()
 
@@ -160,6 +161,7 @@ def found_by(
     return found
 
 
+@pytest.mark.hypothesis
 def test_what_is_published_does_not_depend_on_batch_cuts() -> None:
     """Each link of the chain matches in some case, the first in a third of them."""
     cases, matched = 0, Counter[str]()

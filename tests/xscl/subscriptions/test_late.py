@@ -165,6 +165,7 @@ def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
         assert (max(ids, key=places.__getitem__), name) in missed
 
 
+@pytest.mark.hypothesis
 def test_the_histories_have_late_documents() -> None:
     """The coverage of the two properties: the number of pairs of document and subscription."""
     found = Counter[str]()
