@@ -256,7 +256,7 @@ def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
     listed = json_rows(answered("subscriptions", "--json"))
     assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
     assert answered("subscriptions").splitlines()[0].split() == [
-        *("NAME", "TEMPLATE", "READS", "QUERY"),
+        *("NAME", "TEMPLATE", "READS", "TAGS", "QUERY"),
     ]
     assert answered("unsubscribe", "pair") == "unsubscribed 'pair'\n"
     assert len(json_rows(answered("subscriptions", "--json"))) == 1
@@ -455,7 +455,7 @@ def test_history_is_printed_when_asked_for() -> None:
 
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
-    *(["edit"], ["pause"], ["resume"], ["rename"]),
+    *(["edit"], ["pause"], ["resume"], ["rename"], ["tag"], ["stars"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
