@@ -61,8 +61,10 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
         "SELECT (SELECT count(*) FROM state.feed_poll), (SELECT count(*) FROM state.feed)"
     )
     if polled > MOST * feeds * _SLACK + _FEW:
+        # by time and not by row number (decision 030): polls of one feed have different times
         store.connection.execute(
-            "DELETE FROM state.feed_poll WHERE rowid NOT IN (SELECT rowid FROM state.feed_poll"
+            "DELETE FROM state.feed_poll WHERE (key, polled) NOT IN"
+            " (SELECT (key, polled) FROM state.feed_poll"
             f" QUALIFY row_number() OVER (PARTITION BY key ORDER BY {_NEWEST}) <= {MOST})"
         )
 
