@@ -36,7 +36,7 @@ Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sec
 By its time model, the `rank` decides which of several simultaneous rows is the first.
 """
 
-from cep_core.algebra.making import (
+from cep_core.algebra.constructors import (
     absence,
     alternative,
     instance_aggregate,
@@ -84,7 +84,7 @@ from cep_core.algebra.nodes import (
     sources_of,
     streams_of,
 )
-from cep_core.algebra.pattern_making import Rules, pattern_match
+from cep_core.algebra.pattern_constructors import Rules, pattern_match
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
 from cep_core.algebra.schemas import (
     Functions,

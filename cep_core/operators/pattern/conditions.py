@@ -6,7 +6,7 @@ last event, its aggregates) are tested with each event of later components, and 
 Between components of one unordered part a condition is tested when the last of them comes.
 
 What has been taken is a *cell* for each component: a row, or of a repeated one what
-`operators.sase.cells` makes of its rows; None without any.
+`operators.sase.run_accumulators` makes of its rows; None without any.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cep_core.algebra.patterns import RUN_AGGREGATES, conjuncts_of, parts_in
 from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
 from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES, Row
-from cep_core.operators.sase.cells import (
+from cep_core.operators.sase.run_accumulators import (
     COUNT,
     Accumulator,
     accumulators_of,

@@ -15,7 +15,8 @@ from cep_core.algebra import Part
 from cep_core.algebra.patterns import RUN_AGGREGATES
 from cep_core.dataflow.code import ATOM_ERRORS, function_of
 from cep_core.events import Row
-from cep_core.operators.sase.cells import (
+from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
+from cep_core.operators.sase.run_accumulators import (
     COUNT,
     Accumulator,
     accumulators_of,
@@ -23,7 +24,6 @@ from cep_core.operators.sase.cells import (
     longer,
     started,
 )
-from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
 
 Cells: TypeAlias = tuple[Any, ...]
 Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]

@@ -1,6 +1,6 @@
-"""Nodes are made here, and only if they are well-formed: a function for each kind of node.
+"""Constructors of nodes, a function for each kind, which refuse what is not well-formed.
 
-Those of SASE are made in `cep_core.algebra.patterns`.
+Those of SASE are in `cep_core.algebra.patterns`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Patterns are made here, and only if they are well-formed."""
+"""The constructor of patterns, which refuses what is not well-formed."""
 
 from __future__ import annotations
 
