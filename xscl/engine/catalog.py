@@ -393,7 +393,7 @@ class Catalog:
         begin = beginning(DAYS if since is None else since, documents.clock)
         first = first_after(self._transactions.store, begin, documents.next)
         if since is None:
-            first = max(first, documents.next - DOCUMENTS)
+            first = max(first, documents.next - DOCUMENTS, self._state.eviction.first_in_age())
         return first, bound_to(self._state.subscriptions, first)
 
     def drop_backfill(self, number: int) -> None:

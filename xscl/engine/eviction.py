@@ -106,6 +106,17 @@ class Forgetting:
         """The first document whose text is kept although nothing refers to it."""
         return self._texts.first
 
+    def first_in_age(self) -> int:
+        """Return the first document whose text is kept by its age alone.
+
+        `texts_from` may be before it, since backfills hold it back: a history that began there
+        would hold it back, too, and while there is always one, nothing would be evicted.
+        """
+        age = self._retention.history
+        if age is None or not self._everything:
+            return 0
+        return self._first_since(self._documents.arrived - age, self._texts)
+
     @property
     def oldest(self) -> int:
         """The first document whose matches are kept."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import xscl
 from feeds.documents import Document
+from feeds.formats.times import SECOND
 from tests.examples import examples, usually
 from tests.oracle.queries import Case, Push
 from tests.oracle.queries import Subscription as Drawn
@@ -304,3 +305,24 @@ def test_results_of_a_chain_that_others_have_are_not_stored_again() -> None:
         assert found
         assert set(found.values()) == {1}
         assert ids(engine, ["first"]).total() == ids(engine, ["later"]).total()
+
+
+def test_histories_one_after_the_other_hold_back_no_eviction() -> None:
+    """At any time one is being read: without a bound each would begin where the first one did."""
+    with xscl.Engine() as engine:
+        engine.retain(Retention(history=20 * SECOND))
+        pending = []
+        for number in range(120):
+            text = f"<a>{number}</a>".encode()
+            engine.push(Document("S", f"d{number}", number * SECOND, text))
+            if not number % 5:
+                query = "S//a->x FOLLOWED BY{x=y, 3 s} S//a->y"
+                pending.append(engine.host.catalog.subscribe_from(f"q{number}", query))
+            if len(pending) > 2:
+                one = pending.pop(0)
+                assert one is not None
+                engine.host.catalog.backfills.complete(one)
+        assert engine.host.state.subscriptions.backfills
+        assert engine.host.state.eviction.texts_from > 70
+        (row,) = engine.sql("SELECT count(*) AS texts FROM state.text").to_pylist()
+        assert row["texts"] < 60

@@ -59,7 +59,7 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
 
 
 def test_busy_subscriptions_and_failing_deliveries_are_listed(shop: Shop, deaf: str) -> None:
-    cells = [[flat(one) for one in row] for row in section(shop, "busy").xpath(".//tbody/tr")]
+    cells = [[flat(one) for one in row] for row in section(shop, "busiest").xpath(".//tbody/tr")]
     counts = [int(count.replace(",", "")) for _, count in cells]
     assert counts == sorted(counts, reverse=True)
     assert "same-story" in [name for name, _ in cells]
