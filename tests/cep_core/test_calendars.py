@@ -286,7 +286,7 @@ def test_instants_are_events_that_are_pushed_in_time(
 def test_a_new_reader_of_a_calendar_finds_what_the_only_one_finds(
     steps: list[int], registered: int, data: st.DataObject
 ) -> None:
-    """What a query finds does not depend on whether another one reads the calendar already."""
+    """A query has the same matches whether or not another query already reads the calendar."""
     kind = data.draw(st.sampled_from(list(QUERIES)))
     language, form = QUERIES[kind]
     start = at("2026-11-23 00:00")

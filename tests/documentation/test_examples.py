@@ -55,7 +55,7 @@ def test_feeds_and_webhook() -> None:
 
 
 def test_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its cells run as they stand; the table is a data frame where one can be had."""
+    """Its cells run unchanged; the table is a data frame if pandas or Polars is installed."""
     notebook = json.loads((EXAMPLES / "library.ipynb").read_text("utf-8"))
     names: dict[str, Any] = {}
     for cell in notebook["cells"]:

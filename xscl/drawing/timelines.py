@@ -14,7 +14,7 @@ LEAST = 3.0
 """The height of the bar of the shortest event."""
 
 Outcome: TypeAlias = Literal["bar", "none", "bad"]
-"""Whether an event had a result, none, or failed: the class of its bar."""
+"""CSS class of a bar: the event had a result, had none, or failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the columns of the public relations mean."""
+"""Descriptions of the columns of the public relations."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ from xscl.shredding.remote.image import AutomatonImage
 
 
 class _AwaitedBy(NamedTuple):
-    """What some subscriptions wait for: lanes, and instants of calendars."""
+    """The lanes and calendars on which some subscriptions wait."""
 
     subscriptions: Sequence[Subscription]
     lanes: Awaited

@@ -1,4 +1,4 @@
-"""What EQL says in words of its own, in patterns and elsewhere: CONTAINS, OCCURS WITHIN."""
+"""The keyword clauses CONTAINS and OCCURS WITHIN of EQL, in patterns and elsewhere."""
 
 from __future__ import annotations
 

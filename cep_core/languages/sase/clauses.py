@@ -25,7 +25,7 @@ _POLICIES: dict[tuple[str, ...], Policy] = {
 
 
 class Clauses(NamedTuple):
-    """What bounds the matches of a pattern, and which of them are kept."""
+    """The bounds and the match policy of a pattern."""
 
     inclusive: bool
     window: Expression | None
