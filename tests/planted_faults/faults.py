@@ -365,7 +365,7 @@ _OF_PATTERNS = (
     ),
     Fault(
         "a condition of EQL on a run and others reads each event",
-        "cep_core/languages/eql/matching.py",
+        "cep_core/languages/eql/pattern_queries.py",
         'role: Role = "current" if each else "last"',
         'role: Role = "current"',
         (_EQL_PATTERNS,),

@@ -23,8 +23,8 @@ from elementpath.xpath31 import XPath31Parser
 
 from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.regex import WrongExpression, expression, replacer
-from xscl.language.sequences import VALUES_OF_ITEMS, tokenized
 from xscl.language.xpath_analysis import work
+from xscl.language.xpath_sequences import VALUES_OF_ITEMS, tokenized
 
 Token: TypeAlias = "XPathToken"
 MOST_WORK = 2

@@ -1,7 +1,7 @@
 """Translation of XPath 3.1 to XPath 1.0 with extension functions, for libxml2.
 
 A function of sequences is one extension function of its own (`Local.functions`), which is composed
-of those of `xscl.language.sequences`.  A sequence that it returns is a node set of text nodes,
+of those of `xscl.language.xpath_sequences`.  A sequence that it returns is a node set of texts,
 which lxml makes of a list.  Times and durations are numbers of microseconds.  What XPath 1.0 cannot
 say so is left to elementpath (`NotLocal`).
 """
@@ -12,15 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from xscl.language.sequences import (
-    ITEMS_OF_ITEMS,
-    VALUES_OF_ITEMS,
-    OfArguments,
-    compare,
-    mapped,
-    part,
-    tokenized,
-)
 from xscl.language.xpath import Token
 from xscl.language.xpath_analysis import (
     NARROW,
@@ -34,6 +25,15 @@ from xscl.language.xpath_analysis import (
     is_path,
     items,
     uses_position,
+)
+from xscl.language.xpath_sequences import (
+    ITEMS_OF_ITEMS,
+    VALUES_OF_ITEMS,
+    OfArguments,
+    compare,
+    mapped,
+    part,
+    tokenized,
 )
 
 EXTENSIONS = "urn:xscl:functions"

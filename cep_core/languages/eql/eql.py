@@ -45,11 +45,11 @@ from cep_core import algebra
 from cep_core.algebra.expressions import Column, Expression, Function, Items, rewrite
 from cep_core.errors import Span
 from cep_core.languages.cel.cel import Catalog, Prepared
-from cep_core.languages.eql import matching
+from cep_core.languages.eql import pattern_queries
 from cep_core.languages.eql.lowering import Above, PatternLowering
-from cep_core.languages.eql.operands import is_pattern
 from cep_core.languages.eql.parser import EventQuery, Parser, Selected
 from cep_core.languages.eql.parts import LoweredPart, read_before
+from cep_core.languages.eql.pattern_operands import is_pattern
 from cep_core.languages.names import repeated
 from cep_core.languages.reader import TokenReader
 from cep_core.rewrite.cost import Rates
@@ -66,7 +66,7 @@ def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function
     items = reader.parts("FROM")
     reader.expect_word("FROM")
     if is_pattern(reader, catalog):
-        return matching.read(reader, items, catalog, functions)
+        return pattern_queries.read(reader, items, catalog, functions)
     query = Parser(reader, catalog, functions).whole(items)
     rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
     return lowered(query, rates, functions)

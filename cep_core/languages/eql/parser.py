@@ -23,8 +23,8 @@ from cep_core.algebra.patterns import conjuncts_of
 from cep_core.errors import AlgebraError, Span
 from cep_core.events import Schema
 from cep_core.languages.cel.cel import Catalog, known_schema
+from cep_core.languages.eql.keyword_clauses import Apart, contains, is_pair, time_constraint
 from cep_core.languages.eql.placement import Qualification, lifted, placed
-from cep_core.languages.eql.words import Apart, contains, is_pair, time_constraint
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter

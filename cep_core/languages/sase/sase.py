@@ -53,7 +53,7 @@ from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.sase.clauses import clauses, require_partition, without_partition
+from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import (
     KEYWORDS as KEYWORDS,
 )
@@ -63,11 +63,11 @@ from cep_core.languages.sase.components import (
     take_brackets,
 )
 from cep_core.languages.sase.lowering import Item, SequenceLowering
+from cep_core.languages.sase.pattern_clauses import clauses, require_partition, without_partition
 from cep_core.languages.sase.scope import (
     INDEXES,
     Variables,
 )
-from cep_core.languages.sase.values import ValueReader, require_one
 from cep_core.languages.tokens import Token, lexis
 
 _STRATEGIES: dict[str, Strategy] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xscl import Engine
-from xscl.inspection.columns import COLUMNS, meaning
+from xscl.inspection.column_descriptions import COLUMNS, meaning
 from xscl.inspection.relations import PUBLIC
 
 

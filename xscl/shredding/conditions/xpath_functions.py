@@ -18,9 +18,9 @@ from lxml import etree
 
 from xscl.language.functions import FUNCTIONS, Value, duration
 from xscl.language.regex import expression
-from xscl.language.sequences import OfArguments, cast_number, compare
 from xscl.language.xpath10 import COMPARE, EXTENSIONS, Local
 from xscl.language.xpath_analysis import NUMBERS
+from xscl.language.xpath_sequences import OfArguments, cast_number, compare
 
 MOST_ITEMS = 2_000
 """Items of a sequence that libxml2 filters, which makes a node set in quadratic time."""

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.inspection.columns import meaning
+from xscl.inspection.column_descriptions import meaning
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
 from xscl.service.saved_statements import (
     LONGEST_NAME,

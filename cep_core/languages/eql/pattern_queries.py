@@ -37,15 +37,15 @@ from cep_core.algebra.pattern_tree import Chain, Loop, One, Tree, Unordered, tre
 from cep_core.algebra.patterns import conjunction, conjuncts_of
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
-from cep_core.languages.eql.operands import OperandReader
-from cep_core.languages.eql.words import Apart, contains, is_pair, time_constraint
+from cep_core.languages.eql.keyword_clauses import Apart, contains, is_pair, time_constraint
+from cep_core.languages.eql.pattern_operands import OperandReader
 from cep_core.languages.formula import formula
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.sase.clauses import clauses, require_partition
+from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import Pattern
 from cep_core.languages.sase.lowering import Item, SequenceLowering
+from cep_core.languages.sase.pattern_clauses import clauses, require_partition
 from cep_core.languages.sase.scope import Reference, Variable, Variables
-from cep_core.languages.sase.values import ValueReader, require_one
 from cep_core.languages.tokens import Token
 
 _ENDS = "; | AND, a quantifier, a clause or the end"
