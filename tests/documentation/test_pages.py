@@ -26,6 +26,7 @@ READERS = (
 )
 USUAL = ("how-to/http-client.md",)
 """Pages of the usual run."""
+SPARK = DOCS / "how-to" / "spark.md"
 PAGES = sorted(page for pattern in READERS for page in DOCS.glob(pattern))
 
 
@@ -41,9 +42,11 @@ def _name(page: Path) -> str:
     ],
 )
 def test_a_reader_does_what_the_page_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if page == SPARK:
+        request.getfixturevalue("spark_session")  # which the page finds
     expected = sum(1 for block in blocks(page) if block.reason is None)
     assert Session(tmp_path).run(page) == expected
 

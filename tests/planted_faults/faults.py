@@ -41,6 +41,8 @@ _STORE = "tests/xscl/store/test_store.py"
 _VISIBILITY = (
     "tests/xscl/service/test_visibility.py::test_w8_nothing_of_one_user_is_in_an_answer_to_another"
 )
+_PIPELINES = "tests/xscl/spark/test_pipelines.py"
+_RESULTS = "tests/xscl/spark/test_match_source.py"
 _GUARD = "tests/xscl/service/test_guard.py"
 
 _LANGUAGE = (
@@ -700,8 +702,38 @@ _SERVICE = (
     ),
 )
 
+_SPARK = (
+    Fault(
+        "a micro-batch has no key",
+        "xscl/spark/consumption.py",
+        "engine.push(rows.documents, source=batch, listen=write)",
+        "engine.push(rows.documents, listen=write)",
+        (f"{_PIPELINES}::test_files_to_parquet_with_failures_and_restarts",),
+    ),
+    Fault(
+        "matches that a process has left are not written before the next push",
+        "xscl/spark/consumption.py",
+        "    write()  # what a process that ended has left\n",
+        "",
+        (f"{_PIPELINES}::test_files_to_parquet_with_failures_and_restarts",),
+    ),
+    Fault(
+        "a position is cut between two files of matches",
+        "xscl/spark/match_export.py",
+        "if len(some) >= FILE and one.position > some[-1].position:",
+        "if len(some) >= FILE:",
+        (f"{_RESULTS}::test_each_match_is_written_once_and_a_position_is_in_one_file",),
+    ),
+    Fault(
+        "deleted files of matches are passed over",
+        "xscl/spark/match_source.py",
+        "if one.first != after + 1:",
+        "if one.first <= after:",
+        (f"{_RESULTS}::test_missing_files_are_errors_and_old_ones_may_be_deleted",),
+    ),
+)
 FAULTS = (
     *(_LANGUAGE + _SHREDDING + _TEMPLATES),
     *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
-    *(_ENGINE_AND_STORE + _SERVICE),
+    *(_ENGINE_AND_STORE + _SERVICE + _SPARK),
 )

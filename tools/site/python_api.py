@@ -11,9 +11,10 @@ from typing import Any
 import cep_core
 import xscl
 import xscl.client
+import xscl.spark
 from tools.site.tables import table
 
-PACKAGES: tuple[ModuleType, ...] = (xscl, xscl.client, cep_core)
+PACKAGES: tuple[ModuleType, ...] = (xscl, xscl.client, xscl.spark, cep_core)
 
 
 def python() -> str:

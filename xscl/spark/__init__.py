@@ -1,0 +1,55 @@
+"""Spark pipelines as source and sink of an engine; independent of `xscl serve`.
+
+    consume     a streaming DataFrame of documents into an engine, each micro-batch exactly once
+    join        the matches of queries over a batch DataFrame
+    register    makes `spark.readStream.format("xscl_matches")` known to a session
+
+Documents are rows with the columns `stream` STRING, `id` STRING, `ts` TIMESTAMP (or BIGINT,
+microseconds since 1970) and `xml` STRING or BINARY.  Matches have the columns `id`,
+`subscription`, `documents`, `t0`, `t1`, `bindings` and `xml`.  A row that cannot be taken is a row
+of `_rejected` with the reason.
+
+    document_rows    rows of a DataFrame as documents, and those that cannot be taken
+    match_files      the result log as files: matches in the order of their positions
+    match_export     an engine's result log and its rejected rows, written to such files
+    match_source     the data source `xscl_matches` over these files
+    consumption      foreachBatch: rows to the engine, the ledger, the files
+    batch_join       a batch DataFrame through an engine in memory
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xscl.spark.batch_join import join
+    from xscl.spark.consumption import Consumption, consume
+    from xscl.spark.match_source import register
+
+__all__ = ["Consumption", "consume", "join", "register"]
+
+_PLACES = {
+    "Consumption": "xscl.spark.consumption",
+    "consume": "xscl.spark.consumption",
+    "join": "xscl.spark.batch_join",
+    "register": "xscl.spark.match_source",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name on first use: Spark's tasks read matches without the engine."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        from xscl.ingestion.pipeline import PipelineError
+
+        raise PipelineError("Spark is not installed", hint="pip install 'xscl[spark]'") from missing
+    return value
