@@ -36,15 +36,20 @@ from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)
 
-FIRST_SLICE, LARGEST_SLICE = 32, 1_000
-"""Documents of the first slice and of the largest one."""
+FIRST_SLICE, LARGEST_SLICE = 128, 1_000
+"""Documents of the first slice and of the largest one.
+
+The statements of a slice take 40 to 60 ms however few documents it has.
+"""
 IDLE, BUSY = 0.2, 0.1
 """Seconds of a slice while nothing is pushed, and while something is."""
 REST = 40
-"""The pause after a slice in which something was pushed, in multiples of its time.
+"""The pause after a slice while something is pushed, in multiples of its time and of the pushes
+that it met.
 
 A push beside a slice may take twice its time: the interpreter runs one thread.  So fewer than one
-push in 20 may meet one (docs/measurements/backfill.md).
+push in 20 may meet one, also where slices are shorter than the time between two pushes
+(docs/measurements/backfill.md).
 """
 QUIET = 0.5
 """Seconds without a push that end a pause."""
@@ -257,7 +262,7 @@ class _Run:
         while first < end:
             if self._ending.is_set():
                 raise Stopping
-            began = time.monotonic()
+            began, pushes = time.monotonic(), self._transactions.state.pushes
             self._refuse_long(began)
             following = self._twin.replay(store, first, end, self._size)
             self._keep_witnesses(store, one, first, following)
@@ -268,7 +273,8 @@ class _Run:
             wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
             self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
             if is_busy:
-                self._rest(REST * took)
+                met = self._pushes - pushes
+                self._rest(REST * took, REST * (met + 1) if met else 0)
 
     def _refuse_long(self, now: float) -> None:
         if self._until is not None and now > self._until:
@@ -285,11 +291,11 @@ class _Run:
             self._pushes, self._pushed = pushes, now
         return now - self._pushed < QUIET
 
-    def _rest(self, seconds: float) -> None:
-        """Pause for some seconds, or until nothing is pushed any more."""
-        end = time.monotonic() + seconds
-        while self._is_busy() and (left := end - time.monotonic()) > 0:
-            if self._ending.wait(min(QUIET / 2, left)):
+    def _rest(self, seconds: float, pushes: int) -> None:
+        """Pause for some seconds and some pushes, or until nothing is pushed any more."""
+        end, last = time.monotonic() + seconds, self._pushes + pushes
+        while self._is_busy() and ((left := end - time.monotonic()) > 0 or self._pushes < last):
+            if self._ending.wait(min(QUIET / 2, left) if left > 0 else QUIET / 4):
                 return
 
     def _keep_witnesses(self, store: Store, one: Subscription, first: int, end: int) -> None:
