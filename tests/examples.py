@@ -55,6 +55,7 @@ def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[A
 
 
 ROUNDS = 12
+"""Seeds to try for what is seldom."""
 
 
 def until(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
@@ -68,8 +69,13 @@ def until(enough: Callable[[], bool], agrees: Callable[[], None]) -> None:
         seed(number)(agrees)()
 
 
-def cases_of(strategy: st.SearchStrategy[T], size: int) -> list[T]:
-    """Return so many cases of a strategy, the same in every run."""
+def cases_of(strategy: st.SearchStrategy[T], size: int, seeded: int | None = None) -> list[T]:
+    """Return so many cases of a strategy, drawn from the seed given or from a fixed one.
+
+    Two runs may still differ: Hypothesis also draws constants that it reads in the modules
+    imported so far, and these depend on the order of the tests.  A test that needs something to
+    occur therefore tries the ROUNDS one after the other.
+    """
     collected = list[T]()
 
     @settings(
@@ -84,5 +90,5 @@ def cases_of(strategy: st.SearchStrategy[T], size: int) -> list[T]:
     def collect(case: T) -> None:
         collected.append(case)
 
-    collect()
+    (collect if seeded is None else seed(seeded)(collect))()
     return collected

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.examples import cases_of
+from tests.examples import ROUNDS, cases_of
 from tests.oracle import composites as rows
 from tests.oracle import evaluation, formulas
 from tests.oracle.composites import Composite
@@ -498,10 +498,13 @@ SIZES = {name: {"mixes": 100, "residuals": 50}.get(name, 25) for name in STRATEG
 
 
 @cache
-def collected(name: str) -> list[tuple[Case, Counter[Match]]]:
-    """Return some cases of a strategy, the same in every run, and the matches of each."""
-    cases = cases_of(STRATEGIES[name], SIZES[name])
+def collected(name: str, seeded: int | None = None) -> list[tuple[Case, Counter[Match]]]:
+    """Return some cases of a strategy and the matches of each."""
+    cases = cases_of(STRATEGIES[name], SIZES[name], seeded)
     return [(case, matches(case.events, case.lateness)) for case in cases]
+
+
+SEEDS = (None, *range(ROUNDS))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -533,14 +536,14 @@ FEATURES = {
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_feature_occurs_in_a_query_that_has_matches(name: str) -> None:
-    fired = [
-        subscription.query.text()
-        for case, found in collected(name)
-        for subscription in case.subscriptions
-        if any(match[0] == subscription.name for match in found)
-    ]
-    missing = [feature for feature in FEATURES[name] if not any(feature in t for t in fired)]
-    assert missing == []
+    missing = set(FEATURES[name])
+    for seeded in SEEDS:
+        for case, found in collected(name, seeded) if missing else ():
+            fired = {match[0] for match in found}
+            for one in case.subscriptions:
+                if one.name in fired:
+                    missing -= {feature for feature in missing if feature in one.query.text()}
+    assert missing == set()
 
 
 # -- Planted faults: what is done wrong must show in some case -------------------------------
@@ -594,6 +597,11 @@ FAULTS: dict[str, tuple[Patch, str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_shows(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (module, name, wrong), where = FAULTS[fault]
-    cases = collected(where)  # before there is the fault
-    monkeypatch.setattr(module, name, wrong)
-    assert any(matches(case.events, case.lateness) != found for case, found in cases)
+
+    def shows(seeded: int | None) -> bool:
+        cases = collected(where, seeded)  # before there is the fault
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, wrong)
+            return any(matches(case.events, case.lateness) != found for case, found in cases)
+
+    assert any(map(shows, SEEDS))

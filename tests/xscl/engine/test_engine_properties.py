@@ -24,7 +24,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import MORE, cases_of, examples
+from tests.examples import MORE, ROUNDS, cases_of, examples
 from tests.oracle.evaluation import Match, matches, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.queries import And as AllOf
@@ -587,7 +587,7 @@ def _sensitive() -> Case:
 
 @pytest.fixture(scope="module")
 def fixed() -> list[tuple[Case, Counter[Match]]]:
-    """Return the same few cases on every run, each with what the engine delivers."""
+    """Return a few cases, each with what the engine delivers."""
     made = [_sensitive(), *cases_of(cases(), 10 * MORE)]
     found = [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
     assert all(matches(case.events, case.lateness) == delivered for case, delivered in found)
@@ -606,10 +606,16 @@ def test_planted_fault_is_found(
 
 @pytest.fixture(scope="module")
 def many() -> Counts:
-    """Count many cases of the same strategies, by the oracle alone: rare features need them."""
+    """Count many cases of the same strategies, by the oracle alone: rare features need them.
+
+    The cases of further seeds follow while a feature did not occur in a match.
+    """
     counts = Counts()
-    for case in cases_of(cases() | histories(), 120 * MORE):
-        counts.add(case)
+    for seeded in (None, *range(ROUNDS)):
+        for case in cases_of(cases() | histories(), 120 * MORE, seeded):
+            counts.add(case)
+        if all(counts.seen[feature] for feature in (*FEATURES, *SITUATIONS)):
+            break
     return counts
 
 

@@ -128,6 +128,7 @@ _UNTOLD = {
     *("error", "document"),  # of roots; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
     *("missing_extra", "registrations"),  # of commands
+    *("matches_missing", "null"),  # of pipelines in Spark
 }
 
 
