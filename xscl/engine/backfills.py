@@ -141,7 +141,10 @@ class Backfills:
             completed()
 
     def _give_up(self, number: int, error: Exception, give_up: Callable[[int], None]) -> None:
-        _log.error("the history of a subscription cannot be read", exc_info=error)
+        if isinstance(error, TooLong):
+            _log.warning("the history of subscription %d is too long to be read", number)
+        else:
+            _log.error("the history of a subscription cannot be read", exc_info=error)
         give_up(number)
         self._resolve()
 

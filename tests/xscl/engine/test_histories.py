@@ -25,6 +25,7 @@ from tests.strategies import language as drawn
 from tests.xscl.engine.player import pushed
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
+from xscl.documents.results import WITHOUT_PAST
 from xscl.documents.retention import Retention
 from xscl.errors import StreamInUse
 
@@ -326,3 +327,27 @@ def test_histories_one_after_the_other_hold_back_no_eviction() -> None:
         assert engine.host.state.eviction.texts_from > 70
         (row,) = engine.sql("SELECT count(*) AS texts FROM state.text").to_pylist()
         assert row["texts"] < 60
+
+
+def test_a_history_that_is_too_long_is_begun_without_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bound is the user's to know of, not a fault of the service: no error in its log."""
+    monkeypatch.setattr("xscl.engine.backfills.LONGEST", -1.0)
+    with xscl.Engine(retention=KEPT) as engine:
+        engine.push([item(number, number, "a") for number in range(9)])
+        catalog = engine.host.catalog
+        number = catalog.subscribe_from("q", NEXT, since=LONG)
+        assert number is not None
+        engine.push([item(10 + one, 10 + one, "a") for one in range(9)])
+
+        def ended() -> None:
+            catalog.backfills.end()
+
+        catalog.backfills.serve(ended, catalog.begin_without_past)
+        begun = engine.subscription("q")
+        assert begun is not None
+        assert begun.backfilled == WITHOUT_PAST
+    (record,) = [one for one in caplog.records if one.name == "xscl.engine.backfills"]
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == f"the history of subscription {number} is too long to be read"
