@@ -18,6 +18,7 @@ from benchmarks import (
     next_cep,
     noisy_neighbour,
     patterns,
+    peers,
     pipeline,
     register,
     rss,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         memory,
         text_joins,
         window_joins,
+        peers,
     )
 }
 

@@ -10,9 +10,29 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import harness, mmqjp, mmqjp_flat, rss, stage1, text_joins, window_joins
+from benchmarks import (
+    harness,
+    mmqjp,
+    mmqjp_flat,
+    peer_systems,
+    peers,
+    rss,
+    stage1,
+    text_joins,
+    window_joins,
+)
 from benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
-from benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
+from benchmarks.feed_items import (
+    CHANNEL,
+    CHANNELS,
+    COPIES,
+    DAY,
+    LEAVES,
+    channel_url,
+    expected,
+    items,
+    wishes,
+)
 from benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
 from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
 from tests.examples import usually
@@ -242,6 +262,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "memory",
         "text-joins",
         "window-joins",
+        "peers",
     ]
 
 
@@ -250,6 +271,36 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
 def test_joins_by_texts_find_what_a_test_of_each_pair_finds(query: str) -> None:
     row = text_joins.measured(query, 100, 30)
     assert int(str(row.figures["matches"])) > 0
+
+
+@pytest.mark.parametrize("name", peer_systems.SIDES)
+def test_each_peer_finds_what_looking_at_every_pair_finds(name: str, tmp_path: Path) -> None:
+    stream, asked = items(400, seed=28), peers.channels(30)
+    side = peer_systems.SIDES[name](asked, tmp_path / "side")
+    for start in range(0, len(stream), 150):
+        assert side.push(stream[start : start + 150]) > 0
+    numbers = {channel_url(one): one for one in range(CHANNELS)}
+    homes = [numbers[item.values[CHANNEL]] for item in stream]
+    found = [
+        (asked.index(pair), one.number, other.number)
+        for one in stream
+        for other in stream[one.number + 1 :]
+        if one.values[2] == other.values[2]
+        and (pair := (homes[one.number], homes[other.number])) in asked
+    ]
+    assert sorted(side.matches()) == sorted(found) != []
+
+
+@pytest.mark.slow
+def test_peers_are_compared_in_processes(tmp_path: Path) -> None:
+    plan = (peers.Batches(40, 4, 1), peers.Batches(5, 3, 1))
+    rows = list(peers.compared(peer_systems.SAMPLE + 20, plan))
+    figures = [row.figures for row in rows if "failure" not in row.figures]
+    assert len(figures) == 2 * len(peer_systems.SIDES)
+    assert all(float(str(one["ratio"])) > 0 for one in figures)
+    assert {row.parameters["variant"] for row in rows} >= {"xscl", "SQLite, each", *peers.ABSENT}
+    peers.plot(rows, tmp_path / "peers.png")
+    assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
