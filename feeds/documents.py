@@ -85,6 +85,10 @@ class DocumentColumns(Sequence[Document]):
         )
         return cls(*each) if parts else cls.of(())
 
+    def chosen(self, places: Sequence[int]) -> DocumentColumns:
+        """Return the documents at some places."""
+        return DocumentColumns(*([column[at] for at in places] for column in self._columns))
+
     @property
     def _columns(self) -> tuple[list[Any], ...]:
         return self.streams, self.ids, self.timestamps, self.xml, self.history, self.origins

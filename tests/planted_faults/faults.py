@@ -732,8 +732,39 @@ _SPARK = (
         (f"{_RESULTS}::test_missing_files_are_errors_and_old_ones_may_be_deleted",),
     ),
 )
+_CELLS = "tests/xscl/cluster/test_cells.py"
+_CLUSTER = (
+    Fault(
+        "a cell counts versions itself",
+        "xscl/cluster/cell_host.py",
+        "return ingest.push(some.documents, source=key, identities=some.identities)",
+        "return ingest.push(some.documents, source=key)",
+        (f"{_CELLS}::test_versions_count_documents_that_the_cell_does_not_have",),
+    ),
+    Fault(
+        "a cell has the clock of its own documents",
+        "xscl/cluster/cell_host.py",
+        "some.beats(), some.arrived)",
+        "(), some.arrived)",
+        (f"{_CELLS}::test_the_clock_passes_with_documents_that_the_cell_does_not_have",),
+    ),
+    Fault(
+        "a copied publisher answers with its matches, too",
+        "xscl/cluster/cell_host.py",
+        "if one.subscription in self._answers]",
+        "]",
+        (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
+    ),
+    Fault(
+        "publishers are not copied to the cells of later readers",
+        "xscl/cluster/catalog_log.py",
+        "if (name, cell) not in known:",
+        "if (name, cell) in known:",
+        (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
+    ),
+)
 FAULTS = (
     *(_LANGUAGE + _SHREDDING + _TEMPLATES),
     *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
-    *(_ENGINE_AND_STORE + _SERVICE + _SPARK),
+    *(_ENGINE_AND_STORE + _SERVICE + _SPARK + _CLUSTER),
 )

@@ -55,6 +55,13 @@ class DocumentOrigin(NamedTuple):
     version: int = 1
 
 
+class DocumentIdentity(NamedTuple):
+    """The id of a document's version, such as `id@2`, and its version, from 1."""
+
+    id: str
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """The part of a stored document that matches need."""
@@ -101,15 +108,18 @@ class DocumentLog:
         parts: Sequence[BatchPart] = (),
         beats: Sequence[Beat] = (),
         arrived: int | None = None,
+        identities: Sequence[DocumentIdentity] = (),
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
         to find what was shredded elsewhere; `beats` set the clock between documents.  `arrived` is
-        the time of their arrival, by default the clock after each.
+        the time of their arrival, by default the clock after each.  `identities`, one for each
+        document, were determined by another log, which has more documents than this one.
         """
         given, refused = separate_invalid(documents)
-        batch = _Batch(given, origins, RemoteWitnesses.of(parts, len(given)), refused)
+        elsewhere = RemoteWitnesses.of(parts, len(given))
+        batch = _Batch(given, origins, elsewhere, refused, identities)
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
@@ -188,8 +198,9 @@ class DocumentLog:
             if versions:
                 batch.bases[at] = min(versions.values())
             versions[batch.hashes[at]] = number
-            batch.versions[at] = len(versions)
-            batch.names[at] = self._version_id(batch.given.ids[at], len(versions))
+            if not batch.is_identified:
+                batch.versions[at] = len(versions)
+                batch.names[at] = self._version_id(batch.given.ids[at], len(versions))
         return True
 
     def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
@@ -374,6 +385,7 @@ class _Batch:
         origins: Sequence[DocumentOrigin],
         elsewhere: RemoteWitnesses,
         refused: dict[int, Reason],
+        identities: Sequence[DocumentIdentity],
     ) -> None:
         self.given = given
         self.origins = origins
@@ -385,6 +397,11 @@ class _Batch:
         self.roots: dict[int, etree._Element] = {}
         self.names = list(given.ids)
         self.versions = np.ones(len(given), np.int64)
+        self.is_identified = len(identities) > 0
+        for at, (name, version) in enumerate(identities):
+            self.versions[at] = version
+            if name != self.names[at]:  # an id that is the given one stays the same object
+                self.names[at] = name
         self.bases = np.full(len(given), -1)  # which is the document itself
 
     def candidates(self, ids: Container[str]) -> list[int]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
-from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
+from xscl.documents.document_log import AcceptedDocuments, DocumentIdentity, DocumentOrigin
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
@@ -120,13 +120,15 @@ class PushResult(MatchSequence):
 class PushSlice:
     """Documents, their witnesses from other processes, and the beats between them.
 
-    `arrived` is the time at which they came in, None for the engine's clock.
+    `arrived` is the time at which they came in, None for the engine's clock.  `identities` are
+    those of all documents, or none.
     """
 
     documents: Sequence[Document]
     parts: Sequence[BatchPart]
     beats: Sequence[Beat]
     arrived: int | None = None
+    identities: Sequence[DocumentIdentity] = ()
 
     def cut(self, start: int, end: int) -> PushSlice:
         """Return some of the documents; a beat belongs to the document that it comes before."""
@@ -139,7 +141,8 @@ class PushSlice:
             if start <= at < end or (at == last <= end)
         )
         parts = cut_parts(self.parts, start, end)
-        return PushSlice(self.documents[start:end], parts, beats, self.arrived)
+        identities = self.identities[start:end]
+        return PushSlice(self.documents[start:end], parts, beats, self.arrived, identities)
 
     def without(self, places: Collection[int]) -> PushSlice:
         """Return the documents at all other places, to be shredded here."""
@@ -147,7 +150,8 @@ class PushSlice:
             return self
         documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
         beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
-        return PushSlice(documents, (), tuple(beats), self.arrived)
+        identities = tuple(one for at, one in enumerate(self.identities) if at not in places)
+        return PushSlice(documents, (), tuple(beats), self.arrived, identities)
 
 
 @dataclass(slots=True)
@@ -180,12 +184,15 @@ class Ingest:
         parts: Sequence[BatchPart] = (),
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
+        identities: Sequence[DocumentIdentity] = (),
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
         `parts` are the witnesses of documents that were shredded elsewhere, with the patterns of
         `publish_patterns`.  The documents at the places in `poison` are not read, but recorded as
-        rejected.  A `source` may carry beats, which set the clock between documents.
+        rejected.  A `source` may carry beats, which set the clock between documents.  `identities`
+        are the ids and versions that a sequencer gave to all documents; without them this engine
+        determines both (decision 104).
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -193,7 +200,7 @@ class Ingest:
             documents = tuple(documents)
         batch = None if source is None else BatchKey(*source)
         beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
-        given = PushSlice(documents, tuple(parts), beats, arrived)
+        given = PushSlice(documents, tuple(parts), beats, arrived, tuple(identities))
         whole = given.without(poison)
         if strict:
             expect_valid(whole.documents)
@@ -278,6 +285,7 @@ class Ingest:
             parts=portion.parts,
             beats=portion.beats,
             arrived=portion.arrived,
+            identities=portion.identities,
         )
         reached("accepted")
         state.arrived.append(accepted.arrivals)

@@ -68,7 +68,7 @@ class Player:
 
     def play(self, engine: xscl.Engine, events: Sequence[Event], cuts: Sequence[bool]) -> None:
         """Push documents in batches, register and remove subscriptions."""
-        for number, item in enumerate(_batches(events, cuts)):
+        for number, item in enumerate(batches(events, cuts)):
             match item:
                 case Subscribe(Subscription(name, query, updates)):
                     engine.subscribe(name, query.text(), updates=updates)
@@ -113,7 +113,7 @@ class Player:
         return match.subscription, documents, tuple(sorted(nodes))
 
 
-def _batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:
+def batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:
     """Return the events with the documents in batches; a cut ends the batch."""
     batch, ends = list[Push](), cycle(cuts)
     for event in events:

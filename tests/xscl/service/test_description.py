@@ -129,6 +129,7 @@ _UNTOLD = {
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
     *("missing_extra", "registrations"),  # of commands
     *("matches_missing", "null"),  # of pipelines in Spark
+    *("cluster", "cluster_stale_driver"),  # of the driver and the cells of a cluster
 }
 
 

@@ -1,0 +1,1 @@
+"""Tests of cells: the cluster equals the single engine."""

@@ -1,0 +1,20 @@
+"""Cells: engines over slices of the subscriptions, which a driver feeds with one sequenced log.
+
+    shared_directory   the files that driver and cells exchange, written once and durably
+    sealed_log         the log after sequencing: documents with identities, controls
+    placement          the cell of each subscription, and the silent copies of publishers
+    catalog_log        changes of the driver's catalog as controls of the log
+    sequencer          identity, version and clock of documents, once for all cells
+    cell_host          one cell: restores its engine, replays the log, answers
+    cell_task          the task of a cell for one batch, and its answer
+    driver             sequence, intent, answers, commit
+    committed_matches  the matches of all cells at one committed position
+    cluster_sink       the driver as a consumer's sink
+
+A cell is an ordinary `Engine`.  It receives the documents of its streams, evaluates them for its
+subscriptions, and answers with their matches.  No state of joins is in the driver
+(docs/decisions/104 to 106).
+
+Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
+(Spark), service and web around it.
+"""

@@ -1,0 +1,216 @@
+"""The log after sequencing, which all cells read: entries 1, 2, 3, ..., each one file.
+
+An entry is either documents with their identities and clocks, or controls: declarations,
+registrations and removals.  So "since when" a subscription sees documents is a place in the log,
+equal in each cell and in each replay.  An entry is never changed once the driver's store counts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from feeds.documents import DocumentColumns
+from xscl.cluster.shared_directory import ClusterError, SharedDirectory
+from xscl.documents.document_log import DocumentIdentity
+from xscl.store.consumed_offsets import Beat
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("streams", pa.list_(pa.string())),
+        pa.field("given", pa.string()),
+        pa.field("ts", pa.int64()),
+        pa.field("xml", pa.binary()),
+        pa.field("history", pa.bool_()),
+        pa.field("origin", pa.string()),
+        pa.field("id", pa.string()),
+        pa.field("version", pa.int32()),
+        pa.field("clock", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SequencedDocuments:
+    """Accepted documents with their identities.
+
+    `clocks` has the clock before each of them, and after the last one.  `arrived` is the time at
+    which they came in, None for the clock.
+    """
+
+    documents: DocumentColumns
+    identities: Sequence[DocumentIdentity]
+    clocks: npt.NDArray[np.int64]
+    arrived: int | None
+
+    def on(self, streams: frozenset[str]) -> SequencedDocuments:
+        """Return the documents on some streams; the clock is that of all."""
+        named = self.documents.streams
+        places = [at for at, names in enumerate(named) if not streams.isdisjoint(names)]
+        if len(places) == len(named):
+            return self
+        return SequencedDocuments(
+            self.documents.chosen(places),
+            [self.identities[at] for at in places],
+            self.clocks[[*places, -1]],
+            self.arrived,
+        )
+
+    def beats(self) -> tuple[Beat, ...]:
+        """Return the clock before each document, and after the last one."""
+        return tuple(Beat(at, int(clock)) for at, clock in enumerate(self.clocks))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareStream:
+    """The declaration of a stream, for all cells; `attributes` are its leaves with their types."""
+
+    name: str
+    lateness: int
+    live: bool
+    attributes: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A registration: the cell that answers with its matches, and those with a silent copy."""
+
+    name: str
+    query: str
+    language: str
+    updates: bool
+    cell: int
+    silent: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPublisher:
+    """A silent copy of a subscription that was registered in an earlier entry.
+
+    The cell's state is made from the log anew, as if the copy had been there since `registered`.
+    """
+
+    name: str
+    cell: int
+    registered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The removal of a subscription, wherever it is, with all that read what only it publishes."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """The end of the input: all epochs close, and all deadlines pass."""
+
+
+Control: TypeAlias = DeclareStream | Register | CopyPublisher | Remove | Flush
+Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
+
+_KINDS: dict[str, type[Control]] = {
+    "stream": DeclareStream,
+    "register": Register,
+    "copy": CopyPublisher,
+    "remove": Remove,
+    "flush": Flush,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SealedLog:
+    """Reads and writes the entries in a shared directory."""
+
+    shared: SharedDirectory
+
+    def write(self, number: int, entry: Entry) -> None:
+        """Write an entry durably.  It counts once the driver's store says so."""
+        documents, controls = self._paths(number)
+        if isinstance(entry, SequencedDocuments):
+            controls.unlink(missing_ok=True)  # of a driver that ended before it counted
+            self.shared.place(documents, _encoded(entry))
+        else:
+            documents.unlink(missing_ok=True)
+            rows = [{"kind": _NAMES[type(one)], **asdict(one)} for one in entry]
+            self.shared.place(controls, json.dumps(rows, ensure_ascii=False).encode())
+
+    def read(self, number: int) -> Entry:
+        """Return an entry; raises ClusterError if it is lost or damaged."""
+        documents, controls = self._paths(number)
+        try:
+            if controls.exists():
+                return tuple(map(_control, json.loads(controls.read_bytes())))
+            return _decoded(documents.read_bytes())
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"entry {number} of the log is missing in {documents.parent}",
+                hint="put the file back from a copy of the shared directory",
+            ) from error
+        except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
+            raise ClusterError(f"entry {number} of the log is damaged: {error}") from error
+
+    def controls(self, after: int, upto: int) -> list[tuple[int, tuple[Control, ...]]]:
+        """Return the entries of controls between two entries, the last one included."""
+        found = (
+            (number, self.read(number))
+            for number in range(after + 1, upto + 1)
+            if self._paths(number)[1].exists()
+        )
+        return [(number, entry) for number, entry in found if isinstance(entry, tuple)]
+
+    def _paths(self, number: int) -> tuple[Path, Path]:
+        sealed = self.shared.path / "sealed"
+        return sealed / f"{number:020d}.arrow", sealed / f"{number:020d}.json"
+
+
+def _control(row: dict[str, object]) -> Control:
+    kind = _KINDS[str(row.pop("kind"))]
+    values = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+    }
+    return kind(**values)  # type: ignore[arg-type]  # as it was written
+
+
+def _encoded(entry: SequencedDocuments) -> bytes:
+    some = entry.documents
+    names = [one.id for one in entry.identities]
+    versions = [one.version for one in entry.identities]
+    columns = (
+        *(some.streams, some.ids, some.timestamps, some.xml, some.history, some.origins),
+        *(names, versions, entry.clocks[:-1]),
+    )
+    arrays = [pa.array(one, kind) for one, kind in zip(columns, _SCHEMA.types, strict=True)]
+    times = {"clock": int(entry.clocks[-1]), "arrived": entry.arrived}
+    table = pa.Table.from_arrays(arrays, schema=_SCHEMA.with_metadata({"times": json.dumps(times)}))
+    return ipc_bytes(table)
+
+
+def _decoded(content: bytes) -> SequencedDocuments:
+    table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+    times = json.loads(table.schema.metadata[b"times"])
+    columns = [table[name].to_pylist() for name in _SCHEMA.names]
+    streams, *rest = columns[:6]
+    identities = [DocumentIdentity(*row) for row in zip(columns[6], columns[7], strict=True)]
+    clocks = np.array([*columns[8], times["clock"]], np.int64)
+    documents = DocumentColumns([tuple(names) for names in streams], *rest)
+    return SequencedDocuments(documents, identities, clocks, times["arrived"])
+
+
+def ipc_bytes(table: pa.Table) -> bytes:
+    """Return a table as the bytes of an Arrow file; equal tables have equal bytes."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -1,0 +1,96 @@
+"""The sequencer: identity, version and clock of each document, determined once for all cells.
+
+It uses the document log of the driver's store, so that duplicates, versions and invalid documents
+are the same as in a single engine.  Entry and ledger are counted in one transaction, after the file
+was written: a driver that ends between the two writes the entry again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from feeds.documents import Document, DocumentColumns
+from feeds.faultpoints import reached
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
+from xscl.documents.document_log import DocumentIdentity
+from xscl.engine.host import EngineHost
+from xscl.engine.ingest import PushSlice
+from xscl.store.consumed_offsets import BatchKey, Beat
+from xscl.store.store import Store
+
+SEQUENCED = "cluster_sequenced"
+"""The key of the last entry of the log in the store's named numbers."""
+
+
+class Sequencer:
+    """Appends documents to the sealed log.  One thread uses it."""
+
+    def __init__(self, host: EngineHost, log: SealedLog) -> None:
+        self._host = host
+        self._log = log
+
+    @property
+    def last(self) -> int:
+        """The number of the last entry, 0 if there is none."""
+        return self._host.transactions.store.meta(SEQUENCED)
+
+    def append(
+        self, documents: Sequence[Document], batch: BatchKey, poison: Collection[int] = ()
+    ) -> bool:
+        """Append the new documents of a batch; return False if the batch was appended before.
+
+        Those at the places in `poison` are recorded as rejected, unread.
+        """
+        with self._host.transactions.change() as state:
+            if not state.ledger.enter(batch):
+                return False
+            number = state.store.meta(SEQUENCED) + 1
+            read, beats = _without(documents, batch, poison)
+            state.documents.reject_poison([documents[at] for at in sorted(poison)])
+            first = state.documents.next
+            arrivals = state.documents.accept(read, beats=beats, arrived=batch.arrived).arrivals
+            clocks = np.append(arrivals.clocks, state.documents.clock)
+            rows = _identified(state.store, first)
+            entry = SequencedDocuments(
+                DocumentColumns(
+                    list(arrivals.streams),
+                    [row[0] for row in rows],
+                    arrivals.ts.tolist(),
+                    list(arrivals.xml),
+                    [row[3] for row in rows],
+                    [row[4] for row in rows],
+                ),
+                [DocumentIdentity(row[1], row[2]) for row in rows],
+                clocks,
+                batch.arrived,
+            )
+            self._log.write(number, entry)
+            reached("sealed")
+            state.documents.finish()
+            state.store.set_meta(**{SEQUENCED: number})
+            state.store.set_progress(
+                clock=state.documents.clock,
+                next_doc=state.documents.next,
+                segment=state.ledger.segment,
+            )
+        reached("sequenced")
+        return True
+
+
+def _without(
+    documents: Sequence[Document], batch: BatchKey, poison: Collection[int]
+) -> tuple[Sequence[Document], Sequence[Beat]]:
+    """Return the documents at all other places, with the beats between them."""
+    some = PushSlice(documents, (), batch.beats, batch.arrived).without(poison)
+    return some.documents, some.beats
+
+
+def _identified(store: Store, first: int) -> list[tuple[str, str, int, bool, str]]:
+    """Return given id, id, version, history and origin of the documents from a number on."""
+    return store.fetch(
+        "SELECT given, id, version, history, origin FROM state.document WHERE doc >= ?"
+        " ORDER BY doc",
+        [first],
+    )
