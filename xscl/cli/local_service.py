@@ -382,8 +382,9 @@ class LocalService:
             fixed = allow_late(self.engine, taken.feeds)
         if fixed:
             warn(
-                f"items may come too late for {', '.join(sorted(fixed)[:10])}, whose lateness is"
-                " fixed by subscriptions: add feeds before subscribing to their streams"
+                f"subscriptions to {', '.join(sorted(fixed)[:10])} may miss older items of these"
+                " feeds: their allowance for late items was fixed when they were made; follow feeds"
+                " before you subscribe to their streams"
             )
         return taken.lines
 

@@ -15,7 +15,7 @@ from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, option
-from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
+from xscl.cli.output import UsageError, counted, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
 from xscl.documents.document_validation import Refusal, expect_valid
@@ -69,7 +69,7 @@ def push(
         _echo({**counts, "not_read": not_read}, report)
         sys.stdout.flush()  # before the matches are acknowledged
     if not_read:
-        warn(f"{not_read} of {not_read + len(documents)} documents could not be read")
+        warn(f"{not_read} of {counted(not_read + len(documents), 'document')} could not be read")
     if not_read or not documents:
         raise typer.Exit(1)
 
@@ -81,8 +81,8 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
         return
     new = "sent" if counts["new"] is None else f"{counts['new']} of them new"
     echo(
-        f"{counts['documents']} documents, {new}; {counts['not_read']} not read;"
-        f" {report.shown} matches"
+        f"{counted(counts['documents'] or 0, 'document')}, {new}; {counts['not_read']} not read;"
+        f" {counted(report.shown, 'match')}"
     )
     if counts["late"]:
         warn(

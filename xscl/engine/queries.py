@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -96,9 +97,13 @@ class Queries:
     # -- About queries ---------------------------------------------------------------------
 
     def try_query(
-        self, query: str, since: str | int | None = None, seconds: float | None = None
+        self,
+        query: str,
+        since: str | int | None = None,
+        seconds: float | None = None,
+        dropped: threading.Event | None = None,
     ) -> Matches:
-        """Return the matches of a query on the kept documents."""
+        """Return the matches of a query on the kept documents; raises TooLong, see `Trials.run`."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -109,7 +114,7 @@ class Queries:
                 known is not None and known.updates,
                 begin=beginning(since, self._state.documents.clock),
             )
-        return self._trials.run(trial, until).matches
+        return self._trials.run(trial, until, dropped).matches
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`."""

@@ -50,21 +50,29 @@ class Trials:
         """Stop all trials, also later ones: they raise Stopping."""
         self._ending.set()
 
-    def run(self, trial: Trial, until: float | None = None) -> TrialResult:
+    def run(
+        self, trial: Trial, until: float | None = None, dropped: threading.Event | None = None
+    ) -> TrialResult:
         """Evaluate a trial.
 
-        `until` is a time of `time.monotonic`.  Raises TooLong after it, Stopping after `end`.
+        `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
+        TooLong after either, Stopping after `end`.
         """
         twin = Transactions(None, replace(self._transactions.settings, kept_memory=None))
         log = MatchLog(twin)
         try:
-            return self._run(twin, log, trial, until)
+            return self._run(twin, log, trial, until, dropped)
         except BaseException:
             _close(twin, log)
             raise
 
     def _run(
-        self, twin: Transactions, log: MatchLog, trial: Trial, until: float | None
+        self,
+        twin: Transactions,
+        log: MatchLog,
+        trial: Trial,
+        until: float | None,
+        dropped: threading.Event | None,
     ) -> TrialResult:
         ingest = Ingest(twin, log)
         with self._transactions.lock:
@@ -80,6 +88,8 @@ class Trials:
                 if self._ending.is_set():
                     raise Stopping
                 if until is not None and began > until:
+                    raise TooLong
+                if dropped is not None and dropped.is_set():
                     raise TooLong
                 try:
                     ingest.replay(batch)

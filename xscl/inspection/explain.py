@@ -248,7 +248,8 @@ def _kept(
         f" WHERE pair IN ({listed})",
         [since],
     )
-    yield f"kept: {rows} witness rows of {documents} documents (shared with all who use them)"
+    what = f"{_counted(rows, 'witness row')} of {_counted(documents, 'document')}"
+    yield f"kept: {what} (shared with all who use them)"
     if any(_is_endless(registry, qid) for qid in dataflow.subscribed.qids(registered)):
         yield f"  no window ends that: {lately} rows came in the last day"
     operators = dataflow.subscribed.operators(registered)

@@ -130,8 +130,8 @@ def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
 def late_items(stream: str) -> str:
     """Return the warning about a stream whose lateness could not be raised."""
     return (
-        f"items of this feed may come too late for the stream {stream!r}, whose lateness is "
-        "fixed by its subscriptions: add feeds before subscribing to their streams"
+        f"subscriptions to {stream!r} may miss older items of this feed: their allowance for late"
+        " items was fixed when they were made; follow feeds before you subscribe to their streams"
     )
 
 

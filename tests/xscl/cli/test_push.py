@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     assert done.exit_code == 1
     assert "2 of 4 documents could not be read" in done.stderr
     assert done.stdout.startswith("echo  2026-01-03T00:00:00Z\n  b1 | ")
-    assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 matches\n")
+    assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 match\n")
     assert f"not read: {Path.cwd()}/none.xml" in done.stderr
     assert "not read: c9: " in done.stderr
     assert "(line 1, column " in done.stderr

@@ -304,7 +304,7 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
         alone, served = both.ask("push", "--stream", "R", *paths)
         assert (alone.exit_code, served.exit_code) == (1, 1), served.output
         assert served.stderr == alone.stderr
-        assert "1 documents, sent; 3 not read" in served.stdout
+        assert "1 document, sent; 3 not read" in served.stdout
         alone, served = both.ask("sql", shown, "--json")
         assert served.stdout == alone.stdout
     rows = json_rows(alone.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.xscl.web.browser import Browser
-from tests.xscl.web.shown import Shop
+from tests.xscl.web.shown import TRICKS, Shop
 
 _OFFERED = """
 const root = document.getElementById("query-editor").shadowRoot;
@@ -95,6 +96,22 @@ def test_what_is_offered_fits_its_place(
     labels = set(browser.run_async(_COMPLETE, text))
     assert offered <= labels
     assert labels.isdisjoint(missing)
+
+
+_COUNTED = "return document.getElementById('counted').textContent"
+
+
+def test_the_matches_of_a_query_are_counted_as_it_is_written(browser: Browser, shop: Shop) -> None:
+    browser.open(f"{shop.address}/subscribe")
+    browser.write("tricks//item->a")
+    found = browser.until(lambda: re.findall(r"(\d+) matches in the last", browser.run(_COUNTED)))
+    assert int(found[0]) == 2 * len(TRICKS)
+    browser.write("[./title = 'none']")
+    browser.until(lambda: "No match in the last 30 days" in browser.run(_COUNTED))
+    browser.press(Keys.BACKSPACE)
+    assert "match" not in browser.run(_COUNTED)  # of another query than is there
+    browser.until(lambda: browser.all("#checked #problem"))
+    browser.until(lambda: browser.run(_COUNTED).strip() == "")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,19 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
+from xscl.engine import trials
+from xscl.inspection.replay import Arrived, Trial, past
 from xscl.language.topics import PAGES as HELP
 from xscl.language.topics import topics
 from xscl.service.dependencies import COOKIE
 from xscl.store.data_directory import DataDirectory
+from xscl.store.store import Store
 from xscl.web.rendering import POLICY, VIEWS
+from xscl.web.views import editing
 from xscl.web.views.state import LATE, REJECTED
 
 PAGES = (
@@ -86,6 +92,7 @@ def test_w9_what_a_person_writes_is_text(shop: Shop, trick: str) -> None:
         ("/witnesses", {"sql": trick}),
         ("/feeds/add", {"url": trick, "stream": trick, "tags": trick}),
         ("/subscribe/check", {"query": trick}),
+        ("/subscribe/count", {"query": trick}),
         ("/sign-in", {"token": trick, "next": trick}),
     ):
         answer = shop.client.post(path, data=form, follow_redirects=True)
@@ -509,6 +516,46 @@ def test_the_rows_of_an_answer_are_paged_and_counted_by_the_values_of_a_column(s
         assert narrowed.xpath("string(//h2[@id='answer-title'])") == f"{rows} rows"
     wrong = shop.client.get("/witnesses", params={"sql": text, "facet": "nothing"})
     assert wrong.status_code == 422
+
+
+def test_the_matches_of_a_query_are_counted_without_registering_it(shop: Shop) -> None:
+    def count(query: str) -> str:
+        answer = shop.client.post("/subscribe/count", data={"query": query})
+        assert answer.status_code == 200
+        return " ".join(parsed(answer.text).text_content().split())
+
+    assert count("tricks//item->a").startswith(
+        f"{2 * len(TRICKS)} matches in the last 30 days, the"
+    )
+    assert count("tricks//item[./title = 'none']->a") == "No match in the last 30 days"
+    assert count("tricks//item->a[") == ""
+
+
+def test_a_count_ends_when_its_reader_leaves_or_after_a_second(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def slowly(store: Store, trial: Trial, size: object) -> Iterator[list[Arrived]]:
+        """Yield the documents of a trial one by one; note it if not all are wanted."""
+        begun.set()
+        try:
+            for one in past(store, trial, lambda: 1):
+                time.sleep(0.3)
+                yield one
+        except GeneratorExit:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(trials, "past", slowly)
+    form = {"query": "tricks//item->a"}
+    monkeypatch.setattr(editing, "COUNTING", PATIENCE)
+    with pytest.raises(httpx.ReadTimeout):
+        shop.client.post("/subscribe/count", data=form, timeout=1)
+    assert begun.is_set()
+    assert ended.wait(PATIENCE)
+    monkeypatch.setattr(editing, "COUNTING", 0.1)
+    assert "takes longer" in shop.client.post("/subscribe/count", data=form).text
 
 
 def test_the_page_of_sql_lists_the_relations_with_their_columns(shop: Shop) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
@@ -10,11 +12,13 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
 
 from xscl.delivery.cards import MatchView, shown
-from xscl.errors import QueryError, XsclError
+from xscl.errors import QueryError, TooLong, XsclError
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
+from xscl.limiter import TooManyConcurrent
 from xscl.service.changing import change
 from xscl.service.explanations import Diagnosed, diagnosed, unseen
 from xscl.service.problems import Problem
@@ -33,6 +37,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SHOWN = 10
 """Maximum number of matches of a trial."""
+COUNTING = 1.0
+"""Seconds that matches are counted for while a query is written: a trial waits for it, at most."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
 
 _NOTHING: dict[str, Any] = {"error": None, "drawn": None, "read_back": "", "warnings": []}
@@ -78,6 +84,24 @@ def blank(
 def check(asked: Asked, query: Text) -> HTMLResponse:
     """Show the error of a query, or its join graph."""
     return asked.page("checked.html", **_checked(query, asked))
+
+
+@router.post("/subscribe/count")
+async def count(asked: Asked, query: Text) -> HTMLResponse:
+    """Show the number of matches of a query in the last 30 days.
+
+    The count ends when its reader leaves, which a browser does with each further letter.
+    """
+    dropped = threading.Event()
+    counting = asyncio.create_task(run_in_threadpool(_counted, asked, query, dropped))
+    # The body has been read, so all that can follow is that the reader has left.
+    leaving = asyncio.ensure_future(asked.request.receive())
+    try:
+        await asyncio.wait((counting, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        dropped.set()
+        leaving.cancel()
+    return await counting
 
 
 @router.post("/subscribe")
@@ -141,6 +165,26 @@ def _tried(asked: PageRequest, query: str, since: str) -> tuple[Sequence[Match],
             return found, None
         reasons = here.engine.host.queries.diagnose(subject, begin, tried=True)
         return found, readable(diagnosed(who, reasons))
+
+
+def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLResponse:
+    """Count the matches of a query in the last 30 days; nothing is shown of one with an error."""
+    here, who = asked.here, asked.who
+    found: Sequence[Match] | None = None
+    is_long = False
+    try:
+        refuse_bare_windows(query)
+        resolved = here.resolver.resolve(who, query)
+        with here.questions.hold(who.number):
+            queries = here.engine.host.queries
+            found = queries.try_query(f"{resolved.text} ", "30d", COUNTING, dropped)
+    except (TooLong, TooManyConcurrent):
+        is_long = True
+    except (XsclError, Problem):  # the check beside it says what is wrong
+        found = None
+    newest = found[-1].t1 if found else None
+    total = None if found is None else len(found)
+    return asked.page("counted.html", total=total, newest=newest, is_long=is_long)
 
 
 def _cards(found: Sequence[Match]) -> list[MatchView]:
