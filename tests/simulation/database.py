@@ -68,7 +68,7 @@ def install(scheduler: Scheduler) -> None:
     """Make stores connect so."""
     Connection.scheduler = scheduler
 
-    def connected(path: Path | None) -> Any:
+    def connected(path: Path) -> Any:
         return Connection(connect(path))
 
     vars(xscl.store.store)["connect"] = connected

@@ -1,11 +1,15 @@
 """Connections to isolated DuckDB databases, in a file or in memory.
 
-Databases in memory could share one DuckDB instance, whose set-up takes some 30 ms of processor
-time.  But a fatal error in one database (`FATAL Error`) ends all, so each has its own.
+A DuckDB instance takes 12 ms of processor time to set up.  Databases in memory do not share one, as
+a fatal error in one of them (`FATAL Error`) would end all.  But an instance that is sound outlives
+its database and serves the next one: an engine in memory is made in 19 instead of 33 ms, and one is
+made for each trial and each backfill.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -29,24 +33,85 @@ _SETTINGS = (
 )
 
 
-def connect(path: Path | None) -> duckdb.DuckDBPyConnection:
+def connect(path: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection to the database in a file, which is created if it is absent.
 
-    Without a path it is to a new one in memory.  Until a store is known to be sound, closing it
-    writes nothing.
+    Until a store is known to be sound, closing it writes nothing.
     """
     connection = duckdb.connect(":memory:", config={"threads": THREADS})
     try:
-        if path is not None:
-            quoted = str(path).replace("'", "''")
-            connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-            connection.execute(f"ATTACH '{quoted}' AS {FILE}; USE {FILE}")
-        for setting in _SETTINGS:
-            connection.execute(f"SET {setting}")
+        quoted = str(path).replace("'", "''")
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute(f"ATTACH '{quoted}' AS {FILE}; USE {FILE}")
+        _set(connection)
     except duckdb.Error:
         connection.close()
         raise
     return connection
+
+
+def _set(connection: duckdb.DuckDBPyConnection) -> None:
+    for setting in _SETTINGS:
+        connection.execute(f"SET {setting}")
+
+
+class MemoryDatabase:
+    """A database in memory, on an instance that no other database uses meanwhile.
+
+    `connection` is to it; closing that one and those made from it comes before `release`.
+    """
+
+    def __init__(self) -> None:
+        self._instance = _idle.take()
+        self.connection = self._instance.cursor()
+        self.connection.execute(f"ATTACH ':memory:' AS {FILE}; USE {FILE}")
+
+    def release(self) -> None:
+        """Drop the database; its instance serves the next one if it is sound."""
+        try:
+            self._instance.execute(f"DETACH {FILE}")
+        except duckdb.Error:  # it was invalidated, or a statement still runs
+            self._instance.close()
+        else:
+            _idle.put(self._instance)
+
+
+class _IdleInstances:
+    """Instances of this process without a database; a lock makes it safe from any thread."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._instances: list[duckdb.DuckDBPyConnection] = []
+        self._process = os.getpid()
+
+    def take(self) -> duckdb.DuckDBPyConnection:
+        """Return an instance with the settings of stores."""
+        with self._mutex:
+            if self._instances and self._process == os.getpid():
+                return self._instances.pop()
+        instance = duckdb.connect(":memory:", config={"threads": THREADS})
+        _set(instance)
+        return instance
+
+    def put(self, instance: duckdb.DuckDBPyConnection) -> None:
+        """Keep an instance for later, or close it if enough are kept."""
+        with self._mutex:
+            is_kept = len(self._instances) < _MOST_IDLE and self._process == os.getpid()
+            if is_kept:
+                self._instances.append(instance)
+        if not is_kept:
+            instance.close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._mutex:
+            while self._instances:
+                self._instances.pop().close()
+
+
+_MOST_IDLE = 2
+_idle = _IdleInstances()
+atexit.register(_idle.close)
 
 
 _LOST, _CLOSED = 0, -1

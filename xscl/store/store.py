@@ -30,7 +30,15 @@ from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.commit_watermark import CommitPoint
-from xscl.store.database import FILE, THREADS, SharedDatabase, connect, is_ended, is_lost
+from xscl.store.database import (
+    FILE,
+    THREADS,
+    MemoryDatabase,
+    SharedDatabase,
+    connect,
+    is_ended,
+    is_lost,
+)
 from xscl.store.migrations import FIRST, LAST_TABLE, current_version, is_readable, migrate
 from xscl.store.store_errors import (
     BackupError,
@@ -150,6 +158,7 @@ class Store:
     ) -> None:
         self.path = None if path is None else Path(path).resolve()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._memory: MemoryDatabase | None = None
         self._lender: Lender | None = None
         self._statements: dict[str, duckdb.Statement] = {}
         self._schemas: dict[str, pa.Schema] = {}
@@ -160,7 +169,8 @@ class Store:
         self._is_within = False  # a transaction
         try:
             if self.path is None:
-                self._connection = connect(None)
+                self._memory = MemoryDatabase()
+                self._connection = self._memory.connection
                 self._connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
@@ -551,8 +561,7 @@ class Store:
         """Replace the connection by a new one of the current generation."""
         self._lender, self._statements = None, {}
         self._connection, self._generation = self._shared.connect()
-        if self.path is not None:
-            self._connection.execute(f"USE {FILE}")
+        self._connection.execute(f"USE {FILE}")
 
     @contextmanager
     def frozen_files(
@@ -587,6 +596,9 @@ class Store:
             connection.close()
         if self._own:
             self._shared.close()
+            if self._memory is not None:
+                self._memory.release()
+                self._memory = None
             if self._file is not None:
                 self._file.release()
                 self._file = None
