@@ -733,7 +733,50 @@ _SPARK = (
     ),
 )
 _CELLS = "tests/xscl/cluster/test_cells.py"
+_ONCE = "tests/xscl/cluster/test_exactly_once.py"
 _CLUSTER = (
+    Fault(
+        "a batch is committed without the answers of all cells",
+        "xscl/cluster/driver.py",
+        "if asked != given:",
+        "if asked < given:",
+        (f"{_ONCE}::test_wrong_answers_are_not_committed",),
+    ),
+    Fault(
+        "a driver that was replaced commits",
+        "xscl/cluster/driver.py",
+        "        self._shared.expect_epoch(self.epoch)\n",
+        "",
+        (f"{_ONCE}::test_a_driver_that_is_replaced_while_cells_work_commits_nothing",),
+    ),
+    Fault(
+        "files are not compared with the answers of cells",
+        "xscl/cluster/committed_matches.py",
+        "if hashlib.sha256(content).hexdigest() != answer.sha256:",
+        "if not content:",
+        (f"{_ONCE}::test_wrong_answers_are_not_committed",),
+    ),
+    Fault(
+        "a cell that is ahead answers from where it is",
+        "xscl/cluster/cell_host.py",
+        "is_usable = self._entry <= task.after and self._copied == copies.keys()",
+        "is_usable = self._copied == copies.keys()",
+        (f"{_ONCE}::test_a_cell_that_is_ahead_is_made_again",),
+    ),
+    Fault(
+        "a new driver does not bring the log up to date with its catalog",
+        "xscl/cluster/driver.py",
+        "            self._catalog.append_changes()\n            self.commit()",
+        "            self.commit()",
+        (f"{_ONCE}::test_a_crash_anywhere_changes_nothing",),
+    ),
+    Fault(
+        "a batch that was sequenced is not committed when it comes again",
+        "xscl/cluster/driver.py",
+        "        self._sequencer.append(documents, batch, poison)\n        self.commit()",
+        "        if self._sequencer.append(documents, batch, poison):\n            self.commit()",
+        (f"{_ONCE}::test_a_failed_batch_is_committed_when_it_comes_again",),
+    ),
     Fault(
         "a cell counts versions itself",
         "xscl/cluster/cell_host.py",

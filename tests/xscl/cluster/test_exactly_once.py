@@ -1,0 +1,412 @@
+"""Each match is committed once, whatever ends between two steps of the protocol.
+
+A crash is an exception at a fault point, after which the driver's store is opened again, and the
+cells are the same ones or new ones.  What was acknowledged stays, what was not is sent again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import xscl
+from feeds import faultpoints
+from tests.examples import usually
+from tests.xscl.cluster.histories import IN_MEMORY, Delivered, delivered
+from xscl.cluster import cell_host, driver, sequencer, shared_directory
+from xscl.cluster.cell_host import CellHost, LocalCells
+from xscl.cluster.cell_task import CellAnswer, CellTask
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
+from xscl.errors import NameTaken, UnknownSubscription
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+
+CELLS = 2
+JOIN = "S//a->x FOLLOWED BY{x=y, 100} S//a->y"
+Step = Callable[[ClusterDriver], None]
+
+
+class Crash(BaseException):
+    """The end of a process."""
+
+
+def documents(number: int) -> Step:
+    """Return a step that consumes two documents; the second may have come before."""
+    pair = [
+        xscl.Document("S", f"d{number}", number, f"<a>{number % 2}</a>".encode()),
+        xscl.Document("S", f"e{number // 2}", number, b"<a>k</a>"),
+    ]
+    return lambda driver: driver.consume(pair, BatchKey(DIRECT, number, number))
+
+
+def subscribe(name: str, query: str) -> Step:
+    def step(driver: ClusterDriver) -> None:
+        with suppress(NameTaken):  # it was registered before the crash
+            driver.subscribe(name, query)
+
+    return step
+
+
+def unsubscribe(name: str) -> Step:
+    def step(driver: ClusterDriver) -> None:
+        with suppress(UnknownSubscription):  # it was removed before the crash
+            driver.unsubscribe(name)
+
+    return step
+
+
+HISTORY: tuple[Step, ...] = (
+    subscribe("pairs", JOIN),
+    documents(1),
+    subscribe("publisher", f"SELECT <p>{{x}}</p> FROM {JOIN} PUBLISH P"),
+    subscribe("absent", "S//a->x NOT FOLLOWED BY{x=y, 3} S//a->y"),
+    documents(2),
+    documents(3),
+    subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y"),
+    documents(4),
+    unsubscribe("pairs"),
+    documents(5),
+    documents(6),
+    documents(8),
+    documents(12),
+)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        yield Path(folder)
+
+
+def opened(folder: Path, cells: LocalCells) -> ClusterDriver:
+    shared = SharedDirectory(folder / "shared")
+    return ClusterDriver(folder / "state.duckdb", shared, CELLS, cells, snapshot_every=2)
+
+
+def run(folder: Path, cells: LocalCells) -> Delivered:
+    """Return what a history delivers; each step that crashes is repeated by a new driver."""
+    done = 0
+    while True:
+        current = None
+        try:
+            current = opened(folder, cells)
+            while done < len(HISTORY):
+                HISTORY[done](current)
+                done += 1
+            return delivered(current)
+        except Crash:
+            pass
+        finally:
+            if current is not None:
+                current.close()
+
+
+@pytest.fixture(scope="module")
+def expected() -> Delivered:
+    cells = LocalCells()
+    with scratch() as folder:
+        found = run(folder, cells)
+    cells.close()
+    assert {"pairs", "publisher", "absent", "reader"} <= found.keys()
+    return found
+
+
+def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Crash at a passage of a point; the result says whether it came so far."""
+    passed = 0
+
+    def reached(name: str) -> None:
+        nonlocal passed
+        if name == point:
+            passed += 1
+            if passed == passage:
+                raise Crash(point)
+
+    for module in (cell_host, driver, sequencer, shared_directory):
+        monkeypatch.setattr(module, "reached", reached)
+    return lambda: passed >= passage
+
+
+POINTS = (
+    *("registered", "sealed", "sequenced", "intended", "shared_written"),
+    *("answered", "cells_committed", "snapshot_written"),
+)
+CASES = [(point, passage) for point in POINTS for passage in (1, 2, 4)]
+USUAL = [(point, 2) for point in POINTS]
+
+
+@pytest.mark.parametrize(("point", "passage"), usually(CASES, *USUAL, several=True))
+@pytest.mark.parametrize("are_new", usually([False, True], True))
+def test_a_crash_anywhere_changes_nothing(
+    point: str,
+    passage: int,
+    are_new: bool,
+    expected: Delivered,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came = crash_at(point, passage, monkeypatch)
+    with scratch() as folder:
+        cells = NewCells() if are_new else LocalCells()
+        found = run(folder, cells)
+        cells.close()
+    assert came()
+    assert found == expected
+
+
+class NewCells(LocalCells):
+    """Cells on other machines after each crash: nothing but the shared directory is left."""
+
+    def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
+        try:
+            return super().run(shared, tasks)
+        except Crash:
+            self.close()
+            raise
+
+
+def test_the_points_of_crashes_are_those_of_the_package() -> None:
+    texts = [path.read_text("utf-8") for path in Path(str(driver.__file__)).parent.rglob("*.py")]
+    passed = {
+        line.split('"')[1] for text in texts for line in text.splitlines() if "reached(" in line
+    }
+    assert passed == set(POINTS)
+    assert faultpoints.reached is not None
+
+
+# -- Tasks -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def history() -> Iterator[tuple[Path, list[tuple[int, int]]]]:
+    """Yield a shared directory after a history, and its batches: after, upto."""
+    cells = LocalCells()
+    with scratch() as folder:
+        with opened(folder, cells) as current:
+            for step in HISTORY:
+                step(current)
+            store = current.engine.host.transactions.store
+            batches = store.fetch(
+                "SELECT DISTINCT after, upto FROM state.cluster_answer ORDER BY 1"
+            )
+            yield folder / "shared", batches
+        cells.close()
+
+
+def tasks(batches: list[tuple[int, int]], cell: int) -> list[CellTask]:
+    return [CellTask(cell, after, upto, 1) for after, upto in batches]
+
+
+def forget_answers(shared: Path) -> dict[Path, bytes]:
+    """Delete the stored answers, and return them."""
+    found = {path: path.read_bytes() for path in (shared / "results").rglob("*.arrow")}
+    for path in found:
+        path.unlink()
+    return found
+
+
+def test_another_cell_gives_equal_bytes() -> None:
+    """Whether it replays from the beginning, or from a snapshot and entries after it."""
+    with history() as (shared, batches):
+        answers = forget_answers(shared)
+        for cell in range(CELLS):
+            host = CellHost(shared, cell)
+            host.run(tasks(batches, cell)[-1])
+            host.close()
+        last = {path: path.read_bytes() for path in (shared / "results").rglob("*.arrow")}
+        assert len(last) == CELLS
+        assert last.items() <= answers.items()
+        shutil.rmtree(shared / "snapshots")
+        (shared / "snapshots").mkdir()
+        forget_answers(shared)
+        for cell in range(CELLS):
+            host = CellHost(shared, cell)
+            for task in tasks(batches, cell):
+                host.run(task)
+            host.close()
+        assert forget_answers(shared) == answers
+
+
+def test_a_restored_cell_reads_no_documents_from_before_its_snapshot() -> None:
+    with history() as (shared, batches):
+        answers = forget_answers(shared)
+        for cell in range(CELLS):
+            ((entry, _), *older) = SharedDirectory(shared).snapshots(cell)
+            assert not older, "an older snapshot was left"
+            assert entry > 1
+            for path in (shared / "sealed").glob("*.arrow"):
+                if int(path.stem) <= entry:
+                    path.rename(path.with_suffix(".away"))
+            host = CellHost(shared, cell)
+            host.run(tasks(batches, cell)[-1])
+            host.close()
+            for path in (shared / "sealed").glob("*.away"):
+                path.rename(path.with_suffix(".arrow"))
+        assert forget_answers(shared).items() <= answers.items()
+
+
+def test_snapshots_of_cells_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[list[int]] = []
+
+    class Watched(LocalCells):
+        def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
+            taken.append([task.cell for task in tasks if task.snapshot])
+            return super().run(shared, tasks)
+
+    cells = Watched()
+    with scratch() as folder:
+        run(folder, cells)
+    cells.close()
+    assert all(len(some) <= 1 for some in taken)
+    assert {cell for some in taken for cell in some} == set(range(CELLS))
+
+
+def test_the_same_task_twice_at_once_gives_equal_bytes() -> None:
+    with history() as (shared, batches):
+        answers = forget_answers(shared)
+        hosts = [CellHost(shared, 0), CellHost(shared, 0)]
+        found: list[CellAnswer] = []
+        threads = [
+            threading.Thread(target=lambda host=host: found.append(host.run(tasks(batches, 0)[-1])))
+            for host in hosts
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 2
+        assert found[0] == found[1]
+        assert forget_answers(shared).items() <= answers.items()
+        for host in hosts:
+            host.close()
+
+
+def test_a_stored_answer_is_given_again_without_an_engine() -> None:
+    with history() as (shared, batches):
+        shutil.rmtree(shared / "sealed")
+        host = CellHost(shared, 0)
+        (path,) = [SharedDirectory(shared).results_of(0, batches[-1][1])]
+        task = tasks(batches, 0)[-1]
+        assert host.run(task) == CellAnswer.of(task, path.read_bytes())
+
+
+def test_a_cell_that_is_ahead_is_made_again() -> None:
+    with history() as (shared, batches):
+        answers = forget_answers(shared)
+        host = CellHost(shared, 0)
+        for task in reversed(tasks(batches, 0)):
+            host.run(task)
+        host.close()
+        of_cell = {path: text for path, text in answers.items() if path.parent.name == "0"}
+        assert forget_answers(shared) == of_cell
+
+
+# -- Wrong protocols -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with scratch() as made:
+        yield made
+
+
+class WrongCells(LocalCells):
+    """Cells whose answers are changed on their way."""
+
+    def __init__(self, change: Callable[[Path, list[CellAnswer]], list[CellAnswer]]) -> None:
+        super().__init__(in_memory=True)
+        self._change = change
+
+    def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
+        return self._change(shared, super().run(shared, tasks))
+
+
+def _overwritten(shared: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
+    for path in (shared / "results").rglob("*.arrow"):
+        path.write_bytes(path.read_bytes() + b" ")
+    return answers
+
+
+WRONG: dict[str, Callable[[Path, list[CellAnswer]], list[CellAnswer]]] = {
+    "lost": lambda _, answers: answers[:-1],
+    "twice": lambda _, answers: [*answers, answers[0]],
+    "of another batch": lambda _, answers: [replace(one, after=one.after + 1) for one in answers],
+    "overwritten": _overwritten,
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_answers_are_not_committed(kind: str, folder: Path) -> None:
+    cells = WrongCells(WRONG[kind])
+    with opened(folder, cells) as current:
+        current.subscribe("all", "S//a->x")
+        with pytest.raises(ClusterError):
+            documents(1)(current)
+        assert current.matches.position == 0
+        assert current.matches.count() == 0
+    cells.close()
+
+
+def test_the_earlier_of_two_drivers_commits_nothing_more(folder: Path) -> None:
+    cells = LocalCells(in_memory=True)
+    with opened(folder, cells) as current:
+        current.subscribe("all", "S//a->x")
+        documents(1)(current)
+        SharedDirectory(folder / "shared").begin_epoch(current.epoch + 1)
+        with pytest.raises(StaleDriver):
+            documents(2)(current)
+        assert len(delivered(current)["all"]) == 2
+    cells.close()
+
+
+def test_a_driver_that_is_replaced_while_cells_work_commits_nothing(folder: Path) -> None:
+    """Its cells had begun before the other driver came."""
+
+    def replace_driver(shared: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
+        SharedDirectory(shared).begin_epoch(99)
+        return answers
+
+    cells = WrongCells(replace_driver)
+    with opened(folder, cells) as current:
+        current.subscribe("all", "S//a->x")
+        with pytest.raises(StaleDriver):
+            documents(1)(current)
+        assert current.matches.position == 0
+    cells.close()
+
+
+def test_a_failed_batch_is_committed_when_it_comes_again(folder: Path) -> None:
+    failures = [True]
+
+    def fail_once(_: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
+        if failures:
+            failures.pop()
+            raise OSError("the task was lost")
+        return answers
+
+    cells = WrongCells(fail_once)
+    with opened(folder, cells) as current:
+        current.subscribe("all", "S//a->x")
+        with pytest.raises(OSError, match="the task was lost"):
+            documents(1)(current)
+        documents(1)(current)
+        assert len(delivered(current)["all"]) == 2
+    cells.close()
+
+
+def test_a_lost_file_of_matches_is_an_error(folder: Path) -> None:
+    cells = LocalCells(in_memory=True)
+    with opened(folder, cells) as current:
+        current.subscribe("all", "S//a->x")
+        documents(1)(current)
+        for path in (folder / "shared" / "results").rglob("*.arrow"):
+            path.unlink()
+        with pytest.raises(ClusterError, match="are missing"):
+            current.matches.after()
+    cells.close()
