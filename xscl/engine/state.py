@@ -22,7 +22,7 @@ from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
-from xscl.planning.compile import CompiledQuery
+from xscl.planning.compile import CompiledQuery, compile_parts
 from xscl.planning.compile_cache import Shapes
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.result_sinks import Published
@@ -82,7 +82,7 @@ class EngineState:
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = Flow()
-        shapes = Shapes(compiled)
+        shapes = Shapes(compile_parts)
         numbers = CompositeIds(store)
         self.streams = Streams(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)

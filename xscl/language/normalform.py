@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
-from xscl.language.scope import Scope, bound_steps, distinct_names, variables, walk
+from xscl.language.scope import Scope, bound_names, distinct_names, variables, walk
 from xscl.language.syntax import (
     Block,
     Computed,
@@ -189,10 +189,9 @@ class _Reader:
     def form(self, expression: Expression) -> Form:
         """Return the normal form of an expression."""
         match expression:
-            case Block(_, steps):
-                for step in bound_steps(steps):
-                    assert step.variable is not None
-                    self.places[step.variable] = len(self.blocks)
+            case Block():
+                for name, _ in bound_names(expression):
+                    self.places[name] = len(self.blocks)
                 self.blocks.append(expression)
                 return Scan(len(self.blocks) - 1)
             case Query():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from lark import Lark, TextSlice, Token, Tree
@@ -18,7 +18,7 @@ from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
-from xscl.language.limits import refuse_excess
+from xscl.language.limits import MAX_TOKENS, refuse_excess
 from xscl.language.paths import Paths
 from xscl.language.queries import Queries
 from xscl.language.scope import leaves, variables
@@ -29,6 +29,8 @@ from xscl.language.syntax import (
     Computed,
     Decorated,
     Embedded,
+    FollowedBy,
+    Join,
     NameTest,
     Operand,
     Query,
@@ -60,6 +62,44 @@ def parse(text: str) -> Query:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.
         message = "the query is too complex: nested too deep to be read here"
         raise TooComplex.at(0, message, text) from None
+
+
+_TWO_BLOCKS = re.compile(
+    r"([^{}<|]+?)\s+(JOIN|FOLLOWED\s+BY)\s*\{([^{}<|\"']*)\}\s*([^{}<|]+)", re.ASCII
+)
+"""Two blocks and an operator with a constraint; braces nowhere else, no constants in it."""
+_PARTS = 2_000
+"""Blocks and constraints that are remembered by their texts."""
+
+
+def parse_parts(text: str) -> Query | None:
+    """Return the tree of a join of two blocks, each part read once for all queries that have it.
+
+    Equal parts are one object, and places are those in the parts.  None where a text may be more
+    than such a join; what raises QueryError may be a query for `parse`, which has the right place.
+    """
+    # The parts of a shorter text cannot be over a limit together that none of them is over.
+    short = len(text) <= MAX_TOKENS and "--" not in text
+    found = _TWO_BLOCKS.fullmatch(text) if short else None
+    if found is None:
+        return None
+    left, operator, constraint, right = found.groups()
+    joined = _operator(operator, constraint)
+    return Query(replace(joined, left=_part(left), right=_part(right)))
+
+
+@lru_cache(maxsize=_PARTS)
+def _part(text: str) -> Block:
+    refuse_excess(text)
+    return parse_block(text)
+
+
+@lru_cache(maxsize=_PARTS)
+def _operator(name: str, constraint: str) -> Join | FollowedBy:
+    """Return an operator with a constraint, between two blocks that stand for its own."""
+    found = parse(f"S//a {name}{{{constraint}}} S//a").expression
+    assert isinstance(found, Join | FollowedBy)
+    return found
 
 
 _DECLARED = re.compile(r"\s*NAMESPACE\s+([\w.-]+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.IGNORECASE)

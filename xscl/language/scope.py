@@ -14,6 +14,7 @@ from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.identity import by_identity
 from xscl.language.syntax import (
     Block,
     Call,
@@ -182,7 +183,7 @@ def distinct_names(expression: Expression, source: str) -> Expression:
     """Return an expression each of whose variables has a name of its own; raises QueryError."""
     match expression:
         case Block():
-            _refuse_repeated(_bound(expression), set(), source)
+            _refuse_repeated(bound_names(expression), set(), source)
             return expression
         case Query(inner):
             return replace(expression, expression=distinct_names(inner, source))
@@ -207,8 +208,17 @@ def _refuse_repeated(bound: Iterable[tuple[str, Span]], known: set[str], source:
         known.add(name)
 
 
+@by_identity
+def bound_names(block: Block) -> tuple[tuple[str, Span], ...]:
+    """Return the names that a block binds, in the order of the text, with their places."""
+    return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))
+
+
 def _bound(expression: Expression) -> Iterator[tuple[str, Span]]:
     """Yield the names that an expression binds, with their places; aggregates come last."""
+    if isinstance(expression, Block):
+        yield from bound_names(expression)
+        return
     aggregates: list[tuple[str, Span]] = []
     for node in walk(expression):
         if isinstance(node, Step) and node.variable is not None:

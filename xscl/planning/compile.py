@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
-from xscl.errors import TooComplex
+from xscl.errors import QueryError, TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
     Absent,
@@ -29,11 +29,11 @@ from xscl.language.normalform import (
     components,
     normalise,
 )
-from xscl.language.parser import parse
-from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Step, VariablePath
+from xscl.language.parser import parse, parse_parts
+from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Query, Step, VariablePath
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
-from xscl.shredding.automaton.pattern import Pattern, pattern
+from xscl.shredding.automaton.pattern import Pattern, definitions, pattern
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,7 @@ class CompiledJoin:
         """Return the canonical definitions of the minor's nodes on a block's side."""
         found = self.sides[side].pattern
         assert found is not None
-        local = frozenset(self._local(side))
-        return tuple(unparse(found.definition(number, local)) for number in sorted(local))
+        return definitions(found, frozenset(self._local(side)))
 
     def leaves(self, side: int) -> tuple[Operand | None, ...]:
         """Return the operands of the minor's nodes on a composite's side, None for its root."""
@@ -265,9 +264,22 @@ def compile_query(source: str, *, indexed: bool = True) -> CompiledQuery:
     Without `indexed` no index of texts chooses the candidates of its joins.
     """
     try:
-        return _compiled(source, indexed)
+        return _compiled(parse(source), source, indexed)
     except RecursionError:
         raise too_deep(source) from None
+
+
+def compile_parts(source: str) -> CompiledQuery:
+    """Return a query ready to be registered, as `compile_query`, but without its places.
+
+    Many queries have the same blocks and predicates, so those of a plain join are read once.
+    """
+    try:
+        query = parse_parts(source)
+        found = None if query is None else _compiled(query, source, indexed=True)
+    except (QueryError, RecursionError):
+        found = None  # the whole text is refused at the right place, or is read otherwise
+    return compile_query(source) if found is None else found
 
 
 def too_deep(source: str) -> TooComplex:
@@ -275,8 +287,8 @@ def too_deep(source: str) -> TooComplex:
     return TooComplex("the query is nested too deeply", source, 1, 1, "make several queries of it")
 
 
-def _compiled(source: str, indexed: bool) -> CompiledQuery:
-    normal = normalise(parse(source), source, indexed=indexed)
+def _compiled(query: Query, source: str, indexed: bool) -> CompiledQuery:
+    normal = normalise(query, source, indexed=indexed)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -25,7 +26,7 @@ from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.shortest import shortest
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledQuery, compile_query
+from xscl.planning.compile import CompiledQuery, compile_parts, compile_query
 from xscl.planning.compile_cache import Plain, Registrable, Shapes, plain, registrable
 from xscl.subscriptions.streams import Streams
 
@@ -93,7 +94,7 @@ def filled(form: str, values: dict[str, object]) -> str:
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]
 ) -> None:
-    shapes = Shapes(compile_query)
+    shapes = Shapes(compile_parts)
     for values in cases:
         text = filled(form, values)
         alone = compile_query(text)
@@ -108,7 +109,7 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert found is not None
         shape, given_ = found
         event(f"of {min(len(given_), 3)} constants")
-        shapes = Shapes(compile_query)
+        shapes = Shapes(compile_parts)
         for more in (100, 200):
             changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
             shapes.prepare(shape.text(changed))
@@ -142,9 +143,51 @@ def test_what_hides_nothing_is_split_like_any_other_text() -> None:
     assert seen[True] * 3 > sum(seen), "a third has constants"
 
 
+BLOCKS = (
+    *("S//a->x", "S//a[./b->x]", 'S//a[./b = "k"]->x', "S/a/b[./c and ./d->x]", "S -> x", "S AS x"),
+    *("S//a[@id->x]", "S//a[./b = 5][./c->x]", "S//a[text()][./b->x]", "S//a[./b->x] ELSE"),
+    *("S//a->x NEXT S//b", "S//a[count(b) > 1]->x", "SELECT * FROM S//a->x", "S//a->x PUBLISH p"),
+    *("(S//a->x)", 'S//a[./b = "JOIN"]->x', 'S//a[./b = "]->x', "S//a[./b", "S//a->x NOT", ""),
+    *("S//a[./b->x][./b->x]", "S//p:a->x", "S//a/following-sibling::b->x", "S//a->x OR S"),
+)
+CONSTRAINTS = (
+    "x = y, 3 d",
+    "x = y AND x = y, INF",
+    "y = x",
+    "x = zz, 3",
+    "x > y, 3",
+    "",
+    "x = y, 3,",
+)
+
+
+@examples(60, all_of_them=True)
+@given(
+    st.sampled_from(BLOCKS),
+    st.sampled_from(("JOIN", "FOLLOWED BY", "FOLLOWED  BY", "NOT FOLLOWED BY", "join", "NEXT")),
+    st.sampled_from(CONSTRAINTS),
+    st.sampled_from(BLOCKS),
+)
+def test_parts_make_what_the_whole_text_makes(
+    left: str, operator: str, constraint: str, right: str
+) -> None:
+    text = f"{left} {operator}{{{constraint}}} {right.replace('x', 'y')}"
+    assert _outcome(compile_parts, text) == _outcome(compile_query, text)
+
+
+def _outcome(compile_: Callable[[str], CompiledQuery], text: str) -> CompiledQuery | str:
+    """Return the compiled query, or the error with its place."""
+    try:
+        compiled = compile_(text)
+    except QueryError as error:
+        return str(error)
+    event("read")
+    return compiled
+
+
 def test_what_is_refused_is_refused_for_its_own_reason() -> None:
     with pytest.raises(QueryError) as refused:
-        Shapes(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
+        Shapes(compile_parts).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
     assert refused.value.__context__ is None
 
 
