@@ -6,13 +6,16 @@ An entry without an author inherits its source's or its feed's (RFC 4287,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lxml import etree
 
 from feeds.formats import entries
 from feeds.formats.details import details
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
-from feeds.formats.namespaces import ATOM, ATOM_03, DC, DCTERMS
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.namespaces import ATOM, ATOM_03, XML
 from feeds.formats.native import frame, own_xml
+from feeds.formats.vocabulary import Children, children, update_period
 
 _INHERITED = 2_000
 """A feed's authors are repeated in its entries up to so many characters."""
@@ -23,21 +26,22 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     core, name = entries.split(str(root.tag))
     if name != "feed" or core not in (ATOM, ATOM_03, ""):
         return None
-    found = entries.fields(root)
-    written = found.get((core, "entry"), [])
+    found = children(root, "atom")
+    written = [*root.iterchildren(entries.tag_of(core, "entry"))]
     around = frame(root, root, str(written[0].tag)) if native and written else None
-    authors = _authors(found, core)
+    authors = _authors(found)
     if sum(map(len, authors)) > _INHERITED:
         authors = ()
     base = entries.base_of(root, url)
+    links = found.all("link")
     return FeedChannel(
         format="atom03" if core == ATOM_03 else "atom10",
-        title=entries.first(found, (core, "title")) or "",
-        id=(entries.first(found, (core, "id")) or "").strip(),
-        self_url=_link(found, core, "self", base) or "",
-        hub=_link(found, core, "hub", base) or "",
-        site_url=_link(found, core, "alternate", base) or "",
-        ttl=entries.update_period(found),
+        title=found.first("title") or "",
+        id=(found.first("guid") or "").strip(),
+        self_url=_link(links, "self", base) or "",
+        hub=_link(links, "hub", base) or "",
+        site_url=_link(links, "alternate", base) or "",
+        ttl=update_period(found),
         entries=tuple(_entry(each, url, authors, around is not None) for each in written),
         frame=around or (b"", b""),
     )
@@ -46,66 +50,55 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
 def _entry(
     element: etree._Element, url: str, inherited: tuple[str, ...], native: bool
 ) -> FeedEntry:
-    found = entries.fields(element)
-    core = entries.split(str(element.tag))[0]
+    found = children(element, "atom")
     base = entries.base_of(element, url)
-    source = next((entries.fields(each) for each in found.get((core, "source"), ())), {})
+    links = found.all("link")
+    sources = found.all("own_sources")[:1]
+    files = [
+        (entries.link(each.get("href"), base), each.get("type") or "")
+        for each in links
+        if entries.relation(each) == "enclosure"
+    ]
+    terms = [each.get("term") or "" for each in found.all("categories")]
     return FeedEntry(
-        guid=entries.first(found, (core, "id")),
-        link=_link(found, core, "alternate", base),
-        title=entries.first(found, (core, "title")),
-        description=entries.first(found, (core, "summary")),
-        content=entries.first(found, (core, "content")),
-        authors=_authors(found, core) or _authors(source, core) or inherited,
-        categories=_categories(found, core),
-        published=entries.first(
-            found,
-            *((core, "published"), (core, "issued"), (core, "created")),
-            *((DCTERMS, "issued"), (DCTERMS, "created"), (DC, "date")),
+        guid=found.first("guid"),
+        link=_link(links, "alternate", base),
+        title=found.first("title"),
+        description=found.first("description"),
+        content=found.first("content"),
+        authors=_authors(found)
+        or next((_authors(children(each, "atom")) for each in sources), ())
+        or inherited,
+        categories=(
+            *(term for term in terms if term.strip()),
+            *found.texts("subjects"),
         ),
-        updated=entries.first(found, (core, "updated"), (core, "modified"), (DCTERMS, "modified")),
-        enclosures=tuple(_enclosures(found, core, base)),
+        published=found.first("published"),
+        updated=found.first("updated"),
+        enclosures=tuple(Enclosure(address, type_) for address, type_ in files if address),
         native=own_xml(element) if native else b"",
-        details=details(found, core, base),
+        details=details(found, base),
     )
 
 
-def _link(found: Fields, core: str, rel: str, base: str) -> str | None:
+def _link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
     """The address of a relation, HTML before other types; a link without `href` may be text."""
-    links = [each for each in found.get((core, "link"), ()) if entries.relation(each) == rel]
-    links.sort(key=lambda each: "html" not in (each.get("type") or "html"))
+    named = [each for each in links if entries.relation(each) == rel]
+    if len(named) > 1:
+        named.sort(key=lambda each: "html" not in (each.get("type") or "html"))
     addresses = (
-        entries.link(each.get("href") or entries.text(each), _base(each, base)) for each in links
+        entries.link(each.get("href") or entries.text(each), _base(each, base)) for each in named
     )
     return next((address for address in addresses if address), None)
 
 
 def _base(element: etree._Element, base: str) -> str:
     """The link's own `xml:base`, seldom as it is, before its parent's."""
-    own = "{http://www.w3.org/XML/1998/namespace}base" in element.attrib
-    return entries.base_of(element, base) if own else base
+    return base if element.get(f"{{{XML}}}base") is None else entries.base_of(element, base)
 
 
-def _authors(found: Fields, core: str) -> tuple[str, ...]:
+def _authors(holder: Children) -> tuple[str, ...]:
     """The names of the authors; who has none is named by address."""
-    people = [entries.fields(each) for each in found.get((core, "author"), ())]
-    names = [
-        entries.first(person, (core, "name"), (core, "email"), (core, "uri"), (core, "url"))
-        for person in people
-    ]
-    return tuple(name for name in names if name) or tuple(entries.texts(found, (DC, "creator")))
-
-
-def _categories(found: Fields, core: str) -> tuple[str, ...]:
-    terms = [each.get("term") or "" for each in found.get((core, "category"), ())]
-    return tuple(term for term in terms if term.strip()) + tuple(
-        entries.texts(found, (DC, "subject"))
-    )
-
-
-def _enclosures(found: Fields, core: str, base: str) -> list[Enclosure]:
-    links = [
-        each for each in found.get((core, "link"), ()) if entries.relation(each) == "enclosure"
-    ]
-    resolved = [(entries.link(each.get("href"), base), each.get("type") or "") for each in links]
-    return [Enclosure(address, type_) for address, type_ in resolved if address]
+    inner = [entries.tag_of(holder.core, name) for name in ("name", "email", "uri", "url")]
+    people = [entries.first(entries.fields(each), inner) for each in holder.all("authors")]
+    return tuple(name for name in people if name) or holder.texts("creators")

@@ -8,15 +8,12 @@ link that runs a program (`javascript:`, `data:`) is no link.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
 from lxml import etree
-
-from feeds.formats.namespaces import SYNDICATION
 
 Frame: TypeAlias = tuple[bytes, bytes]
 """What stands before and after an entry in its native document."""
@@ -108,31 +105,33 @@ class FeedChannel:
 
 # --- reading elements ---
 
-Fields: TypeAlias = dict[tuple[str, str], list[etree._Element]]
-"""The children of an element by namespace ("" for none) and local name."""
+Fields: TypeAlias = dict[str, list[etree._Element]]
+"""The children of an element by tag, or by name (`vocabulary`)."""
 
 _string = etree.XPath("string()", smart_strings=False)
 
 
 def fields(element: etree._Element) -> Fields:
-    """The child elements, grouped by name, in document order."""
+    """The child elements by tag, in document order."""
     found: Fields = {}
     for child in element.iterchildren("*"):
-        name = split(child.tag)
-        if name in found:
-            found[name].append(child)
+        tag = child.tag
+        if tag in found:
+            found[tag].append(child)
         else:
-            found[name] = [child]
+            found[tag] = [child]
     return found
 
 
-@lru_cache(maxsize=1_000)
 def split(tag: str) -> tuple[str, str]:
     """Namespace and local name of a tag as lxml writes it."""
-    if tag.startswith("{"):
-        namespace, _, name = tag[1:].partition("}")
-        return namespace, name
-    return "", tag
+    namespace, _, name = tag.rpartition("}")
+    return namespace[1:], name
+
+
+def tag_of(namespace: str, name: str) -> str:
+    """A tag as lxml writes it."""
+    return f"{{{namespace}}}{name}" if namespace else name
 
 
 def text(element: etree._Element) -> str:
@@ -142,18 +141,13 @@ def text(element: etree._Element) -> str:
     return str(_string(element))
 
 
-def is_blank(element: etree._Element) -> bool:
-    """Return True if an element has neither text nor elements."""
-    return not len(element) and not text(element).strip()
-
-
 def relation(element: etree._Element) -> str:
     """The relation of an Atom link."""
     rel = (element.get("rel") or "alternate").strip()
     return rel.removeprefix("http://www.iana.org/assignments/relation/")
 
 
-def first(found: Fields, *names: tuple[str, str]) -> str | None:
+def first(found: Fields, names: Iterable[str]) -> str | None:
     """The first string value under one of the names that is not blank."""
     for name in names:
         for element in found.get(name, ()):
@@ -163,13 +157,10 @@ def first(found: Fields, *names: tuple[str, str]) -> str | None:
     return None
 
 
-def texts(found: Fields, *names: tuple[str, str]) -> Iterator[str]:
+def texts(found: Fields, names: Iterable[str]) -> list[str]:
     """All string values under the names that are not blank, name by name."""
-    for name in names:
-        for element in found.get(name, ()):
-            value = text(element)
-            if value and not value.isspace():
-                yield value
+    values = [text(element) for name in names for element in found.get(name, ())]
+    return [value for value in values if value and not value.isspace()]
 
 
 # --- links ---
@@ -205,22 +196,7 @@ def base_of(element: etree._Element, url: str) -> str:
     return (link(base, url) or url) if base else url
 
 
-# --- how often to ask ---
-
-_PERIODS = {
-    "hourly": 3600,
-    "daily": 86400,
-    "weekly": 604800,
-    "monthly": 2592000,
-    "yearly": 31536000,
-}
-
-
-def update_period(found: Fields) -> int | None:
-    """Seconds between polls by the syndication module (`sy:updatePeriod`), if it says so."""
-    period = (first(found, (SYNDICATION, "updatePeriod")) or "").strip().lower()
-    times = number(first(found, (SYNDICATION, "updateFrequency"))) or 1
-    return _PERIODS[period] // times if period in _PERIODS else None
+# --- numbers ---
 
 
 def number(text: str | None) -> int | None:

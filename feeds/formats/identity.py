@@ -37,7 +37,7 @@ from math import inf
 from typing import Literal, Protocol, TypeAlias
 
 from feeds.formats.entries import FeedEntry
-from feeds.formats.ladder import FORBIDDEN
+from feeds.formats.ladder import allowed
 
 Rule: TypeAlias = Literal["guid", "guid+link", "guid+place", "link", "enclosure", "hash"]
 
@@ -360,7 +360,7 @@ def _place(name: str) -> int:
 
 
 def _clean(text: str | None) -> str:
-    return FORBIDDEN.sub("", text or "").strip()
+    return allowed(text).strip() if text else ""
 
 
 def _short(identity: str) -> str:
@@ -380,16 +380,12 @@ def content_id(text: str) -> str:
 
 def content_hash(entry: FeedEntry) -> str:
     """The hexadecimal SHA-256 over what the publisher wrote, without dates."""
-    digest = hashlib.sha256()
-    for name, value in _texts(entry):
-        digest.update(f"{name}\0{len(value)}\0{value}".encode("utf-8", "surrogatepass"))
-    for enclosure in entry.enclosures:
-        written = f"enclosure\0{enclosure.url}\0{enclosure.type}\0"
-        digest.update(written.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    written = [f"{name}\0{len(value)}\0{value}" for name, value in _texts(entry) if value]
+    written += (f"enclosure\0{each.url}\0{each.type}\0" for each in entry.enclosures)
+    return hashlib.sha256("".join(written).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _texts(entry: FeedEntry) -> Iterator[tuple[str, str]]:
+def _texts(entry: FeedEntry) -> list[tuple[str, str | None]]:
     single = (
         ("guid", entry.guid),
         ("item_url", entry.link),
@@ -397,6 +393,5 @@ def _texts(entry: FeedEntry) -> Iterator[tuple[str, str]]:
         ("description", entry.description),
         ("content", entry.content),
     )
-    yield from ((name, value) for name, value in single if value)
-    yield from (("author", name) for name in entry.authors)
-    yield from (("category", name) for name in entry.categories)
+    authors = [("author", name) for name in entry.authors]
+    return [*single, *authors, *(("category", name) for name in entry.categories)]

@@ -27,6 +27,7 @@ from __future__ import annotations
 import html.entities
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -55,6 +56,9 @@ class ParsedTree:
 
 def climb(body: bytes, charset: str | None = None) -> ParsedTree:
     """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
+    if _BLANK_DECLARATION.match(body):  # the parser reads all before it refuses the blanks
+        with suppress(MalformedDocument):  # of which the rungs tell
+            return ParsedTree(parse(strip(body, charset)), "stripped")
     try:
         if _is_utf8_all_the_same(body, charset):
             return ParsedTree(parse(transcode(body, charset)), "transcoded")
@@ -77,6 +81,7 @@ def climb(body: bytes, charset: str | None = None) -> ParsedTree:
 
 # --- the repairs ---
 
+_BLANK_DECLARATION = re.compile(rb"[ \t\r\n]+<\?xml\s")
 _NOISE = re.compile(
     rb"(?:[^<]*+(?><!--.*?-->[^<]*+)*+(?=<\?xml\s))?+[^<]*+(?=<[?!A-Za-z_])", re.DOTALL
 )
@@ -151,6 +156,12 @@ WINDOWS_1252 = {
 
 FORBIDDEN = re.compile("[^\t\n\r\\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """A character that may not stand in an XML document."""
+
+
+def allowed(text: str) -> str:
+    """The text without the characters that XML forbids; a printable text has none."""
+    return text if text.isprintable() else FORBIDDEN.sub("", text)
+
 
 _FORBIDDEN_REFERENCE = re.compile(r"&#(?:(\d{1,9})|[xX]([0-9A-Fa-f]{1,8}));")
 

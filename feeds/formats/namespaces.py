@@ -17,6 +17,7 @@ RSS_090: Final = (
     "http://my.netscape.com/rdf/simple/0.9/",
     "http://channel.netscape.com/rdf/simple/0.9/",
 )
+RSS_10: Final = "http://purl.org/rss/1.0/"
 SYNDICATION: Final = "http://purl.org/rss/1.0/modules/syndication/"
 XHTML: Final = "http://www.w3.org/1999/xhtml"
 XML: Final = "http://www.w3.org/XML/1998/namespace"

@@ -20,7 +20,7 @@ from feeds.formats import atom, jsonfeed, loose, rss
 from feeds.formats.entries import FeedChannel
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
-from feeds.formats.ladder import FORBIDDEN, climb
+from feeds.formats.ladder import allowed, climb
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -109,7 +109,7 @@ def _name(channel: FeedChannel, url: str) -> str:
     """Return the identity of the feed; a site alone is ambiguous, as it may have many feeds."""
     site = f"{channel.site_url} {' '.join(channel.title.split())}".strip()
     name = channel.self_url or channel.id or (site if channel.site_url else "") or url
-    name = FORBIDDEN.sub("", name)
+    name = allowed(name)
     return name if len(name) <= _LONGEST_URL else content_id(name)
 
 

@@ -8,13 +8,16 @@ plain RSS has no words for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lxml import etree
 
 from feeds.formats import entries
 from feeds.formats.details import details
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry, Fields
-from feeds.formats.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090
+from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.namespaces import RDF, RSS_090
 from feeds.formats.native import frame, own_xml
+from feeds.formats.vocabulary import Children, children, update_period
 
 
 def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
@@ -29,19 +32,22 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
         element for element in channel.iter() if _local(element) == "item"
     ]
     around = frame(root, holder, str(items[0].tag)) if native and items else None
-    found = entries.fields(channel)
-    core = entries.split(str(channel.tag))[0]
+    found = children(channel, "rss")
     base = entries.base_of(channel, url)
-    site_url = entries.link(entries.first(found, (core, "link")), base)
+    atom_links = found.all("atom_link")
+    site_url = entries.link(found.first("link"), base)
+    minutes = entries.number(found.first("ttl"))
+    hours = map(entries.number, _nested(found, "skip_hours", "hour"))
     return FeedChannel(
         format=version,
-        title=entries.first(found, (core, "title"), (DC, "title")) or "",
-        self_url=_atom_link(found, "self", base) or "",
-        hub=_atom_link(found, "hub", base) or "",
-        site_url=site_url or _atom_link(found, "alternate", base) or "",
-        ttl=_ttl(found, core),
-        skip_hours=_hours(found, core),
-        skip_days=frozenset(day[:3].lower() for day in _nested(found, core, "skipDays", "day")),
+        title=found.first("title") or "",
+        self_url=_atom_link(atom_links, "self", base) or "",
+        hub=_atom_link(atom_links, "hub", base) or "",
+        site_url=site_url or _atom_link(atom_links, "alternate", base) or "",
+        ttl=minutes * 60 if minutes else update_period(found),
+        # 24 was once the name of 0.
+        skip_hours=frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24),
+        skip_days=frozenset(day[:3].lower() for day in _nested(found, "skip_days", "day")),
         entries=tuple(_entry(item, url, native=around is not None) for item in items),
         frame=around or (b"", b""),
     )
@@ -63,40 +69,35 @@ def _local(element: etree._Element) -> str:
 
 
 def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
-    found = entries.fields(item)
-    core = entries.split(str(item.tag))[0]
+    found = children(item, "rss")
     base = entries.base_of(item, url)
-    guid = entries.first(found, (core, "guid")) or item.get(f"{{{RDF}}}about")
+    atom_links = found.all("atom_link")
+    enclosures = [(each.get("url"), each) for each in found.all("files")]
+    enclosures += [
+        (each.get("href"), each) for each in atom_links if each.get("rel") == "enclosure"
+    ]
+    files = [(entries.link(address, base), each) for address, each in enclosures]
     return FeedEntry(
-        guid=guid,
-        link=_link(found, core, base),
-        title=entries.first(found, (core, "title"), (DC, "title")),
-        description=entries.first(found, (core, "description"), (DC, "description")),
-        content=entries.first(found, (CONTENT, "encoded")),
-        authors=tuple(entries.texts(found, (core, "author"), (DC, "creator"))),
-        categories=tuple(entries.texts(found, (core, "category"), (DC, "subject"))),
-        published=entries.first(
-            found,
-            *((core, "pubDate"), (DC, "date"), (DCTERMS, "issued"), (DCTERMS, "created")),
-            (ATOM, "published"),
-        ),
-        updated=entries.first(
-            found, (DCTERMS, "modified"), (ATOM, "updated"), (core, "updated"), (core, "modified")
-        ),
-        enclosures=tuple(_enclosures(found, core, base)),
+        guid=found.first("guid") or item.get(f"{{{RDF}}}about"),
+        link=entries.link(found.first("link"), base)
+        or _atom_link(atom_links, "alternate", base)
+        or _permalink(found),
+        title=found.first("title"),
+        description=found.first("description"),
+        content=found.first("content"),
+        authors=found.texts("authors"),
+        categories=found.texts("categories"),
+        published=found.first("published"),
+        updated=found.first("updated"),
+        enclosures=tuple(Enclosure(file, each.get("type") or "") for file, each in files if file),
         native=own_xml(item) if native else b"",
-        details=details(found, core, base),
+        details=details(found, base),
     )
 
 
-def _link(found: Fields, core: str, base: str) -> str | None:
-    """The item's address: its link, an Atom link, or a guid that is a permalink."""
-    written = entries.link(entries.first(found, (core, "link")), base)
-    return written or _atom_link(found, "alternate", base) or _permalink(found, core)
-
-
-def _permalink(found: Fields, core: str) -> str | None:
-    for guid in found.get((core, "guid"), ()):
+def _permalink(entry: Children) -> str | None:
+    """The address of a guid that is a permalink."""
+    for guid in entry.all("guid"):
         address = entries.text(guid).strip()
         permanent = (guid.get("isPermaLink") or "true").strip().lower() != "false"
         if permanent and address.lower().startswith(("http://", "https://")):
@@ -104,43 +105,13 @@ def _permalink(found: Fields, core: str) -> str | None:
     return None
 
 
-def _atom_link(found: Fields, rel: str, base: str) -> str | None:
-    for element in found.get((ATOM, "link"), ()):
-        if (element.get("rel") or "alternate") == rel:
-            return entries.link(element.get("href"), base)
-    return None
+def _atom_link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
+    named = (each for each in links if (each.get("rel") or "alternate") == rel)
+    return next((entries.link(each.get("href"), base) for each in named), None)
 
 
-def _enclosures(found: Fields, core: str, base: str) -> list[Enclosure]:
-    written = [(element.get("url"), element) for element in found.get((core, "enclosure"), ())]
-    atom = [
-        (element.get("href"), element)
-        for element in found.get((ATOM, "link"), ())
-        if element.get("rel") == "enclosure"
-    ]
-    links = [(entries.link(address, base), element) for address, element in written + atom]
-    return [Enclosure(address, element.get("type") or "") for address, element in links if address]
-
-
-# --- how often to ask ---
-
-
-def _ttl(found: Fields, core: str) -> int | None:
-    """Seconds between polls that the publisher asks for: `ttl` or the syndication module."""
-    minutes = entries.number(entries.first(found, (core, "ttl")))
-    return minutes * 60 if minutes else entries.update_period(found)
-
-
-def _hours(found: Fields, core: str) -> frozenset[int]:
-    """The hours, 0 to 23, in which nobody should ask; 24 was once the name of 0."""
-    hours = (entries.number(hour) for hour in _nested(found, core, "skipHours", "hour"))
-    return frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24)
-
-
-def _nested(found: Fields, core: str, outer: str, inner: str) -> list[str]:
-    lists = found.get((core, outer), ())
-    return [
-        text.strip()
-        for each in lists
-        for text in entries.texts(entries.fields(each), (core, inner))
-    ]
+def _nested(channel: Children, field: str, inner: str) -> list[str]:
+    """The texts of the elements in the lists of a field."""
+    lists = map(entries.fields, channel.all(field))
+    name = entries.tag_of(channel.core, inner)
+    return [text.strip() for each in lists for text in entries.texts(each, (name,))]

@@ -13,14 +13,16 @@ but a program's zero.  Far futures are read; whoever orders by time clips them.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
 SECOND: Final = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EARLIEST_YEAR = 1900
-_CACHED = 200
+_EPOCH_DAY = _EPOCH.toordinal()
+_EARLIEST = (date(1900, 1, 1).toordinal() - _EPOCH_DAY) * 86_400
+_END = (date.max.toordinal() + 1 - _EPOCH_DAY) * 86_400
+_CACHED = 1_000
 """Times that are remembered: an item often has one twice, and all items of a poll have its own."""
 
 _MONTHS = {
@@ -95,14 +97,13 @@ def _time(part: dict[str, str | None]) -> int | None:
     if hour > 24 or minute > 59 or second > 60 or abs(east) >= 24 * 60:
         return None
     try:
-        start = datetime(_year(part), _month(part), int(part.get("day") or 1), tzinfo=UTC)
-        moment = start + timedelta(hours=hour, minutes=minute - east, seconds=second)
-    except (ValueError, OverflowError):
+        day = date(_year(part), _month(part), int(part.get("day") or 1)).toordinal() - _EPOCH_DAY
+    except ValueError:
         return None
-    if moment.year < _EARLIEST_YEAR:
+    moment = ((day * 24 + hour) * 60 + minute - east) * 60 + second
+    if not _EARLIEST <= moment < _END:
         return None
-    whole = (moment - _EPOCH) // timedelta(microseconds=1)
-    return whole + int(((part.get("fraction") or "") + "000000")[:6])
+    return moment * SECOND + int(((part.get("fraction") or "") + "000000")[:6])
 
 
 def _year(part: dict[str, str | None]) -> int:
@@ -132,6 +133,8 @@ def _hour(part: dict[str, str | None]) -> int:
 def _zone(text: str | None) -> int:
     """Minutes east of Greenwich; a number counts, whatever name stands before it."""
     text = (text or "").lower()
+    if text in _ZONES or text in ("", "z", "gmt"):
+        return _ZONES.get(text, 0)
     signed = re.search(r"([+-])\s?(\d{1,2}):?(\d{2})$", text)
     if signed is None:
         return _ZONES.get(text, 0)

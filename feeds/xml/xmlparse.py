@@ -307,15 +307,20 @@ def _count_attributes(xml: bytes) -> None:
     The text after the tag lies there too.  It often contains markup of which only `<` is escaped,
     so that it must not be counted.
     """
-    start = 0
-    for piece in xml.split(b"<"):
-        if len(piece) > _ATTRIBUTES_OF_ONE and piece.count(b"=") > _ATTRIBUTES_OF_ONE:
+    step = _ATTRIBUTES_OF_ONE * len(b'=""') // 2  # so many bytes without `<` are in such a piece
+    at = 0
+    while at < len(xml):
+        if xml.find(b"<", at, at + step) >= 0:
+            at += step
+            continue
+        start, end = xml.rfind(b"<", 0, at) + 1, xml.find(b"<", at)
+        at = end if end >= 0 else len(xml)
+        piece = xml[start:at]
+        if piece.count(b"=") > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):
             tag = _START_TAG.match(piece)
-            found = len(_VALUE.findall(tag[0])) if tag else 0
-            if found > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):
+            if tag and len(_VALUE.findall(tag[0])) > _ATTRIBUTES_OF_ONE:
                 message = f"an element has more than {_ATTRIBUTES_OF_ONE:,} attributes"
                 raise _at("xml_elements", message, xml, max(start - 1, 0))
-        start += len(piece) + 1
 
 
 # --- errors ---

@@ -174,6 +174,19 @@ def test_x8_too_large(xml: bytes) -> None:
     assert refusal(xml).reason_code == "xml_size"
 
 
+@pytest.mark.parametrize("before", [0, 1, 1_480, 1_499, 1_500, 1_501, 2_990, 4_503])
+@pytest.mark.parametrize("attributes", [1_000, 1_001])
+def test_attributes_are_counted_wherever_their_element_stands(before: int, attributes: int) -> None:
+    element = "<b " + " ".join(f'x{n}=""' for n in range(attributes)) + "/>"
+    xml = f"<a>{'=' * before}{element}{'=' * 2_000}</a>".encode()
+    if attributes <= 1_000:
+        assert len(parse(xml)[0].keys()) == attributes
+        return
+    with pytest.raises(MalformedDocument) as caught:
+        parse(xml)
+    assert (caught.value.reason_code, caught.value.column) == ("xml_elements", 4 + before)
+
+
 @pytest.mark.parametrize(
     ("xml", "code"),
     [
