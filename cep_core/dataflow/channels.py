@@ -60,10 +60,11 @@ class Port:
     """One input of an m-op: what is called with rows, and the slots it listens to.
 
     ``mop`` is the m-op that it feeds, for those who look at the plan.  Rows that end together are
-    handed over ``together``: one by one, unless the m-op says otherwise.
+    handed over ``together``: one by one, unless the m-op says otherwise.  ``seconds`` is the time
+    in which rows were handed over from a lane, for those who look at the plan.
     """
 
-    __slots__ = ("mask", "mop", "pair", "receive", "slots", "together")
+    __slots__ = ("mask", "mop", "pair", "receive", "seconds", "slots", "together")
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Port:
         self.together = together if together is not None else self._each
         self.slots: dict[int, None] = {}
         self.mask = 0
+        self.seconds = 0.0
 
     def _build(self, a: Row, b: Row, members: Members) -> None:
         self.receive(paired(a, b), members)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
+from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
@@ -39,7 +40,9 @@ def farthest(ticks_per_second: int) -> int:
 
 
 class Stateful(Protocol):
-    """An m-op that changes its instances at the end of an epoch."""
+    """An m-op that changes its instances at the end of an epoch; ``seconds`` is its time."""
+
+    seconds: float
 
     def finish(self, now: int) -> None:
         """Delete and install instances."""
@@ -49,9 +52,10 @@ class Stateful(Protocol):
 
 
 class Barrier(Protocol):
-    """An m-op that needs all rows of an epoch."""
+    """An m-op that needs all rows of an epoch; ``seconds`` is its time."""
 
     depth: int
+    seconds: float
 
     def flush(self, now: int) -> None:
         """Emit the rows of the epoch."""
@@ -72,9 +76,10 @@ class Deadlined(Barrier, Timed, Protocol):
 
 
 class Stage(Protocol):
-    """An m-op, or several together, that consumes rows by batches."""
+    """An m-op, or several together, that consumes rows by batches; ``seconds`` is its time."""
 
     depth: int
+    seconds: float
 
     def run(self) -> None:
         """Consume the queued rows, and emit the results."""
@@ -111,7 +116,9 @@ class Batch:
                     return
                 del self._touched[stage]
                 self._clock.now = now
+                began = perf_counter()
                 stage.run()
+                stage.seconds += perf_counter() - began
         finally:
             self._clock.now = now
 
@@ -284,11 +291,15 @@ class Lane:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
+                before = perf_counter()
                 for port, row, members in rows:
                     try:
                         port.receive(row, members)
                     except Exception as fault:
                         faults.append(fault)
+                    now = perf_counter()
+                    port.seconds += now - before
+                    before = now
             if self._touched or self._barriers or self._timers or self._batch.prompt:
                 self._work(time, faults)
         finally:
@@ -309,11 +320,15 @@ class Lane:
         if not self._touched:
             return
         touched, self._touched = self._touched, []
+        before = perf_counter()
         for mop in touched:
             try:
                 mop.finish(time)
             except Exception as fault:
                 faults.append(fault)
+            now = perf_counter()
+            mop.seconds += now - before
+            before = now
 
     def _flush_all(self, time: int, faults: list[Exception]) -> None:
         """Flush; what fails is not flushed again, so this ends."""
@@ -331,7 +346,9 @@ class Lane:
                 self._batch.run()
             if not self._barriers:
                 return
-            heappop(self._barriers)[2].flush(time)
+            barrier, began = heappop(self._barriers)[2], perf_counter()
+            barrier.flush(time)
+            barrier.seconds += perf_counter() - began
 
     # -- the plan changes; snapshots -------------------------------------------------------
 

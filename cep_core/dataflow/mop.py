@@ -92,6 +92,7 @@ class MOp(ABC):
         self.number = number
         self.depth = 1 + max(one.depth for one in first.inputs)
         self.operators: dict[Operator, None] = {}
+        self.seconds = 0.0  # spent in batches and ends of epochs, for those who look at the plan
 
     @property
     def label(self) -> str:

@@ -158,6 +158,21 @@ class Plan:
         """Yield the AN-indexes."""
         yield from self._active.values()
 
+    def seconds(self) -> dict[str, float]:
+        """Return the time that was spent in each m-op since it was made, by label.
+
+        The time of an m-op contains that of those which take its rows at once, as selections do.
+        That of an AN-index is divided among its states.
+        """
+        found = {
+            mop.label: mop.seconds + sum(port.seconds for port in mop.waiting_ports())
+            for mop in self.mops
+        }
+        for index in self.active_indexes():
+            for state in index.states:
+                found[state.label] += index.wire.port.seconds / len(index.states)
+        return found
+
     def over_pairs(self, definition: BoundPredicate, width: int) -> BoundPredicate:
         """Return a predicate over concatenated rows as one over pairs."""
         return BoundPredicate(self.shapes.over_pairs(definition.shape, width), definition.constants)

@@ -128,7 +128,10 @@ class Row(NamedTuple):
 
 @dataclass(eq=False)
 class Members:
-    """The rows of one template, as sets for each column, for a quick test whether it can fire."""
+    """The rows of one template, as sets for each column, for a quick test whether it can fire.
+
+    `seconds` is the time in which its query was evaluated.
+    """
 
     template: Template
     columns: list[dict[int, int]]
@@ -137,6 +140,7 @@ class Members:
     equal: tuple[int, ...]  # the places of pairs that end in a node with an equality
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, template: Template) -> Members:

@@ -388,6 +388,7 @@ def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
 def test_the_clock_is_what_it_was_after_a_stage_that_failed() -> None:
     class Fails:
         depth = 1
+        seconds = 0.0
 
         def run(self) -> None:
             clock.now = 99

@@ -6,7 +6,7 @@ The layers, their order and the routes of the edges are graphlay's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import graphlay
@@ -23,8 +23,13 @@ LONGEST = 28
 _OPTIONS = {"spacing": {"layer_gap": 40.0, "node_gap": 18.0}}
 
 
-def draw_plan(graph: PlanGraph, chosen: Container[str] = ()) -> Picture:
-    """Return the picture of a plan, or of its largest part; `chosen` nodes are marked."""
+def draw_plan(
+    graph: PlanGraph, chosen: Container[str] = (), address: Callable[[str], str] | None = None
+) -> Picture:
+    """Return the picture of a plan, or of its largest part; `chosen` nodes are marked.
+
+    With `address` each node, by its name, is a link.
+    """
     shown = largest(graph)
     title = f"The plan: {len(graph.nodes)} nodes, {len(graph.edges)} edges"
     if not shown.nodes:
@@ -35,23 +40,22 @@ def draw_plan(graph: PlanGraph, chosen: Container[str] = ()) -> Picture:
     elements, share = [*_edges(laid.edges, moved)], shares(graph)
     for node, place in zip(shown.nodes, laid.nodes, strict=True):
         x, y = place["center"]["x"] + moved[0], place["center"]["y"] + moved[1]
-        elements.extend(_node(node, x, y, is_chosen=node.name in chosen))
+        drawn = [*_node(node, x, y, is_chosen=node.name in chosen)]
         if node.name in share:
-            elements.append(_share(node, x, y, share[node.name]))
+            drawn.append(_share(node, x, y, share[node.name]))
+        if address is not None:
+            link = element("a", href=address(node.name), class_="d-link")
+            link.extend(drawn)
+            drawn = [link]
+        elements.extend(drawn)
     width, height = high["x"] - low["x"] + 2 * MARGIN, high["y"] - low["y"] + 2 * MARGIN
     return Picture(title, width, height, tuple(elements))
 
 
 def shares(graph: PlanGraph) -> dict[str, float]:
-    """Return the share of each node in the rows of all, by name: of the last minute if it has any.
-
-    Streams have none: their documents are counted where they are scanned.
-    """
-    inner = [node for node in graph.nodes if node.kind != STREAM]
-    recent = sum(node.rate for node in inner)
-    total = recent or sum(node.rows for node in inner)
-    found = {node.name: node.rate if recent else node.rows for node in inner}
-    return {name: rows / total for name, rows in found.items() if rows}
+    """Return the share of each node in the time of all, by name; nodes without time have none."""
+    total = sum(node.seconds for node in graph.nodes)
+    return {node.name: node.seconds / total for node in graph.nodes if node.seconds}
 
 
 def largest(graph: PlanGraph) -> PlanGraph:

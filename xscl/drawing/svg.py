@@ -14,6 +14,7 @@ from lxml import etree
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 _PREFIXES: Any = {None: NAMESPACE}  # the stubs know no default namespace
+_LINK = f"{{{NAMESPACE}}}a"
 CHARACTER = 7.3
 """The width of a character of a label."""
 LINE = 18.0
@@ -63,6 +64,9 @@ class Picture:
             {"viewBox": f"0 0 {self.width:.0f} {self.height:.0f}", "role": "img", **size},
             nsmap=_PREFIXES,
         )
+        if any(one.tag == _LINK for one in self.elements):
+            root.set("role", "group")  # what is in an image has no roles of its own
+            root.set("aria-label", printable(self.title))
         if self.width <= SMALL:
             root.set("class", "d-small")
         root.append(element("title", self.title))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from xscl.engine.trials import Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import explain
+from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.unseen_names import UnseenName, unseen_names
@@ -30,7 +31,8 @@ from xscl.inspection.vocabulary import Vocabularies
 from xscl.inspection.why import Read, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.planning.plan_graph import PlanGraph, plan_graph
+from xscl.planning.cost_shares import CostShares
+from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.store.backup import Backup, back_up
 from xscl.store.store import Store
@@ -201,8 +203,27 @@ class Queries:
             rows = state.store.fetch(
                 "SELECT template, count(*) FROM state.subscription GROUP BY template"
             )
-            graph = plan_graph(state.dataflow.core.plan, state.registry, dict(rows))
-            return state.flow.rated(graph, state.dataflow.passed())
+            dataflow = state.dataflow
+            spent = dataflow.time_spent()
+            graph = plan_graph(dataflow.core.plan, state.registry, dict(rows), spent)
+            return state.flow.rated(graph, dataflow.passed())
+
+    def plan_users(self, node: PlanNode, most: int) -> PlanUsers:
+        """Return the subscriptions that share a node of the plan, with at most some names."""
+        with self._transactions.lock:
+            state = self._state
+            return plan_users(
+                state.store, state.registry, state.subscriptions, state.dataflow, node, most
+            )
+
+    def cost_shares(self, names: Sequence[str]) -> dict[str, float]:
+        """Return the share of each of some subscriptions in the time of the plan, from 0 to 1."""
+        with self._transactions.lock:
+            dataflow = self._state.dataflow
+            streams = dataflow.passed().streams
+            shares = CostShares(dataflow.subscribed, dataflow.time_spent(), streams)
+            found = map(self._state.subscriptions.get, names)
+            return {one.name: shares.of(one) for one in found if one is not None}
 
     # -- About the join state --------------------------------------------------------------
 

@@ -44,7 +44,7 @@ from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.record import Record, Records
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
-from xscl.planning.plan_graph import Passed
+from xscl.planning.plan_graph import Passed, TimeSpent
 from xscl.planning.plan_state import COMPOSITE
 from xscl.planning.planned_subscriptions import (
     InstalledPairs,
@@ -95,6 +95,7 @@ class Dataflow:
         self._documents = documents
         leaves = self._leaves = Leaves(documents.tree)
         self._processor = processor
+        self._registry = registry
         self.pairs = InstalledPairs(image, leaves)
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
@@ -271,6 +272,17 @@ class Dataflow:
             for mop in self.core.plan.mops
         }
         return Passed(streams, self._collector.by_template, mops)
+
+    def time_spent(self) -> TimeSpent:
+        """Return the seconds that nodes of the plan have taken since the start.
+
+        What stage 2 computes for all templates together is divided among them in proportion to
+        their own times.
+        """
+        own = {number: one.seconds for number, one in self._registry.members.items() if one.seconds}
+        factor = max(1.0, self._joins.seconds / sum(own.values())) if own else 0.0
+        templates = {number: seconds * factor for number, seconds in own.items()}
+        return TimeSpent(templates, self.core.plan.seconds())
 
     def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
         """Test if anything overdue concerns one of some subscriptions.

@@ -32,7 +32,8 @@ class PlanNode:
     `kind` is "stream", "template" or the kind of the m-op; `note` is a remark for display.
     `operators` counts an m-op's operators, or a template's subscriptions.  `rows` counts the rows
     emitted since the start (of a stream and a scan: documents); `rate` is their mean number per
-    second over the last minute.
+    second over the last minute, `seconds` is the time that the node has taken since the start, 0.0
+    of streams.
     """
 
     name: str
@@ -41,6 +42,20 @@ class PlanNode:
     note: str = ""
     rows: int = 0
     rate: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpent:
+    """Seconds that nodes have taken since the start, by template number and m-op label."""
+
+    templates: Mapping[int, float]
+    mops: Mapping[str, float]
+
+    def by_name(self) -> dict[str, float]:
+        """Return the seconds by node name."""
+        templates = {template_name(number): spent for number, spent in self.templates.items()}
+        return {**templates, **self.mops}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class Passed:
 
     def by_name(self) -> dict[str, int]:
         """Return the row counts by node name."""
-        templates = {_template(number): rows for number, rows in self.templates.items()}
+        templates = {template_name(number): rows for number, rows in self.templates.items()}
         return {**self.streams, **templates, **self.mops}
 
 
@@ -75,7 +90,9 @@ class PlanGraph:
         return PlanGraph(tuple(nodes), tuple(edges))
 
 
-def plan_graph(plan: Plan, registry: Registry, subscribers: Mapping[int, int]) -> PlanGraph:
+def plan_graph(
+    plan: Plan, registry: Registry, subscribers: Mapping[int, int], spent: TimeSpent
+) -> PlanGraph:
     """Return the plan graph; `subscribers` counts the subscriptions by template number.
 
     `rows` and `rate` of its nodes are 0.
@@ -87,13 +104,16 @@ def plan_graph(plan: Plan, registry: Registry, subscribers: Mapping[int, int]) -
         edges.update(dict.fromkeys(_links(mop)))
     scans = [mop.label for mop in plan.mops if mop.kind == SCAN]
     for number, members in registry.members.items():
-        name = _template(number)
+        name = template_name(number)
         nodes.append(_node_of(name, members.template.graph, subscribers.get(number, 0)))
         edges.update(dict.fromkeys((scan, name) for scan in scans))
-    return PlanGraph(tuple(nodes), tuple(edges))
+    seconds = spent.by_name()
+    timed = (replace(node, seconds=seconds.get(node.name, 0.0)) for node in nodes)
+    return PlanGraph(tuple(timed), tuple(edges))
 
 
-def _template(number: int) -> str:
+def template_name(number: int) -> str:
+    """Return the name of the node of a template."""
     return f"template {number}"
 
 
@@ -112,7 +132,7 @@ def _links(mop: MOp) -> Iterable[Link]:
     for operator in islice(mop.operators, LOOKED_AT):
         definition = operator.wanted.definition
         if isinstance(definition, JoinDefinition):
-            yield _template(definition.template), mop.label
+            yield template_name(definition.template), mop.label
         else:
             yield from ((_name(source), mop.label) for source in operator.wanted.inputs)
 

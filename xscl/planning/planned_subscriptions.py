@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
@@ -20,6 +21,8 @@ from xscl.planning.result_sinks import PublishQueue, composite_in
 from xscl.planning.truncations import Cuts, Stopped
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote.image import AutomatonImage
+
+T = TypeVar("T")
 
 _STREAMS = "streams"
 """The holder, in the state log, of the event streams that relational queries read."""
@@ -93,6 +96,14 @@ class StreamScans:
         return self._scans[stream]
 
 
+def _add(counts: Counter[T], found: Iterable[T], by: int) -> None:
+    """Add to the counts of what was found; a count of 0 is removed."""
+    for one in found:
+        counts[one] += by
+        if not counts[one]:
+            del counts[one]
+
+
 @dataclass(eq=False, repr=False)
 class PlannedSubscriptions:
     """Attaches subscriptions to the plan and detaches them.
@@ -114,6 +125,9 @@ class PlannedSubscriptions:
     _suspended: set[str] = field(default_factory=set, init=False)
     # Subscriptions with operators over time, and of these those that read joins of rows of another.
     ordered: int = field(default=0, init=False)
+    # Subscriptions by operator, and by template, so that what they share can be divided.
+    users: Counter[Operator] = field(default_factory=Counter, init=False)
+    template_users: Counter[int] = field(default_factory=Counter, init=False)
     nested: int = field(default=0, init=False)
 
     def plan(
@@ -150,6 +164,7 @@ class PlannedSubscriptions:
             self.ordered += 1
             self.nested += planned.nested
             self._log.hold(_holder(subscription), planned.held)
+        self._count(subscription, 1)
         self._collect(subscription)
 
     def attach_row(self, subscription: Subscription) -> None:
@@ -165,6 +180,7 @@ class PlannedSubscriptions:
             self.attach(subscription, self._planner.plan_row(placed, streams))
             return
         self._scans.acquire(subscription.reads)
+        self._count(subscription, 1)
         self._collect(subscription)
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
@@ -173,6 +189,7 @@ class PlannedSubscriptions:
         self._relational.qids[subscription.key] = subscription.qid
         self._log.hold(_holder(subscription), query.held)
         self._log.hold(_STREAMS, self._relational.adopted())
+        self._count(subscription, 1)
         self._collect_rows(subscription)
 
     def unmute(self, subscription: Subscription) -> None:
@@ -217,6 +234,7 @@ class PlannedSubscriptions:
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Remove a subscription; return the pairs of variables that nothing uses any more."""
         self.mute(subscription)
+        self._count(subscription, -1)
         is_suspended = subscription.key in self._suspended
         self._suspended.discard(subscription.key)
         if subscription.relational:
@@ -241,6 +259,11 @@ class PlannedSubscriptions:
         self._pairs.remove(pairs)
         return pairs
 
+    def _count(self, subscription: Subscription, by: int) -> None:
+        """Count a subscription among those who share its operators and templates, or no more."""
+        _add(self.users, self.operators(subscription), by)
+        _add(self.template_users, self.templates(subscription), by)
+
     def set_prompt(self, prompt: bool) -> None:
         """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
         self._planner.core.batch.prompt = prompt or self.nested > 0
@@ -255,6 +278,15 @@ class PlannedSubscriptions:
         if planned is not None:
             return [one.qid for one in planned.placed]
         return [subscription.qid] if subscription.template else []
+
+    def templates(self, subscription: Subscription) -> list[int]:
+        """Return the template of each join of a subscription, while it has operators."""
+        if subscription.key in self._suspended:
+            return []
+        planned = self._planned.get(subscription.key)
+        if planned is not None:
+            return [one.template for one in planned.placed]
+        return [subscription.template] if subscription.template else []
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""

@@ -29,6 +29,7 @@ class PublishQueue:
 
     def __init__(self, batch: Batch, publish: Callable[[Sequence[Published]], None]) -> None:
         self.streams: dict[str, str] = {}
+        self.seconds = 0.0
         self._batch = batch
         self._publish = publish
         self._readers: dict[str, Reader] = {}

@@ -40,6 +40,8 @@ DENSITY = "xscl_density"
 _SPANS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 172_800), ("days", 86_400, 604_800))
 """Units of relative times: their lengths, and below which number of seconds each is used."""
 
+_FRACTIONS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+
 VIEWS = (
     ("/", "Matches"),
     ("/items", "Items"),
@@ -95,6 +97,20 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'es' if what.endswith(('ch', 's')) else 's'}"
 
 
+def percent(share: float) -> str:
+    """Format a share from 0 to 1: `37 %`, `2.4 %`, `under 0.1 %`."""
+    if 0 < share < 0.001:
+        return "under 0.1 %"
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{100 * share:.1f} %"
+
+
+def spent(seconds: float) -> str:
+    """Format a time that was spent: `3.2 s`, `14 ms`, `0.5 µs`."""
+    unit, size = next(one for one in _FRACTIONS if seconds >= one[1] or one[1] < 1e-5)
+    number = seconds / size
+    return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+
+
 def _why_query(match: MatchView) -> str:
     """Return the parameters of the page that explains a match."""
     documents = [("doc", card.document) for card in match.cards]
@@ -114,6 +130,8 @@ _TEMPLATES.filters.update(
     moment=moment,
     time=_time,
     counted=counted,
+    percent=percent,
+    spent=spent,
     duration=duration,
     query=urlencode,
     safe_link=link,

@@ -97,12 +97,17 @@ def test_rates_are_those_of_the_last_minute() -> None:
     assert rate() == 3
 
 
-def test_a_node_has_a_bar_of_its_share_of_the_rows_of_the_last_minute() -> None:
-    nodes = [PlanNode("S", "stream", rows=90, rate=9.0), PlanNode("idle", "select", rows=50)]
-    nodes += [PlanNode("a", "select", rows=1, rate=3.0), PlanNode("b", "join", rows=1, rate=1.0)]
-    assert shares(PlanGraph(tuple(nodes), ())) == {"a": 0.75, "b": 0.25}
-    still = tuple(PlanNode(node.name, node.kind, rows=node.rows) for node in nodes)
-    assert shares(PlanGraph(still, ())) == {"idle": 50 / 52, "a": 1 / 52, "b": 1 / 52}
-    svg = draw_plan(PlanGraph(tuple(nodes), (("S", "a"),))).svg()
+def test_a_node_has_a_bar_of_its_share_of_the_time_and_may_be_a_link() -> None:
+    nodes = [PlanNode("S", "stream", rows=90), PlanNode("idle", "select", rows=50)]
+    nodes += [PlanNode("a", "select", seconds=3.0), PlanNode("b<", "join", seconds=1.0)]
+    graph = PlanGraph(tuple(nodes), (("S", "a"),))
+    assert shares(graph) == {"a": 0.75, "b<": 0.25}
+    svg = draw_plan(graph).svg()
     assert svg.count('class="d-bar"') == 2
+    assert "href" not in svg
+    assert etree.fromstring(svg).get("role") == "img"
+    linked = etree.fromstring(draw_plan(graph, (), lambda name: f"/at?{name}").svg())
+    links = [(each.get("href"), each[0].tag) for each in linked.iter(f"{{{NAMESPACE}}}a")]
+    assert links == [(f"/at?{node.name}", f"{{{NAMESPACE}}}rect") for node in nodes]
+    assert linked.get("role") == "group"  # an image would hide its links from screen readers
     assert shares(PlanGraph((), ())) == {}

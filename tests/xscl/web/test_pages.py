@@ -32,6 +32,7 @@ PAGES = (
     "/starred",
     "/account",
     "/plan?subscription=rise-then-warning",
+    "/plan?node=template+1",
     "/?subscription=tricky",
     "/items?q=tricks&with=t00",
     "/compare?doc=t00&doc=t01",
@@ -267,7 +268,10 @@ def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_templ
     assert any(one.text_content().startswith("feeds ") for one in path)
     marked = page.xpath("//*[local-name() = 'rect'][@class='d-chosen']")
     assert len(marked) == len(path) >= 3
-    link, sql = template.xpath("./a/@href")
+    node, sql = template.xpath("./a/@href")
+    (link,) = parsed(shop.client.get(node).text).xpath(
+        "//section[@id='node']//a[starts-with(@href, '/subscriptions?')]/@href"
+    )
     explained = parsed(shop.client.get(sql).text).xpath("string(//pre[@class='explained'])")
     assert "SELECT" in explained
     assert "How template" not in shop.client.get("/plan?template=99999").text

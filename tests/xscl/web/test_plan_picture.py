@@ -2,10 +2,60 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.xscl.web.browser import Browser
-from tests.xscl.web.shown import Shop
+from tests.xscl.web.shown import TRICKS, Shop, parsed
+
+
+def flat(element: Any) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_a_node_of_the_plan_leads_to_its_time_state_and_subscriptions(shop: Shop) -> None:
+    page = parsed(shop.client.get("/plan").text)
+    links = page.xpath("//*[local-name()='svg']/*[local-name()='a']/@href")
+    assert len(links) > 5
+    kinds = set()
+    for link in links:
+        shown = parsed(shop.client.get(link).text)
+        panel = shown.get_element_by_id("node")
+        kinds.add(name := flat(panel.xpath("./h2")[0]).rstrip("0123456789"))
+        words = flat(panel.xpath("./dl")[0])
+        assert "Keeps" in words
+        assert ("Time" in words) == (name.endswith((" ", "#")))
+        names = panel.xpath("./ul//a/@href")
+        assert f"Subscriptions{len(names)}" in words.replace(" ", "")
+        assert all(name.startswith("/subscriptions/") for name in names)
+    assert {"template ", "xpath_scan#", "tricks"} <= kinds
+    tricks = parsed(shop.client.get("/plan?node=tricks").text).get_element_by_id("node")
+    assert [one.text for one in tricks.xpath(".//ul//a")] == ["tricky"]
+    assert f"{2 * len(TRICKS)} documents" in flat(tricks)
+    rows = parsed(shop.client.get("/subscriptions").text)
+    shares = re.findall(r"([\d.]+) % of the cost", flat(rows))
+    assert 90 < sum(map(float, shares)) < 110
+    assert "of the time that all" in shop.client.get("/subscriptions/tricky").text
+    assert 0 < shop.client.get("/v1/subscriptions/tricky").json()["cost_share"] < 1
+    gone = shop.client.get("/plan?node=select%239", headers={"Accept": "text/html"})
+    assert gone.status_code == 404
+
+
+@pytest.mark.slow
+def test_a_node_of_the_plan_is_opened_by_keyboard_and_by_a_click(
+    browser: Browser, shop: Shop
+) -> None:
+    browser.complaints()
+    browser.open(f"{shop.address}/plan")
+    browser.tab_to(".plan a.d-link")
+    browser.press(Keys.ENTER)
+    first = browser.text("#node h2")
+    browser.all(".plan a.d-link")[2].click()
+    browser.until(lambda: browser.text("#node h2") != first)
+    assert browser.complaints() == []
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ class Held:
         self._clock = clock
         self._emit = emit
         self._rows: list[tuple[Row, Members, int]] = []
+        self.seconds = 0.0
 
     def add(self, row: Row, members: Members) -> None:
         """Hold a row, with its current lateness."""

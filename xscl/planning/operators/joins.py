@@ -176,6 +176,7 @@ class Joins:
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
     results: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
     _several: bool = field(default=False, init=False)
     _rounds: Counter[Group] = field(default_factory=Counter, init=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -139,6 +139,9 @@ class Shown(JsonBody):
     new ones with them; read: they are there; failed: there were too many, see the log."""
     stopped: StoppedAt | None = None
     """Truncation by the bound of results; null if there was none."""
+    cost_share: float = Field(examples=[0.02])
+    """Its share of the time that the service has evaluated subscriptions since its start, from 0 to
+    1; what several subscriptions share is divided equally among them."""
 
 
 class TagShown(JsonBody):
@@ -191,7 +194,8 @@ def list_(
         names = [name for (name,) in rows[:limit]]
         tags = tags_of(store, names)
     found = map(here.engine.subscription, names)
-    items = [shown(here, who, one, tags[one.name]) for one in found if one is not None]
+    shares = here.engine.host.queries.cost_shares(names)
+    items = [shown(here, who, one, tags[one.name], shares) for one in found if one is not None]
     more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
     return Page(items=items, next=more)
 
@@ -349,9 +353,18 @@ def written(here: Installation, who: Account, found: Subscription) -> str:
 
 
 def shown(
-    here: Installation, who: Account, found: Subscription, tags: Sequence[str] | None = None
+    here: Installation,
+    who: Account,
+    found: Subscription,
+    tags: Sequence[str] | None = None,
+    shares: Mapping[str, float] | None = None,
 ) -> Shown:
-    """Return a subscription as its owner sees it; its `tags` are read unless they are given."""
+    """Return a subscription as its owner sees it.
+
+    Its `tags` are read unless they are given, and so are the `shares` of costs by name.
+    """
+    if shares is None:
+        shares = here.engine.host.queries.cost_shares([found.name])
     if tags is None:
         with here.reading() as store:
             tags = tags_of(store, [found.name])[found.name]
@@ -371,4 +384,5 @@ def shown(
         tags=list(tags),
         history=history_of(here, found),
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
+        cost_share=round(shares.get(found.name, 0.0), 6),
     )

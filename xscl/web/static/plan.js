@@ -3,6 +3,7 @@
 const STEP = 1.25;
 const LEAST = 0.1;
 const MOST = 4;
+const SLACK = 5; // pixels
 
 const bar = document.getElementById("zoom");
 const frame = document.querySelector(".plan .scroll");
@@ -48,13 +49,26 @@ if (picture) {
     },
     { passive: false },
   );
+  let held = null; // where the pointer went down: a node is a link, so what moves less is a click
   frame.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || event.pointerType !== "mouse") return; // a finger scrolls
-    frame.setPointerCapture(event.pointerId);
-    frame.classList.add("is-drawn");
+    held = { x: event.clientX, y: event.clientY };
   });
   frame.addEventListener("pointermove", (event) => {
-    if (frame.hasPointerCapture(event.pointerId)) frame.scrollBy(-event.movementX, -event.movementY);
+    if (!held) return;
+    if (!frame.hasPointerCapture(event.pointerId)) {
+      if (Math.hypot(event.clientX - held.x, event.clientY - held.y) < SLACK) return;
+      frame.setPointerCapture(event.pointerId);
+      frame.classList.add("is-drawn");
+      frame.scrollBy(held.x - event.clientX, held.y - event.clientY);
+      return;
+    }
+    frame.scrollBy(-event.movementX, -event.movementY);
   });
-  frame.addEventListener("lostpointercapture", () => frame.classList.remove("is-drawn"));
+  frame.addEventListener("pointerup", () => (held = null));
+  frame.addEventListener("dragstart", (event) => event.preventDefault()); // of a link
+  frame.addEventListener("lostpointercapture", () => {
+    held = null;
+    frame.classList.remove("is-drawn");
+  });
 }

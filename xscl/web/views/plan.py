@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest, rate, shares
+from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
 from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
@@ -17,6 +19,9 @@ from xscl.web.views.matches import names_of_subscriptions
 
 _NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")
 """The names of nodes in an explanation."""
+
+SHOWN = 50
+"""Maximum number of names of subscriptions that share a node."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -26,20 +31,32 @@ def plan(
     asked: AskedByOperator,
     subscription: Annotated[str, Query(max_length=500)] = "",
     template: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    node: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
     """Show the plan, of a large one the largest part, with the path of a subscription marked.
 
-    With a `template` also how its joins are evaluated, in SQL.
+    With a `node` also its time, its state and its subscriptions, with a `template` how its joins
+    are evaluated, in SQL.
     """
     path = _path(asked, subscription) if subscription else set[str]()
-    graph = asked.here.engine.plan().renamed(asked.here.accounts.called)
+    engine = asked.here.engine
+    stored = engine.plan()
+    graph = stored.renamed(asked.here.accounts.called)
+    chosen = None
+    if node:
+        pairs = zip(stored.nodes, graph.nodes, strict=True)
+        chosen = next((pair for pair in pairs if pair[1].name == node), None)
+        if chosen is None:
+            raise Problem("not_found", f"the plan has no node {node!r} any more")
+        path = {node}
     caption = (
         "From the streams, on the left, to what finds matches; rates are those of the last minute."
     )
     if len(graph.nodes) > MOST:
         caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."
     nodes = sorted(largest(graph).nodes, key=lambda node: (-node.rate, -node.rows, -node.operators))
-    drawn = draw_plan(graph, path)
+    drawn = draw_plan(graph, path, address_of)
+    used = None if chosen is None else engine.host.queries.plan_users(chosen[0], SHOWN)
     return asked.page(
         "plan.html",
         graph=graph,
@@ -52,8 +69,17 @@ def plan(
         share=shares(graph),
         shown_template=template,
         explained=_explained(asked, template) if template else "",
+        node=None if chosen is None else chosen[1],
+        used=used,
+        called=asked.here.accounts.called,
+        address_of=address_of,
         subscriptions=names_of_subscriptions(asked),
     )
+
+
+def address_of(node: str) -> str:
+    """Return the address of what is known of a node of the plan."""
+    return f"/plan?{urlencode({'node': node})}#node"
 
 
 def _explained(asked: PageRequest, template: int) -> str:

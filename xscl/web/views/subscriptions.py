@@ -64,6 +64,7 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 class SubscriptionRow:
     """A row of the list; `last` is the time of the last match, `lately` counts those of a day.
 
+    `cost_share` is that of the time of the plan, from 0 to 1.
     `spark` draws the matches of each of the last days.  It `is_reading` while its history is read,
     and `is_incomplete` if results were cut at their bound.
     """
@@ -76,6 +77,7 @@ class SubscriptionRow:
     is_reading: bool
     is_incomplete: bool
     tags: tuple[str, ...]
+    cost_share: float
     matches: int = 0
     lately: int = 0
     last: int | None = None
@@ -154,6 +156,7 @@ def _rows(
         tags = tag_counts(store, who.number)
         counts = _counts(store, [number for *_, number in rows], here.clock.now())
     reading = here.engine.host.state.subscriptions.backfills
+    shares = here.engine.host.queries.cost_shares([name for name, *_ in rows])
     shown = [
         SubscriptionRow(
             who.named(name),
@@ -164,6 +167,7 @@ def _rows(
             number in reading,
             here.engine.stopped(name) is not None,
             tagged[name],
+            shares.get(name, 0.0),
             *counts.get(number, ()),
         )
         for name, query, language, publish, paused, number in rows
