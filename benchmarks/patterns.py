@@ -3,6 +3,8 @@
 - `broad`: bounds of rare events, selected through the shared index.
 - `narrow`: one key for each query, `[key] AND a.key = 17`; other components read all keys.
 - `narrow everywhere`: one key for each component of each query.
+- `between`: a factor between two components, `[key] AND c.value > a.value * 50.1`; few pairs
+  satisfy it.
 
 `one` is one such query.  `whole` is a single query that finds what all narrow ones find together:
 one narrow query is idle for all other keys, so what 1,000 cost beside it is mostly their own work.
@@ -25,15 +27,22 @@ from cep_core import Engine, Event
 NAME = "patterns"
 SEED = 31
 ONE, ALL, WHOLE = "one", "all", "whole"
-FORMS: Mapping[str, tuple[str, str]] = {
-    "{2,4}": ("EVENT SEQ(A a, B{{2,4}} next b[], C c) WHERE {} WITHIN {}", "b[i]"),
-    "optional": ("EVENT SEQ(A a, B? b, C c) WHERE {} WITHIN {}", "b"),
-    "greedy": ("EVENT SEQ(A a, B+ greedy next b[], C c) WHERE {} WITHIN {}", "b[i]"),
-    "policy": ("EVENT SEQ(A a, B b, C c) WHERE {} WITHIN {} AFTER MATCH SKIP PAST LAST", "b"),
+_SASE = "EVENT SEQ(A a, {}, C c) WHERE {{}} WITHIN {{}}{} RETURN a.key, c.value AS last"
+_EQL = "SELECT a.key, c.value AS last FROM A a ; {} ; C c WHERE FILTER({{}}) WITHIN {{}}{}"
+LAST = " AFTER MATCH SKIP PAST LAST"
+FORMS: Mapping[str, tuple[str, str, str]] = {  # language, text, how the middle is read
+    "{2,4}": ("sase", _SASE.format("B{{2,4}} next b[]", ""), "b[i]"),
+    "optional": ("sase", _SASE.format("B? b", ""), "b"),
+    "greedy": ("sase", _SASE.format("B+ greedy next b[]", ""), "b[i]"),
+    "policy": ("sase", _SASE.format("B b", LAST), "b"),
+    "EQL {2,4}": ("eql", _EQL.format("B b{{2,4}}", ""), "b"),
+    "EQL optional": ("eql", _EQL.format("B b?", ""), "b"),
+    "EQL greedy": ("eql", _EQL.format("B b+ greedy", ""), "b"),
+    "EQL policy": ("eql", _EQL.format("B b", LAST), "b"),
 }
 WINDOW = 60
 EVENTS_OF_A_KEY = 6  # in a window
-RETURNS = " RETURN a.key, c.value AS last"
+SPLIT = ("narrow", "narrow everywhere")  # what one query finds, each finds a part of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,35 +64,38 @@ def condition(kind: str, number: int, queries: int, middle: str) -> str:
             return f"a.value > {bound} AND c.value > {bound}"
         case "narrow":
             return f"[key] AND a.key = {number}"
+        case "between":
+            return f"[key] AND c.value > a.value * {50 + number / 10}"
         case _:
             return f"a.key = {number} AND {middle}.key = {number} AND c.key = {number}"
 
 
-def engine(queries: Sequence[str]) -> Engine:
+def engine(queries: Sequence[str], language: str) -> Engine:
     """Return an engine with three streams and some queries."""
     core = Engine(1)
     for stream in "ABC":
         core.stream(stream, {"key": int, "value": float})
     for number, query in enumerate(queries):
-        core.register(f"q{number}", query, "sase")
+        core.register(f"q{number}", query, language)
     return core
 
 
 def compared(form: str, kind: str, plan: Plan) -> Iterator[Row]:
     """Yield a row for each number of queries."""
-    text, middle = FORMS[form]
-    window = WINDOW if kind == "broad" else EVENTS_OF_A_KEY * plan.queries
+    language, text, middle = FORMS[form]
+    keys = plan.queries // 20 if kind == "between" else plan.queries
+    window = WINDOW if kind == "broad" else EVENTS_OF_A_KEY * keys
     conditions = [condition(kind, one, plan.queries, middle) for one in range(plan.queries)]
-    texts = [text.format(one, window) + RETURNS for one in conditions]
-    sides = {ONE: engine(texts[:1]), ALL: engine(texts)}
-    if kind != "broad" and form != "policy":
-        sides[WHOLE] = engine([text.format("[key]", window) + RETURNS])
+    texts = [text.format(one, window) for one in conditions]
+    sides = {ONE: engine(texts[:1], language), ALL: engine(texts, language)}
+    if kind in SPLIT and LAST not in text:
+        sides[WHOLE] = engine([text.format("[key]", window)], language)
     chance = random.Random(SEED)
     spent: dict[str, list[float]] = {side: [] for side in sides}
     found: dict[str, list[tuple[object, ...]]] = {side: [] for side in sides}
     for turn in range(REPEATS):
         events = [
-            Event(chance.choice("ABC"), (chance.randrange(plan.queries), 100 * chance.random()), at)
+            Event(chance.choice("ABC"), (chance.randrange(keys), 100 * chance.random()), at)
             for at in range(turn * plan.batch, (turn + 1) * plan.batch)
         ]
         for side, core in sides.items():
@@ -115,7 +127,7 @@ def run(options: Options) -> Iterator[Row]:
     """Yield all patterns with all constants."""
     plan = QUICK if options.quick else FULL
     for form in FORMS:
-        for kind in ("broad", "narrow", "narrow everywhere"):
+        for kind in ("broad", "narrow", "narrow everywhere", "between"):
             yield from compared(form, kind, plan)
 
 

@@ -21,6 +21,7 @@ from cep_core.algebra.pattern_automaton import State, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Loop, Unordered, trees_in
 from cep_core.algebra.patterns import RUN_AGGREGATES, conjuncts_of, parts_in
 from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
+from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES, Row
 from cep_core.operators.sase.run_accumulators import (
@@ -34,7 +35,7 @@ from cep_core.operators.sase.run_accumulators import (
 )
 
 Cells: TypeAlias = tuple[Any, ...]
-Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]
+Condition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
 _WHOLE = ("last", "end", "LIST")
 _NAMES = {"average": average, "nth": nth}
 
@@ -72,11 +73,11 @@ class MatchShape:
     states: tuple[State, ...] = field(init=False)
     absent: tuple[int, ...] = field(init=False)
     stops: tuple[int, ...] = field(init=False)
-    first: list[Condition | None] = field(init=False)
-    more: list[Condition | None] = field(init=False)
-    first_tests: list[Condition | None] = field(init=False)
-    more_tests: list[Condition | None] = field(init=False)
-    accept: Condition | None = field(init=False)
+    first: list[Condition] = field(init=False)
+    more: list[Condition] = field(init=False)
+    first_tests: list[Condition] = field(init=False)
+    more_tests: list[Condition] = field(init=False)
+    accept: Condition = field(init=False)
     values: Callable[[Cells], tuple[Any, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,9 +122,7 @@ class MatchShape:
             _Conjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
         ]
 
-    def _by_component(
-        self, read: Sequence[_Conjunct]
-    ) -> tuple[list[Condition | None], list[Condition | None]]:
+    def _by_component(self, read: Sequence[_Conjunct]) -> tuple[list[Condition], list[Condition]]:
         """Return the conditions on the first row of each component, and on later ones."""
         first, more = (
             [
@@ -181,19 +180,14 @@ class MatchShape:
 
     def _condition(
         self, conditions: Sequence[tuple[str | None, _Conjunct]], current: int | None
-    ) -> Condition | None:
-        """Return a conjunction as a function that never raises, None if there is nothing to test.
-
-        An atom that fails is false.
-        """
+    ) -> Condition:
+        """Return the tests of a conjunction, those first that read few constants."""
         tests = [self._test(when, one, current) for when, one in conditions]
-        if not tests:
-            return None
-        if len(tests) == 1:
-            return tests[0]
-        return lambda m, x, k: all(test(m, x, k) for test in tests)
+        return tuple(sorted(tests, key=lambda test: len(test.reads)))
 
-    def _test(self, when: str | None, one: _Conjunct, current: int | None) -> Condition:
+    def _test(self, when: str | None, one: _Conjunct, current: int | None) -> ConstantTest:
+        """Return a condition as a function that never raises: an atom that fails is false."""
+
         def writer() -> Writer:
             made = Writer(
                 self.functions,
@@ -207,7 +201,7 @@ class MatchShape:
         written = writer()
         text = written.condition(one.node)
         source = f"def made(m, x, k):\n    return {text}"
-        quick: Condition = function_of(source, written.names)
+        quick: Holds = function_of(source, written.names)
         slow = by_atoms(one.node, writer, "m, x, k")
         applies: Callable[[Cells], bool] | None = None
         if when is not None:
@@ -221,7 +215,7 @@ class MatchShape:
             except ATOM_ERRORS:
                 return slow(m, x, k)
 
-        return holds
+        return ConstantTest(holds, *constants_in(one.node))
 
     # -- sources ---------------------------------------------------------------------------
 

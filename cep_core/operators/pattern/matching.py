@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import END
+from cep_core.dataflow.constant_index import ConstantIndex
 from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
 from cep_core.events import Row
-from cep_core.operators.pattern.conditions import Condition, Matching, MatchShape
+from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
 from cep_core.operators.pattern.run import Gap, Place, Run, place_of
 from cep_core.operators.sase.scan import KeyOf, is_narrow, key_function
@@ -54,7 +55,7 @@ class PatternMatchMOp(OrderedMOp):
         self._wires: list[Wire] = []
         self._reading: list[dict[int, int]] = [{} for _ in first.inputs]  # slot to queries
         self._masks: list[dict[Members, int]] = [{} for _ in first.inputs]
-        self._constants: dict[tuple[Any, ...], int] = {}  # to queries
+        self._constants = ConstantIndex()
         self._windows: dict[int, int] = {}  # to queries
         self._longest = -1
         self._policies = Policies(shape.pattern.policy, shape.pattern.target)
@@ -84,7 +85,7 @@ class PatternMatchMOp(OrderedMOp):
             known[source.slot] = known.get(source.slot, 0) | bit
         self._forget_masks()
         window = END if wanted.window is None else wanted.window
-        self._constants[definition.constants] = self._constants.get(definition.constants, 0) | bit
+        self._constants.add(definition.constants, operator.slot)
         self._windows[window] = self._windows.get(window, 0) | bit
         self._longest = max(self._windows)
         self.operators[operator] = None
@@ -102,7 +103,7 @@ class PatternMatchMOp(OrderedMOp):
                 del known[source.slot]
                 wire.disconnect(source)
         self._forget_masks()
-        self._constants = _without(self._constants, bit)
+        self._constants.remove(operator.slot)
         self._windows = _without(self._windows, bit)
         self._longest = max(self._windows, default=-1)
         self._policies.closed.pop(operator.slot, None)
@@ -132,7 +133,7 @@ class PatternMatchMOp(OrderedMOp):
         if self._keys:
             said += ", partitioned"
         if len(self.operators) > 1:
-            constants = counted(len(self._constants), "way", "ways")
+            constants = counted(len(self._constants.queries), "way", "ways")
             said += f"; one run for {len(self.operators)} queries, tested {constants}"
         return said
 
@@ -323,7 +324,7 @@ class PatternMatchMOp(OrderedMOp):
             found = event.get(inputs[component])
             if found is not None:
                 condition = self._shape.first[component]
-                stopped[component] = self._holding(
+                stopped[component] = self._constants.holding(
                     condition, run.cells, found[0], found[1] & run.mask
                 )
         for number, move in enumerate(state.moves):
@@ -379,14 +380,14 @@ class PatternMatchMOp(OrderedMOp):
         shape = self._shape
         begins = run.cells[component] is None
         condition = shape.first[component] if begins else shape.more[component]
-        return self._holding(condition, run.cells, row, mask)
+        return self._constants.holding(condition, run.cells, row, mask)
 
     def _passing(self, run: Run, look: Any, event: Happened, mask: int) -> int:
         """Return the queries whose tests an event passes that could be taken."""
         component, shape = look.component, self._shape
         tests = shape.first_tests if run.cells[component] is None else shape.more_tests
         row, _ = event[self._inputs[component]]
-        return self._holding(tests[component], run.cells, row, mask)
+        return self._constants.holding(tests[component], run.cells, row, mask)
 
     def _longer(
         self, run: Run, look: Any, target: int, passes: Any, mask: int, event: Happened
@@ -475,7 +476,9 @@ class PatternMatchMOp(OrderedMOp):
             ends = self._states[run.state].ends
             if not ends:
                 continue
-            mask = self._holding(self._shape.accept, run.cells, run.taken[-1][1], run.mask)
+            mask = self._constants.holding(
+                self._shape.accept, run.cells, run.taken[-1][1], run.mask
+            )
             for gap in run.gaps:
                 mask &= ~self._happened(run, gap, mask, now)
             if not mask:
@@ -580,22 +583,10 @@ class PatternMatchMOp(OrderedMOp):
                 asking &= self._within(run.end - row[1])
             elif row[0] <= gap.after:
                 continue
-            found |= self._holding(condition, run.cells, row, asking)
+            found |= self._constants.holding(condition, run.cells, row, asking)
         return found
 
     # -- queries ---------------------------------------------------------------------------
-
-    def _holding(
-        self, condition: Condition | None, cells: tuple[Any, ...], row: Row, mask: int
-    ) -> int:
-        """Return those of some queries for which a condition holds."""
-        if condition is None or not mask:
-            return mask
-        found = 0
-        for constants, queries in self._constants.items():
-            if mask & queries and condition(cells, row, constants):
-                found |= mask & queries
-        return found
 
     def _within(self, distance: int) -> int:
         """Return the queries whose window is longer than a distance."""
@@ -608,7 +599,7 @@ class PatternMatchMOp(OrderedMOp):
     def _spanning(self, span: int, distance: int) -> int:
         """Return the queries of which the bound of an unordered part is longer than a distance."""
         place, found = self._shape.spans + span, 0
-        for constants, queries in self._constants.items():
+        for constants, queries in self._constants.queries.items():
             if distance < constants[place]:
                 found |= queries
         return found
