@@ -10,6 +10,8 @@
     driver             sequence, intent, answers, commit
     committed_matches  the matches of all cells at one committed position
     cluster_sink       the driver as a consumer's sink
+    cell_process       the cells of one Python process
+    spark_cells        tasks of cells on the executors of Spark
 
 A cell is an ordinary `Engine`.  It receives the documents of its streams, evaluates them for its
 subscriptions, and answers with their matches.  No state of joins is in the driver

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pyspark
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # py4j has no types
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import SparkConf, SparkContext
@@ -131,10 +132,20 @@ def _variables(directory: Path, master: str, python: str) -> dict[str, str | Non
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": _python_path(),
         "PYTHONSAFEPATH": "1",
-        "SPARK_HOME": None,
+        "SPARK_HOME": _home(directory) if master.startswith("local-cluster") else None,
         "SPARK_REMOTE": None,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),
     }
+
+
+def _home(directory: Path) -> str:
+    """A home of Spark for executors on this machine: they write to its folder `work`."""
+    home = directory / "spark"
+    home.mkdir(mode=0o700, exist_ok=True)
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name != "work" and not (home / part.name).is_symlink():
+            (home / part.name).symlink_to(part)
+    return str(home)
 
 
 def _launcher(directory: Path) -> str:
