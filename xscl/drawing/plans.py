@@ -89,7 +89,7 @@ def _words(node: PlanNode) -> str:
     """Return the second line of a node."""
     if node.kind == STREAM:
         return "stream"
-    unit = "subscription" if node.kind == TEMPLATE else "operator"
+    unit = "join" if node.kind == TEMPLATE else "operator"
     counted = f"{node.operators} {unit}{'' if node.operators == 1 else 's'}"
     return f"{counted} · {node.note}" if node.note else counted
 

@@ -200,12 +200,9 @@ class Queries:
         """Return the plan of all subscriptions as a graph, with rows and rates."""
         with self._transactions.lock:
             state = self._state
-            rows = state.store.fetch(
-                "SELECT template, count(*) FROM state.subscription GROUP BY template"
-            )
             dataflow = state.dataflow
-            spent = dataflow.time_spent()
-            graph = plan_graph(dataflow.core.plan, state.registry, dict(rows), spent)
+            users, spent = dataflow.subscribed.template_users, dataflow.time_spent()
+            graph = plan_graph(dataflow.core.plan, state.registry, users, spent)
             return state.flow.rated(graph, dataflow.passed())
 
     def plan_users(self, node: PlanNode, most: int) -> PlanUsers:

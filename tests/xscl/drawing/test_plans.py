@@ -24,7 +24,7 @@ def test_the_plan_has_streams_scans_templates_and_operators() -> None:
     graph = engine.plan()
     kinds = {node.kind for node in graph.nodes}
     assert {"stream", "xpath_scan", "template"} < kinds
-    assert sum(node.operators for node in graph.nodes if node.kind == "template") == 5
+    assert sum(node.operators for node in graph.nodes if node.kind == "template") == 7
     names = {node.name for node in graph.nodes}
     assert names.issuperset(end for edge in graph.edges for end in edge)
     read = {target for source, target in graph.edges if source == "weather"}
