@@ -279,7 +279,10 @@ def _poll(
 ) -> None:
     """Poll the named feeds, all, or those that are due; exit with 1 if one fails."""
     with opened("feeds poll", call) as service:
-        chosen = _chosen(service.feeds(), names, everything)
+        followed = service.feeds()
+        chosen = _chosen(followed, names, everything)
+        if followed and not (chosen or everything):
+            warn("'xscl feeds poll --all' polls feeds that are not due, too")
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)
             sys.stdout.flush()  # before the matches are acknowledged

@@ -30,10 +30,10 @@ class PlanNode:
     """A node of the plan graph: a stream, a template or an m-op.
 
     `kind` is "stream", "template" or the kind of the m-op; `note` is a remark for display.
-    `operators` counts an m-op's operators, or the joins of subscriptions that a template has.  `rows` counts the rows
-    emitted since the start (of a stream and a scan: documents); `rate` is their mean number per
-    second over the last minute, `seconds` is the time that the node has taken since the start, 0.0
-    of streams.
+    `operators` counts an m-op's operators, or the joins of subscriptions that a template has.
+    `rows` counts the rows emitted since the start (of a stream and a scan: documents); `rate` is
+    their mean number per second over the last minute, `seconds` is the time that the node has taken
+    since the start, 0.0 of streams.
     """
 
     name: str

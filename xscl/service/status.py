@@ -179,8 +179,8 @@ class ServiceStatus:
         """Yield the figures as readable lines."""
         yield f"consumer       {self.consumer or 'none yet'}"
         yield (
-            f"subscriptions  {self.subscriptions} in {self.joins} distinct joins "
-            f"of {self.templates} templates"
+            f"subscriptions  {self.subscriptions} in {_number_of(self.joins, 'distinct join')} "
+            f"of {_number_of(self.templates, 'template')}"
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
@@ -189,14 +189,14 @@ class ServiceStatus:
         if self.history:
             yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:
-            yield f"published      {self.published} documents made of matches"
-        yield f"kept           {self.texts} texts, {self.text_bytes / 1e6:.1f} MB" + (
+            yield f"published      {_number_of(self.published, 'document')} made of matches"
+        yield f"kept           {_number_of(self.texts, 'text')}, {self.text_bytes / 1e6:.1f} MB" + (
             ", as queries need them"
             if self.texts_since is None
             else f", of all that arrived since {moment(self.texts_since)}"
         )
         if self.texts_removed:
-            yield f"removed        {self.texts_removed} texts of earlier documents"
+            yield f"removed        {_number_of(self.texts_removed, 'text')} of earlier documents"
         yield f"retention      {self.keeps}"
         if self.clock is not None:
             yield f"clock          {moment(self.clock)}"
@@ -220,9 +220,13 @@ class ServiceStatus:
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
-            f"{self.waiting} documents wait"
+            f"{_number_of(self.waiting, 'document')} wait{'s' if self.waiting == 1 else ''}"
             + (f", the oldest for {self.lag:.0f} s" if self.waiting else "")
         )
+
+
+def _number_of(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> ServiceStatus:

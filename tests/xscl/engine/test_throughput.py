@@ -58,7 +58,7 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
     assert ServiceStatus.of(written) == found
     assert replace(found, rates=None).rates is None
     lines = "\n".join(found.lines())
-    assert "3 in 2 distinct joins of 1 templates, shared 1.5 times" in lines
+    assert "3 in 2 distinct joins of 1 template, shared 1.5 times" in lines
     assert "state          3 witnesses: 3 for 7 d" in lines
     assert "documents/s" in lines
 
