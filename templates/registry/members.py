@@ -10,7 +10,7 @@ enter the template's query, so it costs the same with ten rows and with a millio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -107,6 +107,8 @@ class Registered:
 
 
 Pairs: TypeAlias = "set[int]"
+Ends: TypeAlias = "tuple[int, ...]"
+"""A number for each value join of a row."""
 Rows: TypeAlias = "Mapping[str, Sequence[int]]"
 """Rows of R_T by the columns of its table."""
 
@@ -149,6 +151,11 @@ class Members:
         columns: list[dict[int, int]] = [{} for _ in graph.pairs]
         equal = tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
         return cls(template, columns, Registered(graph), (Drives(), Drives()), equal)
+
+    @cached_property
+    def alone(self) -> tuple[Members, ...]:
+        """This template alone: one object for all pairs that no other one has."""
+        return (self,)
 
     @cached_property
     def others(self) -> bool:
@@ -228,61 +235,99 @@ class Drives:
 
     Rows with the same pairs there are evaluated together.  Added rows are counted on first use,
     which may never occur for the side of kept documents.
+
+    Most pairs are those of one row where subscriptions have constants of their own.  Such a row has
+    no counts, nor a set of its own: dictionaries of one entry would be a sixth of all memory.
     """
 
     def __init__(self) -> None:
         self._new: list[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]] = []
-        self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
-        self._under: dict[tuple[int, ...], int] = {}  # which one that is
-        self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
-        self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
+        self._single: dict[Ends, Ends] = {}  # the value joins of the only row with some pairs
+        self._counts: dict[Ends, tuple[dict[int, int], ...]] = {}  # those of several rows
+        self._by_pair: dict[int, Ends | dict[Ends, None]] = {}  # by a pair that is rare
+        self._sorted: dict[tuple[Ends, int], Column] = {}
 
     def add(self, pairs: Sequence[Sequence[int]], edges: Sequence[Sequence[int]]) -> None:
         """Add rows: the pairs of their value joins on this side, and the joins, as columns."""
         self._new.append((pairs, edges))
 
-    def remove(self, pairs: tuple[int, ...], edges: Sequence[int]) -> None:
+    def remove(self, pairs: Ends, edges: Sequence[int]) -> None:
         """Remove a row."""
         self._settle()
-        self._count(pairs, edges, -1)
+        if self._single.pop(pairs, None) is None:
+            self._count(pairs, edges, -1)
+        if pairs not in self._single and pairs not in self._counts:
+            self._forget(pairs)
 
     def _settle(self) -> None:
         """Count the rows added since the last call."""
         for added in self._new:
             pairs, edges = (zip(*columns, strict=True) for columns in added)
             for row in zip(pairs, edges, strict=True):
-                self._count(*row, 1)
+                self._know(*row)
         self._new.clear()
 
-    def _count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
-        known = self._edges.get(pairs)
-        if known is None:
-            known = self._edges[pairs] = tuple({} for _ in pairs)
-            rare = min(pairs, key=lambda pair: len(self._by_pair.get(pair, ())))
-            self._under[pairs] = rare
-            self._by_pair.setdefault(rare, {})[pairs] = None
+    def _know(self, pairs: Ends, edges: Ends) -> None:
+        if pairs not in self._counts:
+            only = self._single.pop(pairs, None)
+            if only is None:
+                self._single[pairs] = edges
+                self._remember(pairs)
+                return
+            self._counts[pairs] = tuple({edge: 1} for edge in only)
+        self._count(pairs, edges, 1)
+
+    def _count(self, pairs: Ends, edges: Sequence[int], by: int) -> None:
+        known = self._counts[pairs]
         for place, (counts, edge) in enumerate(zip(known, edges, strict=True)):
             self._sorted.pop((pairs, place), None)
             add(counts, edge, by)
         if not known[0]:
-            rare = self._under.pop(pairs)
-            del self._edges[pairs], self._by_pair[rare][pairs]
-            if not self._by_pair[rare]:
-                del self._by_pair[rare]
+            del self._counts[pairs]
+
+    def _under(self, pair: int) -> Collection[Ends]:
+        """Return the pairs of rows that are found by a pair."""
+        known = self._by_pair.get(pair, {})
+        return known if isinstance(known, dict) else (known,)
+
+    def _remember(self, pairs: Ends) -> None:
+        """Have new pairs found by the rarest of them."""
+        rare = min(pairs, key=lambda pair: len(self._under(pair)))
+        known = self._by_pair.get(rare)
+        if known is None:
+            self._by_pair[rare] = pairs
+        elif isinstance(known, dict):
+            known[pairs] = None
+        else:
+            self._by_pair[rare] = {known: None, pairs: None}
+
+    def _forget(self, pairs: Ends) -> None:
+        rare = next(pair for pair in pairs if pairs in self._under(pair))
+        known = self._by_pair[rare]
+        if isinstance(known, dict):
+            del known[pairs]
+        if not isinstance(known, dict) or not known:
+            del self._by_pair[rare]
 
     def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
         """Yield the value joins that drive the rows whose pairs all have a weight."""
         self._settle()
+        single = []
         for rare in self._by_pair.keys() & weights.keys():
-            for pairs in self._by_pair[rare]:
+            for pairs in self._under(rare):
                 if all(pair in weights for pair in pairs):
                     lightest = min(range(len(pairs)), key=lambda place: weights[pairs[place]])
-                    yield self._edges_of(pairs, lightest)
+                    only = self._single.get(pairs)
+                    if only is None:
+                        yield self._edges_of(pairs, lightest)
+                    else:
+                        single.append(only[lightest])
+        yield np.array(single, np.int64)
 
-    def _edges_of(self, pairs: tuple[int, ...], place: int) -> Column:
+    def _edges_of(self, pairs: Ends, place: int) -> Column:
         found = self._sorted.get((pairs, place))
         if found is None:
-            counts = self._edges[pairs][place]
+            counts = self._counts[pairs][place]
             found = np.fromiter(counts, np.int64, len(counts))
             self._sorted[pairs, place] = found
         return found
@@ -359,7 +404,7 @@ class Firing:
         for pair in pairs:
             known = templates.get(pair, ())
             if members not in known:
-                templates[pair] = (*known, members)
+                templates[pair] = (*known, members) if known else members.alone
 
     def remove(self, members: Members, pairs: Iterable[int]) -> None:
         """Remove a template from the index of pairs that only a removed row had."""

@@ -6,9 +6,9 @@ Stage 1 binds pairs; a row of R_T has one in each place of its template.  Memory
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
@@ -24,14 +24,43 @@ Variable: TypeAlias = tuple[int, str]
 """The number and the definition of a variable."""
 
 
-@dataclass(slots=True)
-class _PairUse:
-    """A pair of variables with its reference counts: rows of R_T that have it or join its value."""
+NUMBERS = 40
+"""Bits of a number in a key that has another number above them.
 
-    first: int
-    second: int
-    rows: int = 0
-    valued: int = 0
+A dictionary with such keys has a third of the memory of one with a dictionary, or a tuple, in each
+entry.
+"""
+
+
+class _PairUses:
+    """Pairs of variables with reference counts, as columns by number: 0 is no pair.
+
+    `rows` are the rows of R_T that have a pair, `valued` those that join its value.
+    """
+
+    def __init__(self) -> None:
+        self.firsts, self.seconds = array("q", [0]), array("q", [0])  # variables
+        self.rows, self.valued = array("q", [0]), array("q", [0])
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, first in enumerate(self.firsts) if first)
+
+    def know(self, number: int, ends: tuple[int, int]) -> None:
+        """Record a pair without rows."""
+        missing = number + 1 - len(self.firsts)
+        for column in (self.seconds, self.rows, self.valued, self.firsts):
+            column.extend([0] * missing)
+        self.seconds[number] = ends[1]
+        self.firsts[number] = ends[0]  # last, for readers in other threads
+
+    def ends(self, number: int) -> tuple[int, int] | None:
+        """Return the variables of a pair; None if it was dropped.  For any thread."""
+        first = self.firsts[number] if number < len(self.firsts) else 0
+        return (first, self.seconds[number]) if first else None
+
+    def drop(self, number: int) -> None:
+        """Forget a pair, whose number is not assigned again."""
+        self.firsts[number] = self.seconds[number] = 0
 
 
 class VariablePairs:
@@ -43,10 +72,10 @@ class VariablePairs:
         self._connection = connection
         self._waiting = waiting
         self._variables: dict[str, int] = {}
-        self._definitions: dict[int, str] = {}
-        self._uses: dict[int, _PairUse] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
+        self._definitions: list[str | None] = [None]  # by number
+        self._uses = _PairUses()
+        self._numbers: dict[int, int] = {}  # of pairs, by their variables: `NUMBERS`
+        self._pairs_of = array("q", [0])  # how many pairs a variable is in
         self._next_variable = self._next_pair = 1
         self._changed: set[int] = set()
 
@@ -61,8 +90,8 @@ class VariablePairs:
         pairs = fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id").fetchall()
         for number, first, second in pairs:
             self._know_pair(number, (first, second))
-        self._next_variable = max(self._definitions, default=0) + 1
-        self._next_pair = max(self._uses, default=0) + 1
+        self._next_variable = len(self._definitions)
+        self._next_pair = len(self._uses.firsts)
 
     def variable(self, definition: str) -> int:
         """Return the number of a variable; assign one if it is new."""
@@ -75,7 +104,7 @@ class VariablePairs:
 
     def pair(self, ends: tuple[int, int]) -> int:
         """Return the number of a pair of variables; assign one if it is new."""
-        number = self._numbers.get(ends)
+        number = self._numbers.get(ends[0] << NUMBERS | ends[1])
         if number is None:
             number, self._next_pair = self._next_pair, self._next_pair + 1
             self._know_pair(number, ends)
@@ -84,19 +113,18 @@ class VariablePairs:
 
     def describe(self, number: int) -> Pair:
         """Return the definition of a pair of variables."""
-        use = self._uses[number]
-        first, second = self._definitions[use.first], self._definitions[use.second]
-        return Pair(number, first, second, use.valued > 0)
+        ((_, (_, first), (_, second)),) = self.named((number,))
+        return Pair(number, first, second, self._uses.valued[number] > 0)
 
     def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
         """Return pairs with their variables, without dropped ones; thread-safe."""
         found = []
         for number in pairs:
-            use = self._uses.get(number)
-            if use is not None:
-                first, second = map(self._definitions.get, (use.first, use.second))
+            ends = self._uses.ends(number)
+            if ends is not None:
+                first, second = map(self._definitions.__getitem__, ends)
                 if first is not None and second is not None:
-                    found.append((number, (use.first, first), (use.second, second)))
+                    found.append((number, (ends[0], first), (ends[1], second)))
         return found
 
     def take_changed(self) -> list[Pair]:
@@ -110,12 +138,12 @@ class VariablePairs:
 
         `compared` is True if the value of the second variable joins there.
         """
+        rows_of, valued = self._uses.rows, self._uses.valued
         for number, rows in counts.items():
-            use = self._uses[number]
-            if by > 0 and (not use.rows or (compared and not use.valued)):
+            if by > 0 and (not rows_of[number] or (compared and not valued[number])):
                 self._changed.add(number)
-            use.rows += by * rows
-            use.valued += by * rows * compared
+            rows_of[number] += by * rows
+            valued[number] += by * rows * compared
 
     def drop_unused(self, pairs: Iterable[int]) -> tuple[int, ...]:
         """Drop the pairs without rows of R_T, and their variables in no other pair.
@@ -124,32 +152,38 @@ class VariablePairs:
         """
         dropped = []
         for number in dict.fromkeys(pairs):
-            use = self._uses[number]
-            if not use.rows:
-                del self._uses[number], self._numbers[use.first, use.second]
+            ends = self._uses.ends(number)
+            if ends is not None and not self._uses.rows[number]:
+                del self._numbers[ends[0] << NUMBERS | ends[1]]
+                self._uses.drop(number)
                 self._changed.discard(number)
                 self._connection.execute("DELETE FROM state.pair WHERE id = ?", [number])
-                for variable in {use.first, use.second}:
+                for variable in set(ends):
                     self._drop_variable(variable)
                 dropped.append(number)
         return tuple(dropped)
 
     def _drop_variable(self, number: int) -> None:
         """Decrement the pair count of a variable; delete the variable at 0."""
-        add(self._pairs_of, number, -1)
-        if number not in self._pairs_of:
-            del self._variables[self._definitions.pop(number)]
+        self._pairs_of[number] -= 1
+        definition = self._definitions[number]
+        if not self._pairs_of[number] and definition is not None:
+            del self._variables[definition]
+            self._definitions[number] = None
             self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
 
     def _know_variable(self, number: int, definition: str) -> None:
+        missing = number + 1 - len(self._definitions)
+        self._definitions.extend([None] * missing)
+        self._pairs_of.extend([0] * missing)
         self._variables[definition] = number
         self._definitions[number] = definition
 
     def _know_pair(self, number: int, ends: tuple[int, int]) -> None:
-        self._numbers[ends] = number
-        self._uses[number] = _PairUse(*ends)
+        self._numbers[ends[0] << NUMBERS | ends[1]] = number
+        self._uses.know(number, ends)
         for variable in set(ends):
-            self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
+            self._pairs_of[variable] += 1
 
 
 class WitnessRetention:
@@ -163,7 +197,8 @@ class WitnessRetention:
         """Retention of each pair's witnesses in ticks; -1 if they are not kept."""
         self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
         self._rows: Counter[int] = Counter()  # of two sides, by how long they keep
-        self._rows_of: defaultdict[int, dict[int, int]] = defaultdict(dict)  # the same by pair
+        self._lengths: dict[int, int] = {}  # each with its place
+        self._rows_of: dict[int, int] = {}  # by place of the length, and pair: `NUMBERS`
         self._symmetric = 0  # rows with the operator JOIN
         self._changed = False
 
@@ -210,13 +245,17 @@ class WitnessRetention:
         for keep, rows in Counter(keeps).items():
             add(self._rows, keep, by * rows)
         counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in places))
-        for (number, keep), rows in counts.items():
-            add(self._rows_of[number], keep, by * rows)
-        numbers = [number for number, _ in counts]
-        longest = [max(self._rows_of[number], default=-1) for number in numbers]
+        numbers = list({number: None for number, _ in counts})
         before = self.keeps[numbers]
-        self._changed |= bool(((before >= 0) & (before != longest)).any())
-        self.keeps[numbers] = longest
-        for number in numbers:
-            if not self._rows_of[number]:
-                del self._rows_of[number]
+        longest = dict(zip(numbers, before.tolist(), strict=True))
+        for (number, keep), rows in counts.items():
+            place = self._lengths.setdefault(keep, len(self._lengths))
+            add(self._rows_of, place << NUMBERS | number, by * rows)
+            longest[number] = max(longest[number], keep)
+        if by < 0:
+            kept = [(keep, self._lengths[keep]) for keep in sorted(self._rows, reverse=True)]
+            for number in numbers:
+                known = (keep for keep, at in kept if at << NUMBERS | number in self._rows_of)
+                longest[number] = next(known, -1)
+        self.keeps[numbers] = list(longest.values())
+        self._changed |= bool(((before >= 0) & (before != self.keeps[numbers])).any())
