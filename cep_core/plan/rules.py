@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cep_core.dataflow.mop import Wanted
 from cep_core.operators.pattern import matching
-from cep_core.operators.sase.scan import sharing_key
+from cep_core.operators.sase import scans
 
 
 class Rule(NamedTuple):
@@ -56,12 +56,12 @@ def share_joins(wanted: Wanted) -> Hashable | None:
 def share_scans(wanted: Wanted) -> Hashable | None:
     """Sequences over the same inputs share their stacks, whatever their windows (s_SSC).
 
-    So do those over selections of the same inputs, where they overlap (c_SEQ), and patterns of one
-    shape.
+    So do those over selections of the same inputs, where they overlap (c_SEQ), and those with runs
+    and patterns of one shape.
     """
     if wanted.kind == "pattern_match":
         return matching.sharing_key(wanted)
-    return sharing_key(wanted) if wanted.kind == "sequence_scan" else None
+    return scans.sharing_key(wanted) if wanted.kind == "sequence_scan" else None
 
 
 def share_channels(wanted: Wanted) -> Hashable | None:

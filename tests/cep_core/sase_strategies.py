@@ -83,14 +83,15 @@ class Company:
 
 
 @st.composite
-def companies(draw: st.DrawFn, selects: bool = False) -> Company:
+def companies(draw: st.DrawFn, selects: bool = False, runs: bool = False) -> Company:
     """Return queries of which some are alike; they come and go while events arrive.
 
-    If it ``selects`` they are of one shape, with different constants.
+    If it ``selects`` they are of one shape, with different constants; so they are with ``runs``.
     """
     choose = Choice(draw)
-    first = selecting(choose) if selects else query(choose)
-    if choose.often(3) and not any(item.repeated for item in first.items):
+    first = with_runs(choose) if runs else selecting(choose) if selects else query(choose)
+    selects |= runs
+    if not runs and choose.often(3) and not any(item.repeated for item in first.items):
         first = replace(first, strategy="any")  # the others share nothing but equal queries
     if selects:
         queries = [first, *[with_constants(choose, first) for _ in range(choose.of(2, 3, 4))]]
@@ -140,6 +141,22 @@ def selecting(choose: Choice) -> Query:
     return Query(tuple(items), tuple(conditions), window)
 
 
+def with_runs(choose: Choice) -> Query:
+    """Return a query that runs compute, most often with constants."""
+    found = query(choose)
+    single = [item for item in having(found.items, "v") if not item.repeated and not item.negated]
+    conditions = list(found.conditions)
+    if len(single) > 1 and choose.often(2):
+        term = Plus(Attribute(single[-1].name, "v"), 0.5)
+        conditions.append(Compared(choose.of(*_SIGNS), Attribute(single[0].name, "v"), term))
+    if single and choose.often(2):
+        bounded = Attribute(choose.of(*single).name, "v")
+        conditions.append(Compared(choose.of(">=", "<=", "!="), bounded, 1.0))
+    any_run = any(item.repeated for item in found.items)
+    strategy = "next" if found.strategy == "any" and not any_run else found.strategy
+    return replace(found, conditions=tuple(conditions), strategy=strategy)
+
+
 def with_constants(choose: Choice, one: Query) -> Query:
     """Return a query of the same shape with other constants, most often."""
     return replace(
@@ -155,6 +172,8 @@ def _with_constants(choose: Choice, one: Condition) -> Condition:
             return Compared(sign, left, choose.of(1, 2, 3))
         case Compared(sign, left, float()):
             return Compared(sign, left, choose.of(0.5, 1.0, 1.5, 2.0))
+        case Compared(sign, left, Plus(term, float())):
+            return Compared(sign, left, Plus(term, choose.of(-0.5, 0.0, 0.5, 1.0)))
         case Either(parts):
             return Either(tuple([_with_constants(choose, part) for part in parts]))
         case Opposite(part):

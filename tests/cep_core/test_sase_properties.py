@@ -174,16 +174,18 @@ def test_the_engine_agrees_with_the_definitions() -> None:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("selects", [False, True])
-def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
+@pytest.mark.parametrize("kind", ["alike", "selects", "runs"])
+def test_queries_that_share_find_what_each_would_alone(kind: str) -> None:
     """Queries of one skeleton have the same stacks, and see what came since their registration.
 
-    So have those of one shape with different constants: each sees what it selects.
+    So have those of one shape with different constants: each sees what it selects.  Runs stand for
+    all queries of their shape.
     """
+    selects, runs = kind == "selects", kind == "runs"
     tried = worth = sharing = midway = selecting = 0
 
-    @given(companies(selects), options())
-    @settings(USUAL, max_examples=(40 if selects else 20) * MORE)
+    @given(companies(selects, runs), options())
+    @settings(USUAL, max_examples=(20 if kind == "alike" else 40) * MORE)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway, selecting
         core = Engine(1, options=chosen)
@@ -203,6 +205,7 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
                 core = Engine.restore(core.snapshot())
             sharing += any(len(mop.operators) > 1 for mop in core.plan.mops)
             selects_apart |= any(" selections of" in _way(mop) for mop in core.plan.mops)
+            selects_apart |= any(isinstance(mop, Runs) and _is_split(mop) for mop in core.plan.mops)
             for query_name, event in core.push(company.events[at : at + 1]):
                 found[int(query_name)].append((event.t0, event.t1, *event.values))
         for query_name, event in core.close():
@@ -228,7 +231,7 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
         assert left["mops"] == left["operators"] == left["instances"] == left["waiting"] == 0
 
     def enough() -> bool:
-        return min(worth, selecting if selects else worth) >= 8 and min(sharing, midway) > 0
+        return min(worth, worth if kind == "alike" else selecting) >= 8 and min(sharing, midway) > 0
 
     agrees()
     until(enough, agrees)
@@ -237,6 +240,12 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
 
 def _way(mop: MOp) -> str:
     return mop.indexes() if isinstance(mop, SequenceScanMOp) else ""
+
+
+def _is_split(mop: Runs) -> bool:
+    """Return True if a run stands for some of several queries."""
+    everyone = len(mop.operators)
+    return any(run.mask.bit_count() < everyone for run in mop.kept())
 
 
 class Longer(ActiveStacks):
@@ -260,9 +269,9 @@ class Forgetful(NegationMOp):
 class Greedy(Runs):
     """A planted fault: a run that was met stays."""
 
-    def _follow(self, key: Any, run: Run, cells: Cells, row: Row, state: int) -> None:
-        super()._follow(key, run, cells, row, state)
-        run.met = False
+    def _follow(self, key: Any, run: Run, cells: Cells, row: Row, state: int, mask: int) -> None:
+        super()._follow(key, run, cells, row, state, mask)
+        run.met = 0
 
 
 FAULTS: dict[str, dict[str, Builder]] = {

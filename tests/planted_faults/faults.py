@@ -332,6 +332,11 @@ _CEP_CORE = (
 _PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
 _PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
 _EQL_PATTERNS = "tests/cep_core/languages/test_eql_patterns.py::test_what_a_pattern_finds"
+_CONSTANTS = "tests/cep_core/test_constant_index.py"
+_RUNS = (
+    "tests/cep_core/test_sase_properties.py::"
+    "test_queries_that_share_find_what_each_would_alone[runs]"
+)
 _PATTERNS_TOGETHER = (
     _PATTERN_CASES + "test_an_event_ends_a_step_only_for_the_queries_that_select_it"
 )
@@ -381,10 +386,24 @@ _OF_PATTERNS = (
     ),
     Fault(
         "the window of a pattern includes its end",
-        "cep_core/operators/pattern/matching.py",
+        "cep_core/operators/query_masks.py",
         "            if distance < window:",
         "            if distance <= window:",
         (_PATTERNS,),
+    ),
+    Fault(
+        "a condition changes one constant later than the index says",
+        "cep_core/dataflow/constant_index.py",
+        "block * self._stride : place]",
+        "block * self._stride : place + 1]",
+        (_CONSTANTS,),
+    ),
+    Fault(
+        "a run that goes on for one query ends for all",
+        "cep_core/operators/sase/runs.py",
+        "            run.met |= mask\n",
+        "            run.met |= run.mask\n",
+        (_RUNS,),
     ),
     Fault(
         "the bound of AND includes its end",

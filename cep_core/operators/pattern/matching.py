@@ -18,18 +18,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
-from cep_core.dataflow.clock import END
-from cep_core.dataflow.constant_index import ConstantIndex
+from cep_core.dataflow.channels import Channel, Members, Port, slots_of
 from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
 from cep_core.operators.pattern.run import Gap, Place, Run, place_of
-from cep_core.operators.sase.scan import KeyOf, is_narrow, key_function
+from cep_core.operators.query_masks import QueryMasks, members_in, shared_channels
+from cep_core.operators.sase.scan import KeyOf, key_function
 
-_MASKED = 64  # slots of a membership that is a number
-_MOST_MASKS = 1_000
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 
 
@@ -53,11 +50,7 @@ class PatternMatchMOp(OrderedMOp):
         self._inputs = [component.input for component in shape.components]
         self._output = Channel(True)
         self._wires: list[Wire] = []
-        self._reading: list[dict[int, int]] = [{} for _ in first.inputs]  # slot to queries
-        self._masks: list[dict[Members, int]] = [{} for _ in first.inputs]
-        self._constants = ConstantIndex()
-        self._windows: dict[int, int] = {}  # to queries
-        self._longest = -1
+        self._queries = QueryMasks(len(first.inputs))
         self._policies = Policies(shape.pattern.policy, shape.pattern.target)
         self._keys = _keys(shape)
         self._runs: dict[Any, list[Run]] = {}  # by partition
@@ -72,22 +65,12 @@ class PatternMatchMOp(OrderedMOp):
     # -- the plan --------------------------------------------------------------------------
 
     def add(self, wanted: Wanted) -> Operator:
-        definition = cast(Matching, wanted.definition)
         operator = Operator(wanted, self._output, self._output.slot(), self)
         if not self._wires:
             self._wires = [
                 Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
             ]
-        bit = 1 << operator.slot
-        for wire, source, known in zip(self._wires, wanted.inputs, self._reading, strict=True):
-            if source.slot not in known:
-                wire.connect(source)
-            known[source.slot] = known.get(source.slot, 0) | bit
-        self._forget_masks()
-        window = END if wanted.window is None else wanted.window
-        self._constants.add(definition.constants, operator.slot)
-        self._windows[window] = self._windows.get(window, 0) | bit
-        self._longest = max(self._windows)
+        self._queries.add(operator, self._wires)
         self.operators[operator] = None
         return operator
 
@@ -95,17 +78,7 @@ class PatternMatchMOp(OrderedMOp):
         bit = 1 << operator.slot
         del self.operators[operator]
         self._output.release(operator.slot)
-        for wire, source, known in zip(
-            self._wires, operator.wanted.inputs, self._reading, strict=True
-        ):
-            known[source.slot] &= ~bit
-            if not known[source.slot]:
-                del known[source.slot]
-                wire.disconnect(source)
-        self._forget_masks()
-        self._constants.remove(operator.slot)
-        self._windows = _without(self._windows, bit)
-        self._longest = max(self._windows, default=-1)
+        self._queries.remove(operator, self._wires)
         self._policies.closed.pop(operator.slot, None)
         self._drop(lambda run: run.mask & ~bit, bit)
         self._absent = {
@@ -114,10 +87,6 @@ class PatternMatchMOp(OrderedMOp):
         }
         if not self.operators:
             self._lane.drop(self)
-
-    def _forget_masks(self) -> None:
-        for masks in self._masks:
-            masks.clear()
 
     def instances(self) -> int:
         waiting = sum(map(len, self._waiting.values()))
@@ -133,7 +102,7 @@ class PatternMatchMOp(OrderedMOp):
         if self._keys:
             said += ", partitioned"
         if len(self.operators) > 1:
-            constants = counted(len(self._constants.queries), "way", "ways")
+            constants = counted(len(self._queries.constants.queries), "way", "ways")
             said += f"; one run for {len(self.operators)} queries, tested {constants}"
         return said
 
@@ -189,21 +158,14 @@ class PatternMatchMOp(OrderedMOp):
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return the receiver of an input's rows."""
-        known, masks = self._reading[input], self._masks[input]
+        queries = self._queries
 
         def receive(row: Row, members: Members) -> None:
             if row[2] < self._since:
                 return
-            mask = masks.get(members)
-            if mask is None:
-                mask = 0
-                for slot in slots_of(members):
-                    mask |= known.get(slot, 0)
-                if len(masks) < _MOST_MASKS:
-                    masks[members] = mask
             if not self._rows:
                 self._lane.flush_later(self)
-            self._rows.append((input, row, mask))
+            self._rows.append((input, row, queries.reading(input, members)))
 
         return receive
 
@@ -301,7 +263,7 @@ class PatternMatchMOp(OrderedMOp):
         self._go_on(run, event, made)
         if self._policies.policy == "restart":
             for one in list(made.values())[before:]:
-                for window, queries in self._windows.items():
+                for window, queries in self._queries.windows.items():
                     if one.mask & queries:
                         self._policies.follow(one.mask & queries, one.end + window - 1)
 
@@ -324,7 +286,7 @@ class PatternMatchMOp(OrderedMOp):
             found = event.get(inputs[component])
             if found is not None:
                 condition = self._shape.first[component]
-                stopped[component] = self._constants.holding(
+                stopped[component] = self._queries.constants.holding(
                     condition, run.cells, found[0], found[1] & run.mask
                 )
         for number, move in enumerate(state.moves):
@@ -367,7 +329,7 @@ class PatternMatchMOp(OrderedMOp):
                 floor < row[0] or (self._shape.pattern.simultaneous and floor == row[0])
             ):
                 return 0
-            mask &= self._within(row[1] - run.first_end)
+            mask = self._queries.within(mask, row[1] - run.first_end)
             if self._instant and mask:
                 place = place_of(row)
                 for component, one in run.taken:
@@ -380,14 +342,14 @@ class PatternMatchMOp(OrderedMOp):
         shape = self._shape
         begins = run.cells[component] is None
         condition = shape.first[component] if begins else shape.more[component]
-        return self._constants.holding(condition, run.cells, row, mask)
+        return self._queries.constants.holding(condition, run.cells, row, mask)
 
     def _passing(self, run: Run, look: Any, event: Happened, mask: int) -> int:
         """Return the queries whose tests an event passes that could be taken."""
         component, shape = look.component, self._shape
         tests = shape.first_tests if run.cells[component] is None else shape.more_tests
         row, _ = event[self._inputs[component]]
-        return self._constants.holding(tests[component], run.cells, row, mask)
+        return self._queries.constants.holding(tests[component], run.cells, row, mask)
 
     def _longer(
         self, run: Run, look: Any, target: int, passes: Any, mask: int, event: Happened
@@ -429,7 +391,7 @@ class PatternMatchMOp(OrderedMOp):
             if key is None:
                 return
         self._runs.setdefault(key, []).append(run)
-        self._arm(run.end, self._longest)
+        self._arm(run.end, self._queries.longest)
 
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
         """Drop runs and waiting matches of some queries, but for those for which they are left."""
@@ -455,16 +417,16 @@ class PatternMatchMOp(OrderedMOp):
     def evict(self, watermark: int) -> None:
         """Drop what no event from the watermark on meets."""
         super().evict(watermark)
-        oldest = watermark - self._longest
+        oldest = watermark - self._queries.longest
         self._drop(lambda run: run.mask if run.first_end > oldest else 0, -1)
         if self._shape.spanning:  # looked at when the window is over, from before its begin
-            oldest -= self._longest
+            oldest -= self._queries.longest
         self._absent = {
             component: [one for one in rows if one[0][1] > oldest]
             for component, rows in self._absent.items()
         }
         if self._runs or any(self._absent.values()):
-            self._arm(watermark, self._longest)
+            self._arm(watermark, self._queries.longest)
 
     # -- whole matches ---------------------------------------------------------------------
 
@@ -476,7 +438,7 @@ class PatternMatchMOp(OrderedMOp):
             ends = self._states[run.state].ends
             if not ends:
                 continue
-            mask = self._constants.holding(
+            mask = self._queries.constants.holding(
                 self._shape.accept, run.cells, run.taken[-1][1], run.mask
             )
             for gap in run.gaps:
@@ -509,7 +471,7 @@ class PatternMatchMOp(OrderedMOp):
     def _postpone(self, run: Run, ways: tuple[tuple[Gap, ...], ...], certain: Run | None) -> None:
         """Wait for the end of the windows, unless the match is certain already."""
         mask = run.mask & ~(0 if certain is None else certain.mask)
-        for window, queries in self._windows.items():
+        for window, queries in self._queries.windows.items():
             deadline = run.first_end + window - 1
             if mask & queries and run.end < deadline:
                 self._wait(deadline, Waiting(run._replace(mask=mask & queries), ways))
@@ -553,7 +515,7 @@ class PatternMatchMOp(OrderedMOp):
             begin = min(row[0] for _, row in run.taken)
             first = min(row[2] for _, row in run.taken)
             row = (begin, now, first, *self._shape.values(run.cells))
-            self._output.emit(row, mask if mask < 1 << _MASKED else members_of(slots_of(mask)))
+            self._output.emit(row, members_in(mask))
 
     def _replace(self, made: Iterable[Run]) -> None:
         """Drop the runs that have come as far as new ones by earlier events."""
@@ -566,40 +528,32 @@ class PatternMatchMOp(OrderedMOp):
 
     def _keep_absent(self, component: int, row: Row, mask: int) -> None:
         self._absent[component].append((row, mask))
-        self._arm(row[1], self._longest)
+        self._arm(row[1], self._queries.longest)
 
     def _happened(self, run: Run, gap: Gap, mask: int, now: int) -> int:
         """Return the queries for which an event in a gap is what may not be there."""
         rows = self._absent[gap.component]
         condition = self._shape.first[gap.component]
         newest = now if gap.before is None else gap.before - 1
-        oldest = run.end - self._longest if gap.after is None else gap.after
+        oldest = run.end - self._queries.longest if gap.after is None else gap.after
         found = 0
         for row, queries in rows[bisect_right(rows, oldest, key=_ends_at) :]:
             if row[1] > newest:
                 break
             asking = mask & queries & ~found
             if gap.after is None:
-                asking &= self._within(run.end - row[1])
+                asking = self._queries.within(asking, run.end - row[1])
             elif row[0] <= gap.after:
                 continue
-            found |= self._constants.holding(condition, run.cells, row, asking)
+            found |= self._queries.constants.holding(condition, run.cells, row, asking)
         return found
 
     # -- queries ---------------------------------------------------------------------------
 
-    def _within(self, distance: int) -> int:
-        """Return the queries whose window is longer than a distance."""
-        found = 0
-        for window, queries in self._windows.items():
-            if distance < window:
-                found |= queries
-        return found
-
     def _spanning(self, span: int, distance: int) -> int:
         """Return the queries of which the bound of an unordered part is longer than a distance."""
         place, found = self._shape.spans + span, 0
-        for constants, queries in self._constants.queries.items():
+        for constants, queries in self._queries.constants.queries.items():
             if distance < constants[place]:
                 found |= queries
         return found
@@ -619,16 +573,9 @@ class PatternMatchMOp(OrderedMOp):
 
 
 def sharing_key(wanted: Wanted) -> Hashable:
-    """Return the key of patterns that one m-op computes.
-
-    Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
-    others.  With a wide input each of its rows would go to all these m-ops.
-    """
+    """Return the key of patterns that one m-op computes."""
     shape = cast(Matching, wanted.definition).shape
-    inputs: tuple[Hashable, ...] = wanted.inputs
-    if not all(one.wanted.kind == "select" and is_narrow(one) for one in wanted.inputs):
-        inputs = tuple([one.channel for one in wanted.inputs])
-    return (shape, inputs, wanted.lane, wanted.since)
+    return (shape, shared_channels(wanted), wanted.lane, wanted.since)
 
 
 def _keys(shape: MatchShape) -> list[KeyOf | None] | None:
@@ -667,10 +614,6 @@ def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
     """Record that moves have ended for some queries."""
     if moves and mask:
         ended[moves] = ended.get(moves, 0) | mask
-
-
-def _without(known: Mapping[Any, int], bit: int) -> dict[Any, int]:
-    return {key: left for key, queries in known.items() if (left := queries & ~bit)}
 
 
 def _ends_at(one: tuple[Row, int]) -> int:

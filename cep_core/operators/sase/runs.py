@@ -11,31 +11,38 @@ The strategies differ in the runs that are deleted:
 - *any*: a run that is met stays; the longer run is added.
 - *next*: a run that is met is deleted.
 - *strict*: all runs are deleted when any input has had a row; *partition*: those of the partition.
+
+Queries of one shape share the m-op: a run has the set of queries for which it stands, as in
+`operators.pattern.matching`, and is deleted for those of them that a strategy says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Members, Port, members_of
-from cep_core.dataflow.clock import END
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, SoleMOp, Wanted, Wire
+from cep_core.dataflow.channels import Channel, Members, Port, slots_of
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
 from cep_core.events import VALUES, Row
+from cep_core.operators.query_masks import QueryMasks, members_in, shared_channels
 from cep_core.operators.sase.pattern import Scan
 from cep_core.operators.sase.scan import KeyOf, key_function
 from cep_core.operators.sase.transitions import Cells, Transitions
 
 
 class Run:
-    """A partial match: cells, times, the last component that is bound, and whether it was met."""
+    """A partial match: cells, times, the last component that is bound, and masks of queries.
 
-    __slots__ = ("cells", "end", "first", "first_end", "met", "start", "state")
+    ``mask`` has those for which it stands, ``met`` those for which it was met.
+    """
+
+    __slots__ = ("cells", "end", "first", "first_end", "mask", "met", "start", "state")
 
     def __init__(
-        self, cells: Cells, start: int, end: int, first: int, first_end: int, state: int
+        self, cells: Cells, start: int, end: int, first: int, first_end: int, state: int, mask: int
     ) -> None:
         self.cells = cells
         self.start = start
@@ -43,11 +50,12 @@ class Run:
         self.first = first
         self.first_end = first_end
         self.state = state
-        self.met = False
+        self.mask = mask
+        self.met = 0
 
 
-class Runs(SoleMOp, OrderedMOp):
-    """Sequences of one definition."""
+class Runs(OrderedMOp):
+    """Sequences of one shape over the same channels."""
 
     kind = "sequence_scan"
 
@@ -57,28 +65,41 @@ class Runs(SoleMOp, OrderedMOp):
         definition = cast(Scan, first.definition)
         pattern = definition.pattern
         self.pattern = pattern
-        self._constants = definition.constants
+        self._output = Channel(True)
+        self._queries = QueryMasks(len(first.inputs))
         self._strategy = pattern.strategy
         self._size = len(pattern.components)
         self._repeated = [component.repeated for component in pattern.components]
-        self._window = END if first.window is None else first.window
         self._widths = [first.inputs[c.input].wanted.width for c in pattern.components]
         self._keys: list[KeyOf | None] = [None] * self._size
         self._inputs_keys: list[KeyOf | None] = [None] * len(first.inputs)
         rest = self._read_keys(partitioned)
         self._transitions = Transitions(pattern, rest)
-        self._wires = [
-            Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(first.inputs))
-        ]
+        self._wires: list[Wire] = []
         self._groups: dict[Any, list[list[Run]]] = {}
         self._pending: list[tuple[Any, Run]] = []
-        self._broken: dict[Any, None] = {}  # partitions that had a row, or runs that were met
+        self._broken: dict[Any, int] = {}  # partitions that had a row, or runs that were met
 
     # -- the plan --------------------------------------------------------------------------
 
+    def add(self, wanted: Wanted) -> Operator:
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        if not self._wires:
+            self._wires = [
+                Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
+            ]
+        self._queries.add(operator, self._wires)
+        self.operators[operator] = None
+        return operator
+
     def remove(self, operator: Operator) -> None:
-        super().remove(operator)
-        self._lane.drop(self)
+        del self.operators[operator]
+        self._output.release(operator.slot)
+        self._queries.remove(operator, self._wires)
+        for key in list(self._groups):
+            self._forget(key, lambda run: 1 << operator.slot)
+        if not self.operators:
+            self._lane.drop(self)
 
     def instances(self) -> int:
         return sum(1 for _ in self.kept())
@@ -88,18 +109,28 @@ class Runs(SoleMOp, OrderedMOp):
 
     def indexes(self) -> str:
         """Describe how sequences are found."""
-        if self._keys[0] is None:
-            return "runs of an automaton"
-        return f"runs of an automaton, partitioned by {counted(self._tests, 'test', 'tests')}"
+        said = "runs of an automaton"
+        if self._keys[0] is not None:
+            said += f", partitioned by {counted(self._tests, 'test', 'tests')}"
+        if len(self.operators) > 1:
+            said += f"; one run for {len(self.operators)} queries"
+        return said
 
-    def saved(self, kept: Run, number: Number) -> list[Any]:
-        return [self._flat(kept), list(map(number, self.operators)), kept.state]
+    def dump(self, number: Number) -> Saved:
+        by_slot = {operator.slot: number(operator) for operator in self.operators}
+        return [
+            [self._flat(run), [by_slot[slot] for slot in slots_of(run.mask)], run.state]
+            for run in self.kept()
+        ]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         start, end, first, first_end, *values = row
         held = iter(values)
         cells = [self._cell(component, held) for component in range(side + 1)]
-        run = Run(tuple(cells), start, end, first, first_end, side)
+        mask = 0
+        for operator in operators:
+            mask |= 1 << operator.slot
+        run = Run(tuple(cells), start, end, first, first_end, side, mask)
         last = cells[side][1] if self._repeated[side] else cells[side]
         self._install(self._group_key(side, last), run)
 
@@ -108,15 +139,11 @@ class Runs(SoleMOp, OrderedMOp):
     def finish(self, now: int) -> None:
         """Delete runs and install the new ones."""
         super().finish(now)
-        strategy = self._strategy
-        if strategy == "strict":
-            self._groups.clear()
-        elif strategy == "partition":
-            for key in self._broken:
-                self._groups.pop(key, None)
-        elif strategy == "next":
-            for key in self._broken:
-                self._keep(key, lambda run: not run.met)
+        broken = self._broken
+        if self._strategy == "strict" and broken:
+            broken = dict.fromkeys(self._groups, broken[None])
+        for key, queries in broken.items():
+            self._forget(key, partial(_ended, queries))
         self._broken.clear()
         pending, self._pending = self._pending, []
         for key, run in pending:
@@ -125,74 +152,86 @@ class Runs(SoleMOp, OrderedMOp):
     def evict(self, watermark: int) -> None:
         """Drop runs that began too long before any row from the watermark on."""
         super().evict(watermark)
-        oldest = watermark - self._window
+        oldest = watermark - self._queries.longest
         for key in list(self._groups):
-            self._keep(key, lambda run: run.first_end > oldest)
+            self._forget(key, lambda run: 0 if run.first_end > oldest else run.mask)
         if self._groups:
-            self._arm(watermark, self._window)
+            self._arm(watermark, self._queries.longest)
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return the receiver of an input's rows."""
         taken = self.pattern.reading(input)
         key_of = self._inputs_keys[input]
         strict, partition = self._strategy == "strict", self._strategy == "partition"
+        masks, broken = self._queries, self._broken
 
         def receive(row: Row, members: Members) -> None:
             if row[2] < self._since:
                 return
+            mask = masks.reading(input, members)
             if strict:
+                broken[None] = broken.get(None, 0) | mask
                 self._touch()
             elif partition and key_of is not None:
                 key = key_of(row)
                 if key is not None:
-                    self._broken[key] = None
+                    broken[key] = broken.get(key, 0) | mask
                     self._touch()
             for component in taken:
-                self._meet(component, row)
+                self._meet(component, row, mask)
 
         return receive
 
-    def _meet(self, component: int, row: Row) -> None:
-        """Extend runs with a row as a component."""
+    def _meet(self, component: int, row: Row, wanting: int) -> None:
+        """Extend runs with a row as a component, for the queries that select it."""
         key = self._group_key(component, row)
         if key is None and self._keys[component] is not None:
             return
-        constants, transitions = self._constants, self._transitions
+        holding, transitions = self._queries.constants.holding, self._transitions
         groups = self._groups.get(key)
         begins = transitions.begin[component]
         if component == 0:
-            if begins((), row, constants):
+            if mask := holding(begins, (), row, wanting):
                 cell = transitions.started(0, row)
-                self._advance(key, Run((cell,), row[0], row[1], row[2], row[1], 0))
+                self._advance(key, Run((cell,), row[0], row[1], row[2], row[1], 0, mask))
         elif groups is not None:
             for run in groups[component - 1]:
-                if self._reaches(run, row) and begins(run.cells, row, constants):
+                mask = self._reaching(run, row, wanting)
+                if mask and (mask := holding(begins, run.cells, row, mask)):
                     cells = (*run.cells, transitions.started(component, row))
-                    self._follow(key, run, cells, row, component)
+                    self._follow(key, run, cells, row, component, mask)
         if groups is not None and self._repeated[component]:
             takes = transitions.take[component]
             for run in groups[component]:
-                if self._reaches(run, row) and takes(run.cells, row, constants):
+                mask = self._reaching(run, row, wanting)
+                if mask and (mask := holding(takes, run.cells, row, mask)):
                     cell = transitions.longer(component, run.cells[component], row)
-                    self._follow(key, run, (*run.cells[:component], cell), row, component)
+                    cells = (*run.cells[:component], cell)
+                    self._follow(key, run, cells, row, component, mask)
 
-    def _reaches(self, run: Run, row: Row) -> bool:
-        return bool(run.end < row[0] and row[1] - run.first_end < self._window)
+    def _reaching(self, run: Run, row: Row, wanting: int) -> int:
+        """Return the queries for which a row is behind a run and in its window."""
+        mask = run.mask & wanting
+        if not mask or run.end >= row[0]:
+            return 0
+        return self._queries.within(mask, row[1] - run.first_end)
 
-    def _follow(self, key: Any, run: Run, cells: Cells, row: Row, state: int) -> None:
-        if self._strategy == "next" and not run.met:
-            run.met = True
-            self._broken[key] = None
+    def _follow(self, key: Any, run: Run, cells: Cells, row: Row, state: int, mask: int) -> None:
+        if self._strategy == "next":
+            run.met |= mask
+            self._broken[key] = 0
             self._touch()
         first = min(run.first, row[2])
-        self._advance(key, Run(cells, run.start, row[1], first, run.first_end, state))
+        self._advance(key, Run(cells, run.start, row[1], first, run.first_end, state, mask))
 
     def _advance(self, key: Any, run: Run) -> None:
         """Emit a run if it is whole, and keep it if it may become longer."""
         whole = run.state == self._size - 1
-        if whole and self._transitions.accept(run.cells, (), self._constants):
-            values = self._transitions.values(run.cells)
-            self._output.emit((run.start, run.end, run.first, *values), members_of([self._slot]))
+        if whole:
+            holding, accept = self._queries.constants.holding, self._transitions.accept
+            if mask := holding(accept, run.cells, (), run.mask):
+                values = self._transitions.values(run.cells)
+                self._output.emit((run.start, run.end, run.first, *values), members_in(mask))
         if not whole or self._repeated[run.state]:
             self._pending.append((key, run))
             self._touch()
@@ -202,14 +241,17 @@ class Runs(SoleMOp, OrderedMOp):
         if groups is None:
             groups = self._groups[key] = [[] for _ in range(self._size)]
         groups[run.state].append(run)
-        self._arm(run.end, self._window)
+        self._arm(run.end, self._queries.longest)
 
-    def _keep(self, key: Any, lives: Callable[[Run], bool]) -> None:
-        """Keep the runs of a partition that live."""
+    def _forget(self, key: Any, gone: Callable[[Run], int]) -> None:
+        """Delete runs of a partition for the queries for which they are gone."""
         groups = self._groups.get(key)
         if groups is None:
             return
-        kept = [[run for run in runs if lives(run)] for runs in groups]
+        for runs in groups:
+            for run in runs:
+                run.mask &= ~gone(run)
+        kept = [[run for run in runs if run.mask] for runs in groups]
         if any(kept):
             self._groups[key] = kept
         else:
@@ -251,10 +293,6 @@ class Runs(SoleMOp, OrderedMOp):
 
     # -- snapshots -------------------------------------------------------------------------
 
-    @property
-    def _slot(self) -> int:
-        return next(iter(self.operators)).slot
-
     def _flat(self, run: Run) -> Row:
         """Return a run as one row."""
         values: list[Any] = []
@@ -281,3 +319,18 @@ class Runs(SoleMOp, OrderedMOp):
             for one in self._transitions.accumulators[component]
         ]
         return (first, last, count, *held)
+
+
+def _ended(queries: int, run: Run) -> int:
+    """Return the queries for which a run has ended: these, and those for which it was met."""
+    return queries | run.met
+
+
+def sharing_key(wanted: Wanted) -> Hashable:
+    """Return the key of sequences whose runs one m-op keeps.
+
+    As of patterns (`operators.pattern.matching`), those that select all inputs narrowly keep m-ops
+    of their own.
+    """
+    pattern = cast(Scan, wanted.definition).pattern
+    return ("runs", pattern, shared_channels(wanted), wanted.lane, wanted.since)

@@ -247,11 +247,9 @@ def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:
     return key if len(columns) > 1 else single
 
 
-def sharing_key(wanted: Wanted) -> Hashable | None:
-    """Return the key of sequences that one scan computes; None: not sharable."""
+def sharing_key(wanted: Wanted) -> Hashable:
+    """Return the key of sequences that one scan computes."""
     pattern = cast(Scan, wanted.definition).pattern
-    if pattern.repeated or pattern.strategy != "any":
-        return None
     shared = shared_inputs(wanted)
     inputs = [one.channel if i in shared else one for i, one in enumerate(wanted.inputs)]
     return (pattern.skeleton, tuple(inputs), wanted.lane, wanted.since)

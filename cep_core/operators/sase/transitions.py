@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from cep_core.algebra import Part
 from cep_core.algebra.patterns import RUN_AGGREGATES
 from cep_core.dataflow.code import ATOM_ERRORS, function_of
+from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.events import Row
-from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
+from cep_core.operators.sase.pattern import Conjunct, Pattern, Source, attribute
 from cep_core.operators.sase.run_accumulators import (
     COUNT,
     Accumulator,
@@ -26,7 +27,7 @@ from cep_core.operators.sase.run_accumulators import (
 )
 
 Cells: TypeAlias = tuple[Any, ...]
-Condition: TypeAlias = Callable[[Cells, Row, Sequence[Any]], bool]
+Condition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold of (cells, row, constants)
 _WHOLE = ("last", "end")
 
 
@@ -61,17 +62,20 @@ class Transitions:
         return longer(self.accumulators[component], cell, row)
 
     def _condition(self, conjuncts: Sequence[Conjunct], current: int, begins: bool) -> Condition:
-        """Return a conjunction of (cells, row, constants) that never raises."""
-        if not conjuncts:
-            return lambda m, x, k: True
+        """Return the tests of a conjunction, those first that read few constants."""
 
         def source(part: Part) -> str:
             return self._source(part, current, begins)
 
-        text, names = self._pattern.written(conjuncts, source)
+        tests = [self._test(one, source) for one in conjuncts]
+        return tuple(sorted(tests, key=lambda test: len(test.reads)))
+
+    def _test(self, conjunct: Conjunct, source: Source) -> ConstantTest:
+        """Return a condition that never raises."""
+        text, names = self._pattern.written([conjunct], source)
         names["average"] = average
-        quick: Condition = function_of(f"def made(m, x, k):\n    return {text}", names)
-        slow = self._pattern.careful(conjuncts, source, "m, x, k", {"average": average})
+        quick: Holds = function_of(f"def made(m, x, k):\n    return {text}", names)
+        slow = self._pattern.careful([conjunct], source, "m, x, k", {"average": average})
 
         def holds(m: Cells, x: Row, k: Sequence[Any]) -> bool:
             try:
@@ -79,7 +83,7 @@ class Transitions:
             except ATOM_ERRORS:
                 return slow(m, x, k)
 
-        return holds
+        return ConstantTest(holds, *constants_in(conjunct.node))
 
     def _source(self, part: Part, current: int, begins: bool) -> str:
         """Return the source code that reads a part when the current component gets the row x."""
