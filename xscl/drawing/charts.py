@@ -11,10 +11,12 @@ from lxml import etree
 from xscl.drawing.svg import Picture, element, line, shortened, text
 
 WIDTH, HEIGHT = 640.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 76.0, 16.0, 16.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 16.0, 32.0, 44.0
 MOST = 1_000
 """Points of a chart."""
 TICKS = 4
+INSTANT = 1e14
+"""Whole numbers from here on are instants in microseconds since 1970: no quantity to draw."""
 FEW = 60
 """So many points get a mark each."""
 
@@ -29,13 +31,17 @@ class Chart:
 
 
 def chart_of(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Chart | None:
-    """Return the chart of the first two columns of numbers, None where there are no two."""
+    """Return the chart of the first two columns of numbers, None where there are no two.
+
+    The second one is no column of instants.
+    """
     numeric = [
         i for i in range(len(names)) if any(r[i] is not None for r in rows) and _numbers(rows, i)
     ]
-    if len(numeric) < 2 or len(rows) < 2:
+    quantities = [i for i in numeric[1:] if not _are_instants(rows, i)]
+    if not quantities or len(rows) < 2:
         return None
-    x, y = numeric[:2]
+    x, y = numeric[0], quantities[0]
     pairs = [(_number(row[x]), _number(row[y])) for row in rows[:MOST]]
     points = sorted((a, b) for a, b in pairs if a is not None and b is not None)
     return Chart(names[x], names[y], tuple(points)) if len(points) > 1 else None
@@ -96,6 +102,11 @@ def _grid(across: _Scale, up: _Scale) -> Iterator[etree._Element]:
 
 def _short(value: float) -> str:
     return f"{value:.4g}"
+
+
+def _are_instants(rows: Sequence[Sequence[object]], column: int) -> bool:
+    values = [row[column] for row in rows if row[column] is not None]
+    return all(isinstance(value, int) and value >= INSTANT for value in values)
 
 
 def _numbers(rows: Sequence[Sequence[object]], column: int) -> bool:

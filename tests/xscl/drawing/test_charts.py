@@ -40,3 +40,13 @@ def test_equal_values_can_be_drawn() -> None:
 def test_a_line_has_a_place_for_each_point() -> None:
     svg = draw_chart(Chart("a", "b", tuple((float(i), float(i * i)) for i in range(9)))).svg()
     assert svg.count("<circle") == 9
+
+
+def test_instants_are_drawn_across_but_not_upwards() -> None:
+    now = 1_795_516_225_132_617
+    names = ["position", "timestamp", "matches"]
+    rows = [(1, now, 3), (2, now + 1, 5)]
+    assert chart_of(names[:2], [row[:2] for row in rows]) is None
+    assert chart_of(names, rows) == Chart("position", "matches", ((1.0, 3.0), (2.0, 5.0)))
+    times = [row[1:] for row in rows]
+    assert chart_of(names[1:], times) == Chart("timestamp", "matches", ((now, 3.0), (now + 1, 5.0)))

@@ -55,14 +55,14 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
     assert shop.client.post("/operator/erase", data=form).status_code == 422
     assert "carol" in flat(section(shop, "users"))
     assert shop.client.post("/operator/erase", data=form | {"sure": "carol <b>"}).status_code == 303
-    assert "carol" not in flat(section(shop, "users"))
+    assert "carol <b>" not in flat(section(shop, "users"))  # other tests may have a carol
 
 
 def test_busy_subscriptions_and_failing_deliveries_are_listed(shop: Shop, deaf: str) -> None:
     cells = [[flat(one) for one in row] for row in section(shop, "busiest").xpath(".//tbody/tr")]
     counts = [int(count.replace(",", "")) for _, count in cells]
     assert counts == sorted(counts, reverse=True)
-    assert "same-story" in [name for name, _ in cells]
+    assert "tricky" in [name for name, _ in cells]
     shop.subscribe("failing", "failing//a->x")
     hook = {"kind": "webhook", "url": f"http://{deaf}/hook"}
     shop.client.post("/v1/subscriptions/failing/endpoints", json=hook)
