@@ -20,6 +20,7 @@ from benchmarks import (
     patterns,
     peers,
     pipeline,
+    polling,
     register,
     rss,
     rumor,
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         text_joins,
         window_joins,
         peers,
+        polling,
     )
 }
 

@@ -23,6 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks import feed_readers
 from benchmarks.feed_items import CHANNELS, Item, items
 from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
 from benchmarks.kept_bytes import resident
@@ -52,9 +53,12 @@ FULL = (Batches(1_000, 20, 3), Batches(10, 200, 10))
 
 
 def run(options: Options) -> Iterator[Row]:
-    """Yield a row for each number of subscriptions, size of batch and side."""
+    """Yield a row for each number of subscriptions, size of batch and side; then reading feeds."""
     for count in SIZES:
         yield from compared(count, QUICK if options.quick else FULL)
+    for entries in feed_readers.ENTRIES:
+        feeds = feed_readers.QUICK_FEEDS if options.quick else feed_readers.FEEDS
+        yield from feed_readers.compared(NAME, feeds, entries)
 
 
 def channels(count: int) -> list[Channels]:
@@ -154,7 +158,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw the time for an item by number of subscriptions, a panel for each size of batch."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in rows:
-        if "items_per_s" in row.figures:
+        if "items_per_s" in row.figures and row.parameters["work"] == "joins":
             lines = panels.setdefault(f"batches of {row.parameters['batch']}", {})
             milliseconds = 1000 / float(str(row.figures["items_per_s"]))
             point = (float(str(row.parameters["subscriptions"])), milliseconds)
@@ -163,4 +167,4 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     log_log(path, [(title, "subscriptions", lines) for title, lines in panels.items()])
 
 
-BENCHMARK = Benchmark(NAME, "title joins beside DuckDB, SQLite and a Python dict", run, plot)
+BENCHMARK = Benchmark(NAME, "joins beside DuckDB, SQLite and a dict; reading feeds", run, plot)

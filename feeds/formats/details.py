@@ -29,14 +29,14 @@ def details(entry: Children, base: str) -> EntryDetails:
         description=_description(entry, media, base),
         content=_content(entry, base),
         authors=_authors(entry),
-        categories=tuple(_categories(entry, media)),
+        categories=_categories(entry, media),
         enclosures=tuple(_enclosures(entry, media, base)),
         comments=_comments(entry, base),
         source=source,
         source_url=source_url,
         rights=entry.first("rights") or media.first("rights"),
-        image=_image(entry, media, base),
-        duration=_duration(entry, media),
+        image=_image(entry, media, base) if media.found or entry.has("picture") else None,
+        duration=_duration(entry, media) if media.found or entry.has("duration") else None,
     )
 
 
@@ -95,6 +95,9 @@ def _decoded(element: etree._Element, written: str) -> str | None:
 # --- people, categories, the feed that an entry is from ---
 
 
+_LABELS = ("labels", "label_lists", "more_labels", "keywords")
+
+
 def _authors(entry: Children) -> tuple[str, ...]:
     """The authors in a better form: each once, by name; else those that only extensions name."""
     if entry.core in (ATOM, ATOM_03):
@@ -118,8 +121,10 @@ def _person(element: etree._Element) -> str:
     return (entries.first(inner, names) or entries.text(element)).strip()
 
 
-def _categories(entry: Children, media: Children) -> Iterator[Category]:
+def _categories(entry: Children, media: Children) -> tuple[Category, ...]:
     """The categories with their attributes, each once; then the keywords."""
+    if not (entry.has(*_LABELS) or media.found):
+        return ()
     listed = entries.tag_of(entry.core, "category")
     written = (
         *entry.all("labels"),
@@ -129,7 +134,7 @@ def _categories(entry: Children, media: Children) -> Iterator[Category]:
     )
     lists = (*entry.all("keywords"), *media.all("keywords"))
     every = (*map(_category, written), *(each for one in lists for each in _keywords(one)))
-    return (category for category in dict.fromkeys(every) if category.term.strip())
+    return tuple(category for category in dict.fromkeys(every) if category.term.strip())
 
 
 def _category(element: etree._Element) -> Category:

@@ -109,7 +109,7 @@ def names_of(entry: FeedEntry) -> CandidateNames:
     called: dict[str, Rule] = {}
     for name, rule in candidates:
         if name:
-            called.setdefault(_short(name), rule)
+            called.setdefault(name if len(name) <= LONGEST_IDENTITY else content_id(name), rule)
     first = next(iter(called))
     return CandidateNames(
         called,
@@ -361,10 +361,6 @@ def _place(name: str) -> int:
 
 def _clean(text: str | None) -> str:
     return allowed(text).strip() if text else ""
-
-
-def _short(identity: str) -> str:
-    return identity if len(identity) <= LONGEST_IDENTITY else content_id(identity)
 
 
 def _number(name: str) -> int:

@@ -177,23 +177,23 @@ def canonical(
     link = more.article or entry.link
     leaves = [
         _leaf("item_url", link),
-        _leaf("feed_url", entry.link if entry.link != link else None),
+        "" if entry.link == link else _leaf("feed_url", entry.link),
         _leaf("channel_url", channel_url),
         _leaf("title", title),
-        _leaf("raw_title", raw_title if raw_title != title else None),
+        "" if raw_title == title else _leaf("raw_title", raw_title),
         _leaf("description", more.description or entry.description),
         _leaf("content", more.content or entry.content),
-        *(_leaf("author", name) for name in more.authors or entry.authors),
-        *(_category(each) for each in more.categories or map(Category, entry.categories)),
-        _leaf("published", None if published is None else rfc3339(published)),
-        _leaf("updated", None if updated is None else rfc3339(updated)),
-        _leaf("seen_at", rfc3339(seen_at)),
+        *[_leaf("author", name) for name in more.authors or entry.authors],
+        *[_category(each) for each in more.categories or map(Category, entry.categories)],
+        "" if published is None else f"<published>{rfc3339(published)}</published>",
+        "" if updated is None else f"<updated>{rfc3339(updated)}</updated>",
+        f"<seen_at>{rfc3339(seen_at)}</seen_at>",
         _leaf("comments", more.comments),
         _source(more.source, more.source_url),
         _leaf("rights", more.rights),
         _leaf("image", more.image),
-        _leaf("duration", None if more.duration is None else str(more.duration)),
-        *(_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures),
+        "" if more.duration is None else f"<duration>{more.duration}</duration>",
+        *[_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures],
     ]
     return _head(identity) + _repaired("".join(leaves)) + b"</item>"
 
@@ -226,8 +226,9 @@ def _leaf(name: str, value: str | None) -> str:
 
 
 def _category(category: Category) -> str:
-    attributes = _attributes(domain=category.domain, label=category.label)
-    return f"<category{attributes}>{_escape(category.term)}</category>" if category.term else ""
+    term, label, domain = category
+    attributes = _attributes(domain=domain, label=label) if label or domain else ""
+    return f"<category{attributes}>{_escape(term)}</category>" if term else ""
 
 
 def _source(title: str | None, url: str | None) -> str:

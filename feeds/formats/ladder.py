@@ -68,7 +68,9 @@ def climb(body: bytes, charset: str | None = None) -> ParsedTree:
     for quality, repair in REPAIRS:
         if first.reason_code in _FINAL:
             break
-        body = repair(body, charset)
+        damaged, body = body, repair(body, charset)
+        if body == damaged:  # which the parser has refused
+            continue
         try:
             return ParsedTree(parse(body), quality)
         except MalformedDocument as error:

@@ -58,8 +58,6 @@ def inner_markup(element: etree._Element) -> str:
 
 def has_relative_links(html: str) -> bool:
     """Return False if all that may be the address of a link or an image begins with `http`."""
-    if "<" not in html:
-        return False
     named = html.count("href") + html.count("src") + html.count("poster")
     return named > 0 and named != html.count('href="http') + html.count('src="http')
 

@@ -156,6 +156,11 @@ class Children:
     names: Names
     _texts: dict[str, list[str]] = field(default_factory=dict)
 
+    def has(self, *fields: str) -> bool:
+        """Return True if there is an element that gives one of the fields."""
+        names = self.names
+        return any(names[field] for field in fields)
+
     def all(self, field: str) -> Sequence[etree._Element]:
         """The elements that give the field, name by name."""
         names = self.names[field]

@@ -11,11 +11,13 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import (
+    feed_readers,
     harness,
     mmqjp,
     mmqjp_flat,
     peer_systems,
     peers,
+    polling,
     rss,
     stage1,
     text_joins,
@@ -263,7 +265,19 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "text-joins",
         "window-joins",
         "peers",
+        "polling",
     ]
+
+
+def test_all_readers_of_feeds_find_the_same_entries() -> None:
+    rows = list(feed_readers.compared("peers", 2, 4))
+    measured = [row for row in rows if "failure" not in row.figures]
+    assert [row.parameters["variant"] for row in measured] == list(feed_readers.readers())
+    assert measured[0].figures["ratio"] == 1
+
+
+def test_a_second_poll_of_the_same_feeds_finds_nothing_new() -> None:
+    assert [row.parameters["variant"] for row in polling.polled(2)] == ["new", "same"]
 
 
 @pytest.mark.slow
