@@ -16,6 +16,7 @@ from cep_core.languages.tokens import Token
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
 MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
+NO_EVENT = "an event that does not occur is !(B b) in SASE, !s B in EQL"
 T = TypeVar("T")
 
 
@@ -90,7 +91,9 @@ class TokenReader:
 
     def expect_name(self, what: str, hint: str | None = None) -> Token:
         """Consume a name that is no keyword; raise QueryError if another token is next."""
-        if self.token.word in self.keywords:
+        if self.token.text.upper() == "NOT":
+            hint = NO_EVENT
+        elif self.token.word in self.keywords:
             hint = hint or f"{self.token.text} is a word of the language: take another name"
         if not self.is_name():
             raise self.expected(what, hint)
@@ -112,7 +115,20 @@ class TokenReader:
     def expected(self, what: str, hint: str | None = None) -> QueryError:
         """Return the error for something else than expected."""
         shown = repr(self.token.text) if self.token.text else "the end"
+        hint = hint or self._meant()
         return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
+
+    def _meant(self) -> str | None:
+        """Return a hint for the spelling of another language, None if nothing is known."""
+        token, after = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        before = self.tokens[self.at - 1] if self.at else None
+        if token.text + after.text == "->" or token.text.lower() in ("followed", "then"):
+            return "one event after another is SEQ(a, b) in SASE, a ; b in EQL, a NEXT b in CEL"
+        if before is not None and before.text + token.text == "=>":
+            return "at least is >="
+        if before is not None and before.word == "WHERE" and token.text in (";", "|", ",", ")"):
+            return f"{before.text} begins the conditions: as a name take another word"
+        return None
 
     def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
         """Return an error at a place."""

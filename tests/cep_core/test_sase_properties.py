@@ -185,7 +185,7 @@ def test_queries_that_share_find_what_each_would_alone(kind: str) -> None:
     tried = worth = sharing = midway = selecting = 0
 
     @given(companies(selects, runs), options())
-    @settings(USUAL, max_examples=(20 if kind == "alike" else 40) * MORE)
+    @settings(USUAL, max_examples={"alike": 20, "selects": 40, "runs": 150}[kind] * MORE)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway, selecting
         core = Engine(1, options=chosen)

@@ -333,10 +333,7 @@ _PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
 _PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
 _EQL_PATTERNS = "tests/cep_core/languages/test_eql_patterns.py::test_what_a_pattern_finds"
 _CONSTANTS = "tests/cep_core/test_constant_index.py"
-_RUNS = (
-    "tests/cep_core/test_sase_properties.py::"
-    "test_queries_that_share_find_what_each_would_alone[runs]"
-)
+_RUNS = "tests/cep_core/test_runs.py"
 _PATTERNS_TOGETHER = (
     _PATTERN_CASES + "test_an_event_ends_a_step_only_for_the_queries_that_select_it"
 )

@@ -105,7 +105,7 @@ class _Parser:
             raise self.reader.expected("SELECT or FROM")
         node, publishes = self._query()
         self.reader.take_sign(";")
-        if self.reader.is_word("WHERE", "WITHIN"):
+        if self.reader.is_word("WHERE", "WITHIN", "FILTER"):
             hint = "conditions stand before a stream, FILTER{v > 1} s, or between two, NEXT{n = 1}"
             raise self.reader.expected(_AFTER_A_STREAM, hint)
         self.reader.expect_end(_AFTER_A_STREAM)

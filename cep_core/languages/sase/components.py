@@ -18,7 +18,7 @@ from cep_core.algebra.pattern_automaton import empties
 from cep_core.algebra.pattern_tree import Mark, Pace, Tree, trees_in
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.languages.cel.cel import Catalog, known_schema
-from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.reader import NO_EVENT, TokenReader, parameter
 from cep_core.languages.sase.scope import TAG, Variable, index_of
 from cep_core.languages.tokens import Token
 
@@ -396,6 +396,8 @@ class ComponentReader:
             reader.next()
             part = reader.next()
             text, end = f"{text}_{part.text}", part.end
+        if text.upper() == "NOT" and reader.token.kind == "name":
+            raise reader.fault(f"{text} stands in conditions only", token.span, NO_EVENT)
         schema = known_schema(self.catalog, self.noun, text, Span(token.start, end))
         self.reads[text] = None
         return algebra.stream(text, schema)

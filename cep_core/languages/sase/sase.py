@@ -143,6 +143,7 @@ class _Parser:
             return "any", TRUE
         strategy = _STRATEGIES.get(reader.token.word)
         if strategy is None:
+            self._refuse_unknown_strategy()
             return "any", self._condition()
         self.strategy = reader.next()
         self._strategy_variables()
@@ -150,6 +151,16 @@ class _Parser:
         condition = TRUE if reader.is_sign("}") else self._condition()
         reader.expect_sign("}")
         return strategy, condition
+
+    def _refuse_unknown_strategy(self) -> None:
+        """Raise QueryError at a name with a brace, which only a strategy has, behind it."""
+        reader = self.reader
+        texts = [one.text for one in reader.tokens[reader.at + 1 :]]
+        if texts[:1] == ["("] and ")" in texts:
+            texts = texts[texts.index(")") + 1 :]
+        if reader.token.kind == "name" and texts[:1] == ["{"]:
+            hint = "strategies are " + ", ".join(one.lower() for one in _STRATEGIES)
+            raise reader.fault(f"there is no strategy {reader.token.text}", reader.token.span, hint)
 
     def _strategy_variables(self) -> None:
         """Read the variables in parentheses: those of the pattern that have to occur."""

@@ -279,6 +279,21 @@ SELECT * FROM t WHERE
     line 1, column 22: a value is expected here, not the end
       SELECT * FROM t WHERE
                            ^
+SELECT a.n FROM t where ; u B
+    line 1, column 25: a value is expected here, not ';'
+      SELECT a.n FROM t where ; u B
+                              ^
+      hint: where begins the conditions: as a name take another word
+SELECT A.acc FROM t A -> u B
+    line 1, column 23: the end of the query, ; | \ + @ WHERE or PUBLISH is expected here, not '-'
+      SELECT A.acc FROM t A -> u B
+                            ^
+      hint: one event after another is SEQ(a, b) in SASE, a ; b in EQL, a NEXT b in CEL
+SELECT A.acc FROM t A ; not u B
+    line 1, column 25: a stream or '(' is expected here, not 'not'
+      SELECT A.acc FROM t A ; not u B
+                              ^^^
+      hint: an event that does not occur is !(B b) in SASE, !s B in EQL
 """
 
 

@@ -210,6 +210,16 @@ SELECT * FROM FILTER{Price < 1e999}(Stock)
     line 1, column 30: this number is too large
       SELECT * FROM FILTER{Price < 1e999}(Stock)
                                    ^^^^^
+SELECT * FROM Stock FILTER Price > 1
+    line 1, column 21: the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH is expected here, not 'FILTER'
+      SELECT * FROM Stock FILTER Price > 1
+                          ^^^^^^
+      hint: conditions stand before a stream, FILTER{v > 1} s, or between two, NEXT{n = 1}
+SELECT * FROM Stock -> Stock
+    line 1, column 21: the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH is expected here, not '-'
+      SELECT * FROM Stock -> Stock
+                          ^
+      hint: one event after another is SEQ(a, b) in SASE, a ; b in EQL, a NEXT b in CEL
 """
 
 

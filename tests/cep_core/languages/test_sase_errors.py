@@ -386,6 +386,31 @@ EVENT A WHERE abs(s) = 1
     line 1, column 19: abs takes a value of type float here, not str
       EVENT A WHERE abs(s) = 1
                         ^
+EVENT A a -> B b
+    line 1, column 11: the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order is expected here, not '-'
+      EVENT A a -> B b
+                ^
+      hint: one event after another is SEQ(a, b) in SASE, a ; b in EQL, a NEXT b in CEL
+EVENT SEQ(A a, NOT B b) WITHIN 5
+    line 1, column 16: NOT stands in conditions only
+      EVENT SEQ(A a, NOT B b) WITHIN 5
+                     ^^^
+      hint: an event that does not occur is !(B b) in SASE, !s B in EQL
+EVENT SEQ(A a, B b) WHERE a.id => 3
+    line 1, column 33: a value is expected here, not '>'
+      EVENT SEQ(A a, B b) WHERE a.id => 3
+                                      ^
+      hint: at least is >=
+EVENT SEQ(A a, B b) WHERE skip_till_next(a, b) {[id]}
+    line 1, column 27: there is no strategy skip_till_next
+      EVENT SEQ(A a, B b) WHERE skip_till_next(a, b) {[id]}
+                                ^^^^^^^^^^^^^^
+      hint: strategies are skip_till_any_match, skip_till_next_match, strict_contiguity, partition_contiguity
+EVENT SEQ(A a, B b) WHERE skip_till_next {[id]}
+    line 1, column 27: there is no strategy skip_till_next
+      EVENT SEQ(A a, B b) WHERE skip_till_next {[id]}
+                                ^^^^^^^^^^^^^^
+      hint: strategies are skip_till_any_match, skip_till_next_match, strict_contiguity, partition_contiguity
 """
 
 
