@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     backfill,
     cayuga,
+    cluster,
     double_top,
     feed_patterns,
     memory,
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         window_joins,
         peers,
         polling,
+        cluster,
     )
 }
 

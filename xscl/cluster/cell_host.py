@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from xscl.cluster.sealed_log import (
     ipc_bytes,
 )
 from xscl.cluster.shared_directory import SharedDirectory
+from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.planning.event_queries import attributes_of
 from xscl.spark.match_export import match_table
@@ -111,10 +113,16 @@ class CellHost:
         entry = self._sealed.read(number)
         if isinstance(entry, SequencedDocuments):
             return self._rows(number, self._push(engine, number, entry))
-        flushed = [self._control(engine, number, control) for control in entry]
+        flushed = [ANSWERED.empty_table()]
+        for kind, controls in groupby(entry, type):
+            if kind is Register:
+                registers = (one for one in controls if isinstance(one, Register))
+                self._register(engine, number, registers)
+            else:
+                flushed += [self._control(engine, number, one) for one in controls]
         self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
         self._waits = any(one.ordered for one in engine.subscriptions)
-        return pa.concat_tables([ANSWERED.empty_table(), *flushed])
+        return pa.concat_tables(flushed)
 
     def _push(self, engine: Engine, number: int, entry: SequencedDocuments) -> Iterable[Match]:
         some = entry.on(self._streams)
@@ -129,20 +137,30 @@ class CellHost:
             case DeclareStream(name, lateness, live, attributes):
                 types = None if attributes is None else attributes_of(attributes)
                 engine.stream(name, lateness=lateness, live=live, attributes=types)
-            case Register(name, query, language, updates, cell, silent):
-                if self._cell == cell:
-                    self._answers.add(name)
-                if self._cell in (cell, *silent) or (name, number) in self._copied:
-                    engine.subscribe(name, query, language=language, updates=updates)
             case Remove(name):
                 self._answers.discard(name)
                 if engine.subscription(name) is not None:
                     engine.unsubscribe(name, cascade=True)
-            case CopyPublisher():
-                pass  # it was there from its registration on: see `_prepared`
+            case CopyPublisher() | Register():
+                pass  # a copy was there from its registration on: see `_prepared`
             case Flush():
                 return self._rows(number, engine.flush())
         return ANSWERED.empty_table()
+
+    def _register(self, engine: Engine, number: int, given: Iterable[Register]) -> None:
+        """Register those of this cell, many at once where the engine can."""
+        here = [
+            one
+            for one in given
+            if self._cell in (one.cell, *one.silent) or (one.name, number) in self._copied
+        ]
+        self._answers.update(one.name for one in here if one.cell == self._cell)
+        for (language, updates), some in groupby(here, lambda one: (one.language, one.updates)):
+            if language == XSCL:
+                engine.subscribe_many(((one.name, one.query) for one in some), updates=updates)
+            else:
+                for one in some:
+                    engine.subscribe(one.name, one.query, language=language, updates=updates)
 
     def _rows(self, number: int, matches: Iterable[Match]) -> pa.Table:
         """Return the matches of subscriptions that answer here, in the canonical order."""

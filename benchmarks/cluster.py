@@ -1,0 +1,252 @@
+"""`cluster`: what it costs to spread subscriptions over cells.
+
+Two cores cannot show the rate of a cluster.  So one log is sequenced, and each cell of it runs
+alone; the rate of the whole is predicted from them.  The work factor compares the sum of four cells
+with one cell that has all subscriptions.  The matches of both are compared.  Then a cell is made
+again from a snapshot and entries after it, and jobs of Spark are timed whose answers are stored.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+import xscl
+from benchmarks.feed_items import items, wishes
+from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+from feeds.documents import Document
+from xscl.cluster import catalog_log
+from xscl.cluster.catalog_log import CatalogLog
+from xscl.cluster.cell_host import CellHost
+from xscl.cluster.cell_task import CellTask
+from xscl.cluster.placement import Choose, Placement
+from xscl.cluster.sealed_log import SealedLog
+from xscl.cluster.sequencer import Sequencer
+from xscl.cluster.shared_directory import SharedDirectory
+from xscl.documents.results import Subscription
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+
+NAME = "cluster"
+SEED = 106
+SLICES = 4
+WINDOW = "1 d"
+MASTER = "local-cluster[2,1,1024]"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Subscriptions of workload (b), and items in batches; the first quarter is not measured."""
+
+    subscriptions: int
+    items: int
+    batch: int
+
+
+QUICK, FULL = Plan(2_000, 1_200, 300), Plan(20_000, 8_000, 2_000)
+AGES = (1, 4)
+"""Batches from a snapshot to the loss of its cell."""
+TASKS_QUICK, TASKS = (2, 4), (2, 4, 16, 64)
+JOBS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Processor time of one cell for each measured item, and the bytes of its files."""
+
+    cpu_us_per_item: float
+    bytes_in: int
+    bytes_out: int
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield the costs of slices by placement, then those of recovery and of jobs."""
+    plan = QUICK if options.quick else FULL
+    for placement in ("constant", "random"):
+        yield from sliced(plan, placement)
+    yield from recovered(plan)
+    yield from jobs(TASKS_QUICK if options.quick else TASKS)
+
+
+# -- Slices --------------------------------------------------------------------------------
+
+
+def sliced(plan: Plan, placement: str) -> Iterator[Row]:
+    """Yield the cost of each slice, and of the whole."""
+    parameters: dict[str, Value] = {
+        **{"subscriptions": plan.subscriptions, "V": 1, "placement": placement},
+        **{"batch": plan.batch, "batches": "global", "storage": "memory"},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        one, several = Path(folder) / "one", Path(folder) / "several"
+        _sequence(one, plan, lambda _: 0)
+        sequencer = _sequence(several, plan, _placement(placement))
+        single, found = _alone(one, plan, 0)
+        costs, matches = [], list[tuple[str, str]]()
+        for cell in range(SLICES):
+            cost, some = _alone(several, plan, cell)
+            costs.append(cost)
+            matches += some
+            figures = {"bytes_in": cost.bytes_in, "bytes_out": cost.bytes_out}
+            yield Row(
+                NAME,
+                {"scope": "cell", "cell": cell, "slices": SLICES, **parameters},
+                {"cpu_us_per_item": cost.cpu_us_per_item, **figures},
+            )
+    matched = require_equal(matches, found, f"{SLICES} cells by {placement}")
+    total = sum(cost.cpu_us_per_item for cost in costs)
+    heaviest = max(cost.cpu_us_per_item for cost in costs)
+    yield Row(
+        NAME,
+        {"scope": "whole", "slices": SLICES, **parameters},
+        {
+            "single_us_per_item": single.cpu_us_per_item,
+            "work_factor": total / single.cpu_us_per_item,
+            "balance": heaviest * SLICES / total,
+            "predicted_items_per_s": 1e6 / heaviest,
+            "sequencer_us_per_item": sequencer,
+            "matches": matched,
+        },
+    )
+
+
+def _placement(placement: str) -> Choose:
+    if placement == "constant":
+        return Placement(SLICES)
+    source = random.Random(SEED)
+
+    def choose(_: Subscription) -> int:
+        return source.randrange(SLICES)
+
+    return choose
+
+
+def _documents(plan: Plan) -> list[list[Document]]:
+    found = [item.document() for item in items(plan.items, SEED)]
+    return [found[start : start + plan.batch] for start in range(0, plan.items, plan.batch)]
+
+
+def _sequence(shared: Path, plan: Plan, choose: Choose) -> float:
+    """Write a log of registrations and documents; return the microseconds of CPU an item."""
+    directory = SharedDirectory(shared)
+    directory.create()
+    directory.begin_epoch(1)
+    log = SealedLog(directory)
+    with xscl.Engine() as engine:
+        with engine.host.transactions.change() as state:
+            state.store.connection.execute(catalog_log.SCHEMA)
+        wanted = wishes("b", plan.subscriptions, SEED)
+        engine.subscribe_many((f"s{n}", wish.query(WINDOW)) for n, wish in enumerate(wanted))
+        CatalogLog(engine, log, choose).append_changes()
+        sequencer = Sequencer(engine.host, log)
+        batches = _documents(plan)
+        began = time.process_time()
+        for number, batch in enumerate(batches, 1):
+            sequencer.append(batch, BatchKey(DIRECT, number, number))
+        return 1e6 * (time.process_time() - began) / plan.items
+
+
+def _alone(shared: Path, plan: Plan, cell: int) -> tuple[Cost, list[tuple[str, str]]]:
+    """Return the cost of a cell, which runs by itself, and its matches."""
+    directory = SharedDirectory(shared)
+    batches = len(_documents(plan))
+    measured, spent, read, written = 0, 0.0, 0, 0
+    found: list[tuple[str, str]] = []
+    host = CellHost(shared, cell, in_memory=True)
+    host.run(CellTask(cell, 0, 1, 1))
+    for entry in range(2, batches + 2):
+        began = time.process_time()
+        host.run(CellTask(cell, entry - 1, entry, 1))
+        path = directory.results_of(cell, entry)
+        if entry - 2 >= batches // 4:
+            spent += time.process_time() - began
+            measured += plan.batch
+            read += (shared / "sealed" / f"{entry:020d}.arrow").stat().st_size
+            written += path.stat().st_size
+        table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
+        columns = (table[name].to_pylist() for name in ("subscription", "id"))
+        found += zip(*columns, strict=True)
+    host.close()
+    return Cost(1e6 * spent / measured, read, written), found
+
+
+# -- Recovery and jobs ---------------------------------------------------------------------
+
+
+def recovered(plan: Plan) -> Iterator[Row]:
+    """Yield how long a cell takes to be made again, by the age of its snapshot in batches."""
+    with tempfile.TemporaryDirectory() as folder:
+        shared = Path(folder)
+        _sequence(shared, plan, Placement(SLICES))
+        last = len(_documents(plan)) + 1
+        for age in (age for age in AGES if age < last):
+            host = CellHost(shared, 0)
+            host.run(CellTask(0, 0, last - age, 1))
+            host.run(CellTask(0, last - age, last, 1, snapshot=True))
+            host.close()
+            SharedDirectory(shared).results_of(0, last).unlink()
+            other = CellHost(shared, 0)
+            seconds = _seconds(partial(other.run, CellTask(0, last - 1, last, 1)))
+            other.close()
+            for path in (shared / "snapshots").iterdir():
+                path.unlink()
+            for path in (shared / "results").rglob("*.arrow"):
+                path.unlink()
+            yield Row(
+                NAME,
+                {
+                    **{"scope": "recovery", "subscriptions": plan.subscriptions // SLICES},
+                    **{"snapshot_age": age, "batch": plan.batch, "storage": "file"},
+                },
+                {"recovery_s": seconds},
+            )
+
+
+def jobs(tasks: Sequence[int]) -> Iterator[Row]:
+    """Yield the time of a job of Spark above its tasks, whose answers are stored."""
+    from xscl.cluster.spark_cells import SparkCells
+    from xscl.ingestion.spark.spark_session import start_session
+
+    with tempfile.TemporaryDirectory() as folder:
+        shared = SharedDirectory(Path(folder) / "shared")
+        shared.create()
+        shared.begin_epoch(1)
+        SealedLog(shared).write(1, ())
+        session = start_session(Path(folder) / "session", MASTER)
+        for count in tasks:
+            cells = SparkCells(session.sparkContext, count)
+            asked = [CellTask(cell, 0, 1, 1) for cell in range(count)]
+            cells.run(shared.path, asked)  # the answers are stored, and Python is started
+            job = partial(cells.run, shared.path, asked)
+            times = sorted(_seconds(job) for _ in range(JOBS))
+            yield Row(
+                NAME,
+                {"scope": "job", "tasks": count},
+                {"overhead_ms": 1e3 * times[JOBS // 2]},
+            )
+        session.stop()
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Write a picture: the overhead of a job by its number of tasks."""
+    points = [
+        (float(str(row.parameters["tasks"])), float(str(row.figures["overhead_ms"])))
+        for row in rows
+        if row.parameters["scope"] == "job"
+    ]
+    log_log(path, [("a job of Spark", "tasks", {"overhead": points})], "ms")
+
+
+BENCHMARK = Benchmark(NAME, "subscriptions spread over cells", run, plot)
