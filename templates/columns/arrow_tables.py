@@ -100,6 +100,15 @@ class Lender:
         else:
             self._connection.execute(insert)
 
+    @property
+    def is_behind(self) -> bool:
+        """Return whether the database may lack rows that were inserted (`xscl.store.tail`)."""
+        return False
+
+    def peek(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, without what the database lacks."""
+        return self._connection.execute(query).fetchall()
+
     def execute_planned(self, name: str, statement: str) -> duckdb.DuckDBPyConnection:
         """Execute a statement by the plan cached under a name.
 

@@ -63,9 +63,12 @@ class Values:
         self._hashed = hashed
         self._seen: HashFilter | None = None
         self._recent: OrderedDict[int, str] = OrderedDict()
+        self._new: dict[int, str] = {}  # which the database may lack
 
     def intern(self, texts: Sequence[str]) -> Interned:
         """Return the keys of distinct texts, and store the new ones in `state.value`."""
+        if not self._lender.is_behind:
+            self._new.clear()
         keys = self._hashed(texts, 0)
         known = np.zeros(len(texts), dtype=np.bool_)
         salt = 0
@@ -84,6 +87,7 @@ class Values:
         )
         self._seen = None
         self._recent.clear()
+        self._new.clear()
 
     def _store(
         self,
@@ -112,13 +116,12 @@ class Values:
         if not there.any():
             return {}, there
         asked = np.unique(keys[there])
-        found = {key: self._recent[key] for key in asked.tolist() if key in self._recent}
+        at_hand = ((key, self._recent.get(key, self._new.get(key))) for key in asked.tolist())
+        found = {key: text for key, text in at_hand if text is not None}
         if len(found) < len(asked):
             listed = self._lender.among(asked)
-            rows = self._connection.execute(
-                f"SELECT key, strVal FROM state.value WHERE key IN ({listed})"
-            )
-            found = dict(rows.fetchall())
+            query = f"SELECT key, strVal FROM state.value WHERE key IN ({listed})"
+            found.update(self._lender.peek(query))
         self._note(found)
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
 
@@ -137,3 +140,4 @@ class Values:
         assert self._seen is not None
         self._lender.insert("state.value", pa.table({"key": keys, "strVal": texts}))
         self._seen.add(keys)
+        self._new.update(zip(keys.tolist(), texts, strict=True))

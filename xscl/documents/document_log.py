@@ -279,9 +279,11 @@ class DocumentLog:
         if not ids:
             return known
         self._store.lend("arriving", pa.table({"given": pa.array(list(ids), pa.string())}))
-        for given, digest, doc in self._store.fetch(
-            "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
-        ):
+        query = "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
+        rows = self._store.peek(query)
+        if len({row[0] for row in rows}) < len(ids):
+            rows = self._store.fetch(query)
+        for given, digest, doc in rows:
             known.setdefault(given, {})[digest] = doc
         return known
 
@@ -330,7 +332,8 @@ class DocumentLog:
         if tree is None and (here := self._arrival(doc)) is not None:
             tree = self._trees.put(doc, number_nodes(here.root))
         if tree is None:
-            rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
+            query = "SELECT xml FROM state.text WHERE doc = ?"
+            rows = self._store.peek(query, [doc]) or self._store.fetch(query, [doc])
             if not rows:
                 raise StoreError(
                     "the documents of this match are no longer kept",
@@ -368,10 +371,13 @@ class DocumentLog:
         asked = sorted(docs - found.keys())
         if asked:
             self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
-            rows = self._store.fetch(
+            query = (
                 "SELECT doc, id, ts, first, version, history, clock, rank, base"
                 " FROM state.document SEMI JOIN asked USING (doc)"
             )
+            rows = self._store.peek(query)
+            if len(rows) < len(asked):
+                rows = self._store.fetch(query)
             found.update((row[0], StoredDocument(*row)) for row in rows)
         return found
 

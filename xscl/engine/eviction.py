@@ -342,7 +342,7 @@ class Forgetting:
     def _bound(self, table: str) -> None:
         """Delete the oldest rows of a table that has an eighth too many."""
         most = self._retention.rows
-        ((rows,),) = self._store.fetch(f"SELECT count(*) FROM {table}")
+        ((rows,),) = self._store.peek(f"SELECT count(*) FROM {table}")
         if rows > most + most // PART:
             old = f"SELECT rowid FROM {table} ORDER BY rowid DESC OFFSET {most}"
             ((last,),) = self._store.fetch(f"SELECT max(rowid) FROM ({old})")

@@ -63,6 +63,7 @@ class Engine:
         workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
+        journalled: bool = False,
     ) -> None:
         """Open the engine of a file, or a new one.
 
@@ -70,14 +71,16 @@ class Engine:
         the join state in memory, in bytes (the rest is read from the store when it is met); None:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
-        queries do, so open it with the same one.  `views` and `workers` have no effect.
+        queries do, so open it with the same one.  `journalled` commits small pushes to a journal
+        beside the file, which is faster; readers see no difference.  `views` and `workers` have no
+        effect.
 
         Raises StoreInUse if another process has the file open, and other StoreErrors if it is
         damaged, of another version, or older than its mark.
         """
         _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
-        self.host = EngineHost(path, Settings(kept_memory, result_bound))
+        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled))
         self.host.catalog.drop_unacknowledged()
         if retention is not None:
             with ExitStack() as opened:

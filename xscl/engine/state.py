@@ -44,10 +44,12 @@ class Settings:
 
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
+    `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
+    journalled: bool = False
 
 
 class EngineState:
@@ -66,9 +68,9 @@ class EngineState:
         """Build the state; `compiled` returns the compiled query of a text."""
         memory = settings.kept_memory
         self.store = store
-        self.registry = Registry(store.connection)
+        self.registry = Registry(store.current)
         self.processor = Processor(
-            store.connection,
+            store.current,
             self.registry,
             budget=a_quarter() if memory is None else memory,
             lender=store.lender,

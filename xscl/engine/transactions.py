@@ -48,7 +48,7 @@ class Transactions:
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
         self.settings = settings
-        self.store = Store(path)
+        self.store = Store(path, journalled=settings.journalled)
         self.lock = threading.RLock()
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
         self._close_by = math.inf

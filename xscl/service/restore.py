@@ -39,6 +39,7 @@ from xscl.store.commit_watermark import (
     write_watermark,
 )
 from xscl.store.data_directory import DataDirectory
+from xscl.store.journal import journal_path
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch
 from xscl.store.store_errors import (
@@ -139,7 +140,9 @@ def restore(file: Path, home: DataDirectory, *, force: bool = False) -> Restored
 
 
 def _refuse_kept(home: DataDirectory) -> None:
-    parts = (home.database, log_path(home.database), watermark_path(home.database), home.checkpoint)
+    database = home.database
+    files = (database, log_path(database), journal_path(database), watermark_path(database))
+    parts = (*files, home.checkpoint)
     kept = [path.name for path in parts if path.exists()]
     if home.spool.is_dir() and Spool(home.spool, read_only=True).latest():
         kept.append(home.spool.name)
@@ -193,6 +196,7 @@ def _put(
         home.database, CommitPoint(backup.store if before is None else before.store, UNFINISHED)
     )
     aside.take(log_path(home.database))
+    aside.take(journal_path(home.database))
     aside.take(home.database)
     aside.take(home.checkpoint)
     aside.take(home.patterns)
@@ -265,6 +269,7 @@ def _accept_nothing(
         home.checkpoint,
         home.database,
         log_path(home.database),
+        journal_path(home.database),
         watermark_path(home.database),
     ):
         aside.take(path)

@@ -71,7 +71,7 @@ class CommitWatermark:
 
     def __init__(self, database: Path, store: str) -> None:
         self.store = store
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._descriptor = os.open(watermark_path(database), os.O_WRONLY | os.O_CLOEXEC)
 
     def write(self, commits: int) -> None:

@@ -121,6 +121,12 @@ def _tags_and_histories_of_feeds(run: Run) -> None:
         )
 
 
+def _journal(run: Run) -> None:
+    """Note the last record of the journal whose rows the database has."""
+    run("ALTER TABLE mark.store ADD COLUMN journal BIGINT")
+    run("UPDATE mark.store SET journal = 0")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -131,6 +137,7 @@ STEPS: Mapping[int, Step] = {
     16: _joins_without_an_index,
     17: _backfills,
     18: _tags_and_histories_of_feeds,
+    19: _journal,
 }
 """The steps by the version that each leads to, in ascending order."""
 

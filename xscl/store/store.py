@@ -17,8 +17,9 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import duckdb
 import pyarrow as pa
@@ -39,6 +40,7 @@ from xscl.store.database import (
     is_ended,
     is_lost,
 )
+from xscl.store.journal import Record, read_journal
 from xscl.store.migrations import FIRST, LAST_TABLE, current_version, is_readable, migrate
 from xscl.store.store_errors import (
     BackupError,
@@ -50,6 +52,7 @@ from xscl.store.store_errors import (
     store_error,
 )
 from xscl.store.store_file import FilePart, StoreFile, new_id
+from xscl.store.tail import BULK, NUMBERED, Appends, Tail
 
 SCHEMA = """
 CREATE SCHEMA state;
@@ -116,13 +119,14 @@ CREATE TABLE state.saved_statement(
 _COUNTED = """
 CREATE SCHEMA mark;
 CREATE SEQUENCE mark.commits;
-CREATE TABLE mark.store(id VARCHAR);
+CREATE TABLE mark.store(id VARCHAR, journal BIGINT);
 """
 """What the file beside the store is compared with (`xscl.store.commit_watermark`).
 
 The count is a sequence, because concurrent transactions would conflict over a row; it is taken
-right before the commit, in the order of commits.  All of it is apart from `state`, which says what
-was pushed, not when.
+right before the commit, in the order of commits.  `journal` is the number of the last record of the
+journal (`xscl.store.journal`) whose rows are here.  All of it is apart from `state`, which says
+what was pushed, not when.
 """
 
 _FIRST_ROWS = f"""
@@ -131,6 +135,7 @@ INSERT INTO state.meta VALUES ('version', {current_version()});
 """
 
 _COUNT = "SELECT nextval('mark.commits')"
+_COUNT_RECORDS = "SELECT max(nextval('mark.commits')) FROM range(?)"
 SEEN = (
     "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
     " FROM mark.store"
@@ -149,13 +154,21 @@ class Store:
     """The connection to the database, its schema, and plain reads and writes.
 
     With `accept` the store is opened whatever its mark says.  With `keep_old` a copy of an earlier
-    version is kept.  After a write that has invalidated the database, every use raises
+    version is kept.  If `journalled`, a transaction that only appends is committed to the journal
+    (`xscl.store.journal`), else to the database; a journal that is there is read in both cases.
+    After a write that has invalidated the database, every use raises
     StoreUnavailable until `reopen`; a transaction never continues on another connection.
     """
 
     def __init__(
-        self, path: str | Path | None, *, accept: bool = False, keep_old: bool = True
+        self,
+        path: str | Path | None,
+        *,
+        accept: bool = False,
+        keep_old: bool = True,
+        journalled: bool = False,
     ) -> None:
+        self._is_journalled = journalled
         self.path = None if path is None else Path(path).resolve()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._memory: MemoryDatabase | None = None
@@ -167,6 +180,10 @@ class Store:
         self._shared = SharedDatabase()
         self._generation = self._shared.generation
         self._is_within = False  # a transaction
+        self._appends: Appends | None = None  # of a transaction that has only appended
+        self._is_direct = False  # a transaction of DuckDB is open
+        self._tail = None if path is None else Tail()
+        self._flusher: list[Store] = []  # at most one, shared by all connections
         try:
             if self.path is None:
                 self._memory = MemoryDatabase()
@@ -186,6 +203,7 @@ class Store:
 
     def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
         self._file = file
+        assert self._tail is not None
         seen = file.make_ready(accept=accept)
         making = not file.path.exists()
         self._connection = connect(file.path)
@@ -200,19 +218,22 @@ class Store:
                 file.compare(seen, None)
             self._create(new_id() if seen is None else seen.store)
             found = current_version()
-        now = self.seen()
+        counted = self.seen()
+        known, records = _journalled(self.fetch, file.path, counted)
+        now = CommitPoint(counted.store, counted.commits + len(records))
         if not accept:
             file.compare(seen, now)
         if found < current_version():
             kept = self._keep_old(file.path, found) if keep_old else None
             self._upgrade(found, kept)
-            now = self.seen()
+            counted = now = self.seen()
         file.follow(seen, now)
-        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self._tail.begin(file.path, counted.store, counted.commits, known, records)
+        self._raw.execute("PRAGMA enable_checkpoint_on_shutdown")
 
     def _share(self) -> None:
         """Allow other connections to be made from this one."""
-        self._shared.opened(self.connection)
+        self._shared.opened(self._raw)
         self._generation = self._shared.generation
 
     @property
@@ -241,23 +262,26 @@ class Store:
             raise StoreClosed
         self._shared.lose()
         self._generation = self._shared.generation
+        assert self._tail is not None
         self._lender, self._statements = None, {}
-        try:
-            self._connection.close()
-            file.write_again()
-            self._open(file, accept=False, keep_old=False)
-            self._share()
-        except (duckdb.Error, OSError) as error:
-            raise self._translated(error) from error
-        finally:
-            if self._shared.is_lost:
-                self._generation = _NEVER
+        with self._tail.flushing:
+            self._tail.close()
+            try:
+                self._connection.close()
+                file.write_again()
+                self._open(file, accept=False, keep_old=False)
+                self._share()
+            except (duckdb.Error, OSError) as error:
+                raise self._translated(error) from error
+            finally:
+                if self._shared.is_lost:
+                    self._generation = _NEVER
 
     def _create(self, store: str) -> None:
         """Create the tables of a store with an id."""
         with self.transaction():
             self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + _COUNTED)
-            self.fetch("INSERT INTO mark.store VALUES (?)", [store])
+            self.fetch("INSERT INTO mark.store VALUES (?, 0)", [store])
             self.fetch(_COUNT)
 
     def _version(self, path: Path, tables: Sequence[_Table]) -> int:
@@ -288,8 +312,8 @@ class Store:
     def _keep_old(self, path: Path, found: int) -> Path:
         """Copy the unchanged database, and return the copy's path."""
         kept = path.with_name(f"{path.name}.v{found}")
-        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
-        self.connection.close()
+        self._raw.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self._raw.close()
         copy_durably(path, kept)
         self._connection = connect(path)
         return kept
@@ -320,13 +344,30 @@ class Store:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The connection to the database.
+        """The connection to the database, which has all commits that were made before.
 
-        Raises StoreClosed after `close`, StoreUnavailable while the database is lost.
+        Where only the journal has them, they are brought.  In a transaction that has only appended
+        so far, a transaction of DuckDB begins with what it has appended.  Raises StoreClosed after
+        `close`, StoreUnavailable while the database is lost.
         """
+        connection = self._raw
+        if self._appends is not None:
+            self._begin_directly(self._appends)
+        elif not self._is_within:
+            self.flush()
+        return connection
+
+    @property
+    def _raw(self) -> duckdb.DuckDBPyConnection:
+        """The connection to the database, which may lack the newest commits."""
         self.expect_open()
         assert self._connection is not None
         return self._connection
+
+    @property
+    def current(self) -> duckdb.DuckDBPyConnection:
+        """The connection for parts that keep it: each use is one of `connection`."""
+        return cast(duckdb.DuckDBPyConnection, CurrentConnection(self))
 
     def expect_open(self) -> None:
         """Connect again if the database was opened again; raise what `connection` raises."""
@@ -346,22 +387,63 @@ class Store:
 
         `committed` is called right after COMMIT; writing the mark can still raise.
         """
-        connection = self.connection
+        self.expect_open()
+        tail = self._tail
+        is_open = self._own and self._file is not None and self._file.mark is not None
+        if tail is not None and (tail.is_full or not self._own):
+            self.flush()
+        with self._transacting(committed, is_journalled=is_open and self._is_journalled):
+            yield
+
+    @contextmanager
+    def _transacting(
+        self,
+        committed: Callable[[], None] = lambda: None,
+        *,
+        is_journalled: bool = False,
+        records: Sequence[Record] = (),
+    ) -> Iterator[None]:
+        """Run a transaction that may be committed to the journal, or that brings its records."""
         with self.translate_errors(), self._on_one_connection():
-            connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
+                if is_journalled:
+                    self._appends = Appends()
+                else:
+                    self._begin()
                 yield
                 reached("before_commit")
-                self._commit(connection, committed)
+                if self._appends is not None and self._appends.nbytes > BULK:
+                    self._begin_directly(self._appends)
+                if self._appends is None:
+                    self._commit(committed, records)
+                else:
+                    self._append(self._appends, committed)
             except BaseException:
-                try:
-                    connection.execute("ROLLBACK")
-                except duckdb.Error as error:  # a failed commit has ended the transaction
-                    if is_lost(error):
-                        self.lose(error)
-                if self._lender is not None:
-                    self._lender.forget()
+                self._roll_back()
                 raise
+            finally:
+                self._appends, self._is_direct = None, False
+
+    def _begin(self) -> None:
+        self._raw.execute(self._parsed("BEGIN TRANSACTION"))
+        self._is_direct = True
+
+    def _begin_directly(self, appends: Appends) -> None:
+        """Begin a transaction of DuckDB with what this transaction has appended."""
+        self._appends = None
+        self.flush()
+        self._begin()
+        appends.write(self)
+
+    def _roll_back(self) -> None:
+        if self._is_direct and self._connection is not None:
+            try:
+                self._connection.execute("ROLLBACK")
+            except duckdb.Error as error:  # a failed commit has ended the transaction
+                if is_lost(error):
+                    self.lose(error)
+        if self._lender is not None:
+            self._lender.forget()
 
     @contextmanager
     def _on_one_connection(self) -> Iterator[None]:
@@ -372,17 +454,60 @@ class Store:
         finally:
             self._is_within = False
 
-    def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
-        """Commit, and advance the mark."""
+    def _append(self, appends: Appends, committed: Callable[[], None]) -> None:
+        """Commit to the journal, and advance the mark."""
+        tail, mark = self._tail, None if self._file is None else self._file.mark
+        assert tail is not None
+        assert mark is not None
+        payload = appends.encode() if appends else b""
+        with mark.lock:
+            try:
+                if payload:
+                    tail.append(payload)
+                committed()
+                reached("after_commit")
+                if payload:
+                    mark.write(tail.commits)
+            except OSError as error:
+                if tail.is_broken:
+                    self.lose(error)
+                raise self._translated(error) from error
+            reached("marked")
+
+    def flush(self) -> None:
+        """Bring to the database what only the journal has; any thread may call it."""
+        tail = self._tail
+        if tail is None or not tail.records:
+            return
+        with tail.flushing:
+            if records := tail.records:
+                if not self._flusher:
+                    self._flusher.append(self.connect_again())
+                self._flusher[0]._bring(records)
+
+    def _bring(self, records: Sequence[Record]) -> None:
+        """Write records of the journal in one transaction, with the number of the last one."""
+        self.expect_open()
+        with self._transacting(records=records):
+            Appends.of(record.payload for record in records).write(self)
+            self.fetch("UPDATE mark.store SET journal = ?", [records[-1].number])
+        self.lender.release()
+
+    def _commit(self, committed: Callable[[], None], records: Sequence[Record]) -> None:
+        """Commit, and advance the mark, which counts the records of the journal already."""
+        connection = self._raw
         file = self._file
         mark = None if file is None else file.mark
-        if file is None or mark is None:
+        if file is None or mark is None or self._tail is None:
             connection.execute(self._parsed("COMMIT"))
             committed()
             reached("after_commit")
             return
         with mark.lock:
-            counted = self.lender.execute_planned("counted", _COUNT)
+            if records:
+                counted = connection.execute(_COUNT_RECORDS, [len(records)])
+            else:
+                counted = self.lender.execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
             size = file.log_size()
             try:
@@ -391,11 +516,13 @@ class Store:
                 if file.log_size() != size:  # later commits would follow a damaged entry
                     self.lose(error)
                 raise
+            self._tail.note_commit(commits, records)
             committed()
             reached("after_commit")
             try:
                 file.forget_log()
-                mark.write(commits)
+                if not records:
+                    mark.write(self._tail.commits)
             except OSError as error:
                 raise self._translated(error) from error
             reached("marked")
@@ -408,6 +535,14 @@ class Store:
         """Append the rows of an Arrow table, column by column in the table's order."""
         self.lender.insert(table, rows)
 
+    def remove(self, table: str, numbers: Sequence[int]) -> None:
+        """Remove numbered entries of a table (`xscl.store.tail.NUMBERED`)."""
+        if self._appends is not None:
+            self._appends.remove(table, numbers)
+        elif numbers:
+            self.lend("gone", pa.table({"number": pa.array(numbers, pa.int64())}))
+            self.fetch(f"DELETE FROM {table} WHERE {NUMBERED[table]} IN (SELECT number FROM gone)")
+
     def insert_rows(self, table: str, rows: Iterable[Sequence[object]]) -> None:
         """Append rows of Python values, each in the order of the table's columns."""
         columns = list(zip(*rows, strict=True))
@@ -417,7 +552,8 @@ class Store:
     def typed(self, table: str, columns: Iterable[Any]) -> pa.Table:
         """Return columns of values as an Arrow table with the names and types of a stored one."""
         if table not in self._schemas:
-            self._schemas[table] = self.answer(f"FROM {table} LIMIT 0").schema
+            empty = self._raw.sql(f"FROM {table} LIMIT 0").to_arrow_table()
+            self._schemas[table] = empty.schema
         schema = self._schemas[table]
         arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
         return pa.table(arrays, schema=schema)
@@ -426,12 +562,15 @@ class Store:
     def lender(self) -> Lender:
         """The lender of Arrow tables on this connection; a connection has only one."""
         if self._lender is None:
-            self._lender = Lender(self.connection)
+            self._lender = _AppendingLender(self)
         self.expect_open()
         return self._lender
 
     def set_progress(self, **values: int) -> None:
         """Write some numbers of a push: columns of the single row of `progress`."""
+        if self._appends is not None:
+            self._appends.set_progress(**values)
+            return
         written = ", ".join(f"{name} = ?" for name in values)
         update = self._parsed(f"UPDATE state.progress SET {written}")
         self.connection.execute(update, [int(value) for value in values.values()])
@@ -440,7 +579,7 @@ class Store:
         """Return a statement that every push executes, parsed once."""
         parsed = self._statements.get(statement)
         if parsed is None:
-            (parsed,) = self.connection.extract_statements(statement)
+            (parsed,) = self._raw.extract_statements(statement)
             self._statements[statement] = parsed
         return parsed
 
@@ -475,6 +614,14 @@ class Store:
         """Return all rows of a query."""
         with self.translate_errors():
             return self.connection.execute(query, list(parameters)).fetchall()
+
+    def peek(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, without those of the newest commits.
+
+        For rows that are asked for by their numbers: if one is missing, `fetch` finds it.
+        """
+        with self.translate_errors():
+            return self._raw.execute(query, list(parameters)).fetchall()
 
     def arrow(self, query: str) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
@@ -549,6 +696,7 @@ class Store:
         other = copy.copy(self)
         other._own = False
         other._schemas, other._is_within = {}, False
+        other._appends, other._is_direct = None, False
         if self._connection is None or self._shared.is_closed:
             raise StoreClosed
         if self._shared.is_lost:
@@ -576,12 +724,14 @@ class Store:
         file = self._file
         if file is None or file.mark is None:
             raise BackupError("a store in memory has no files that could be copied")
+        assert self._tail is not None
         with file.resting, closing(self.connect_again()) as other:
             ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
             other.fetch("SET checkpoint_threshold = '1000 TiB'")
             try:
                 with ExitStack() as stack:
-                    with file.mark.lock:
+                    with self._tail.flushing, file.mark.lock:
+                        self.flush()  # nothing follows until the lock is free
                         seen, parts = other.seen(), stack.enter_context(file.parts())
                         between(other)
                     yield seen, parts
@@ -591,6 +741,8 @@ class Store:
     def close(self) -> None:
         """Close the connection; later calls raise StoreClosed."""
         reached("closing")
+        if self._own and self._tail is not None:
+            self._close_journal(self._tail)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -603,6 +755,54 @@ class Store:
                 self._file.release()
                 self._file = None
 
+    def _close_journal(self, tail: Tail) -> None:
+        """Bring the journal to the database; if that fails, the next start does."""
+        with tail.flushing:
+            if self._connection is not None and not self._shared.is_lost:
+                try:
+                    self.flush()
+                except StoreError as error:
+                    _log.warning("the journal of %s waits for the next start: %s", self.path, error)
+            while self._flusher:
+                self._flusher.pop().close()
+            tail.close()
+
+
+class _AppendingLender(Lender):
+    """The lender of a store's connection: within a transaction that appends, rows are collected."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store._raw)
+        self._store = store
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether the database lacks rows: those of this transaction or of the journal."""
+        store = self._store
+        return store._appends is not None or bool(store._tail and store._tail.records)
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table `state.*`, column by column in its order."""
+        if self._store._appends is not None:
+            self._store._appends.insert(table, rows)
+        else:
+            super().insert(table, rows)
+
+
+class CurrentConnection:
+    """The connection of a store for parts that keep it: each use is one of `Store.connection`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.connection, name)
+
+
+_JOURNAL_COLUMN = (
+    "SELECT 1 FROM duckdb_columns() WHERE database_name = current_database()"
+    " AND (schema_name, table_name, column_name) = ('mark', 'store', 'journal')"
+)
 
 _NEVER = -2
 """The generation of a connection that cannot be used until the database is opened again."""
@@ -639,6 +839,21 @@ def _expect_readable(path: Path, version: int, tables: Iterable[_Table]) -> None
         raise WrongVersion(path, version)
 
 
+def _journalled(
+    fetch: Callable[[str], list[tuple[Any, ...]]], path: Path, counted: CommitPoint
+) -> tuple[int, list[Record]]:
+    """Return how many records of the journal a database has, and those that it lacks.
+
+    A record is of no use to a database that lacks commits from before it.  Stores of earlier
+    versions have no journal.
+    """
+    if not fetch(_JOURNAL_COLUMN):
+        return 0, []
+    ((known,),) = fetch("SELECT journal FROM mark.store")
+    records = read_journal(path, counted.store, int(known))
+    return int(known), list(takewhile(lambda one: one.after <= counted.commits, records))
+
+
 @contextmanager
 def read_only(path: Path) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     """Yield a function that returns the rows of a query of a database, and changes nothing.
@@ -655,7 +870,7 @@ def read_only(path: Path) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
 
 
 def inspect(path: Path) -> tuple[int, CommitPoint]:
-    """Return the version of a database and its commit count, after reading all of it.
+    """Return the version of a store and its commit count, after reading all of its database.
 
     Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
     it cannot be read.  No process may have it open.
@@ -665,5 +880,6 @@ def inspect(path: Path) -> tuple[int, CommitPoint]:
         tables = fetch(_TABLES)
         _expect_readable(path, version, tables)
         ((store, commits),) = fetch(SEEN)
+        _, records = _journalled(fetch, path, CommitPoint(store, int(commits)))
         fetch(_reading(tables, path.stat().st_size))
-    return int(version), CommitPoint(store, int(commits))
+    return int(version), CommitPoint(store, int(commits) + len(records))

@@ -2,6 +2,7 @@
 
     state.duckdb        the database
     state.duckdb.wal    its log: the commits since the last checkpoint (DuckDB's)
+    state.duckdb.journal  the commits that the database lacks (`xscl.store.journal`)
     state.duckdb.mark   the number of commits (`xscl.store.commit_watermark`)
     state.duckdb.lock   the lock, with the process that holds it (`xscl.store.store_lock`)
     state.duckdb.image  the automaton (`xscl.shredding.remote.image`); it may be deleted
@@ -33,6 +34,7 @@ from xscl.store.commit_watermark import (
     watermark_path,
     write_watermark,
 )
+from xscl.store.journal import journal_path
 from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
 from xscl.store.store_lock import StoreLock
 
@@ -76,18 +78,21 @@ class StoreFile:
         size = path.stat().st_size if path.exists() else 0
         if size and not (making and size < _HEADERS):
             return seen
-        log = log_path(path)
+        log, journal = log_path(path), journal_path(path)
         if not making and not accept:
             _refuse_unfinished(path, seen)
             if watermark_path(path).exists():
                 raise StoreWentBack(path, f"the file is missing or empty, {_says(path, seen)}")
             if log.exists():
                 raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
+            if journal.exists():
+                raise StoreWentBack(path, f"the file is missing, and its journal {journal} is not")
             remains = remaining(path)
             if remains is not None:
                 raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         path.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
+        journal.unlink(missing_ok=True)
         seen = CommitPoint(seen.store if seen is not None and making else new_id(), NEW)
         write_watermark(path, seen)
         return seen
@@ -153,6 +158,7 @@ class StoreFile:
         """
         rewrite(log_path(self.path))
         rewrite(self.path, _HEADERS)
+        rewrite(journal_path(self.path))
 
     @contextmanager
     def parts(self) -> Iterator[tuple[FilePart, ...]]:

@@ -279,8 +279,7 @@ class Registration:
         """Write the changes of the state of temporal operators."""
         entries, gone = self._dataflow.state_log.pop()
         if gone:
-            self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
-            self._store.fetch("DELETE FROM state.core WHERE number IN (SELECT number FROM gone)")
+            self._store.remove("state.core", gone)
         if entries:
             numbers, packed = zip(*entries, strict=True)
             columns = [pa.array(numbers, pa.int64()), pa.array(packed, pa.binary())]

@@ -175,6 +175,7 @@ def take_back(store: Store) -> None:
 
 def without_tags(store: Store) -> None:
     """Make a store of this release one of version 17, but for that number."""
+    store.fetch("ALTER TABLE mark.store DROP COLUMN journal")
     for table in ("subscription_tag", "saved_statement"):
         store.fetch(f"DROP TABLE state.{table}")
     store.fetch("DROP TABLE IF EXISTS state.feed_poll")

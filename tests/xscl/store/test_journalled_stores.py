@@ -1,0 +1,230 @@
+"""Stores whose pushes are committed to a journal differ in nothing from others."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xscl
+from feeds.documents import Document
+from xscl.store.backup import back_up
+from xscl.store.commit_watermark import read_watermark
+from xscl.store.journal import Journal, journal_path
+from xscl.store.store import Store, inspect
+from xscl.store.store_errors import StoreWentBack
+from xscl.store.tail import MANY
+
+QUERIES = {
+    "pairs": "S//a[./k->x] FOLLOWED BY{x=y, 1 d} S//a[./k->y]",
+    "next": "S//a[./k->x] NEXT{x=y} S//a[./k->y]",
+}
+RELATIONS = (
+    *("document", "text", "result", "core", "binding", "times", "value", "progress", "composite"),
+    *("late", "rejected", "ledger"),
+)
+
+
+def document(number: int) -> Document:
+    return Document("S", f"d{number}", number, f"<a><k>{number % 3}</k></a>".encode())
+
+
+def opened(path: Path, *, journalled: bool = True) -> xscl.Engine:
+    return xscl.Engine(path, journalled=journalled)
+
+
+def content(path: Path) -> dict[str, list[str]]:
+    """Return the rows of a store, read by a new process's means."""
+    with closing(Store(path)) as store:
+        return {name: sorted(map(str, store.fetch(f"FROM state.{name}"))) for name in RELATIONS}
+
+
+def copied(path: Path, to: Path) -> Path:
+    """Copy the files of a store in use, as a kill leaves them."""
+    to.mkdir()
+    for file in path.parent.glob(f"{path.name}*"):
+        if file.suffix != ".lock":
+            shutil.copy(file, to / file.name)
+    return to / path.name
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[xscl.Engine]:
+    """An engine with pushes in its journal."""
+    with opened(tmp_path / "state.duckdb") as engine:
+        for name, query in QUERIES.items():
+            engine.subscribe(name, query)
+        for number in range(1, 6):
+            engine.push(document(number))
+        assert engine.host.transactions.store.path is not None
+        assert journal_path(engine.host.transactions.store.path).stat().st_size
+        yield engine
+
+
+def path_of(engine: xscl.Engine) -> Path:
+    path = engine.host.transactions.store.path
+    assert path is not None
+    return path
+
+
+def test_a_journal_changes_nothing_of_what_is_stored(tmp_path: Path) -> None:
+    """Also if readers come in between, documents are repeated, and more come than it holds."""
+    found = []
+    for journalled in (False, True):
+        path = tmp_path / str(journalled) / "state.duckdb"
+        path.parent.mkdir()
+        with opened(path, journalled=journalled) as engine:
+            for name, query in QUERIES.items():
+                engine.subscribe(name, query)
+            matches = []
+            for number in range(1, MANY + 12):
+                repeated = document(max(1, number - 2))
+                result = engine.push([document(number), repeated])
+                assert (result.accepted, result.unchanged) == (1, 1)
+                matches += [match.id for match in result]
+                if number % 9 == 0:
+                    assert [match.id for match in engine.matches()] == matches
+            assert [match.id for match in engine.matches()] == matches
+        found.append((matches, content(path)))
+    assert found[0] == found[1]
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(engine: xscl.Engine, tmp_path: Path) -> None:
+    killed = copied(path_of(engine), tmp_path / "killed")
+    mark = read_watermark(killed)
+    assert mark is not None
+    assert inspect(killed)[1] == mark
+    with opened(killed, journalled=False) as again:
+        assert [m.id for m in again.matches()] == [m.id for m in engine.matches()]
+        assert again.push(document(5)).unchanged == 1
+        assert list(map(str, again.push(document(6)))) == list(map(str, engine.push(document(6))))
+
+
+def test_a_kill_after_the_rows_were_brought_repeats_none(
+    engine: xscl.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is there still, and the database says that it has its records."""
+    monkeypatch.setattr(Journal, "clear", lambda _: None)
+    count = len(engine.matches())
+    engine.push(document(6))
+    killed = copied(path_of(engine), tmp_path / "killed")
+    with opened(killed) as again:
+        rows = again.sql("SELECT count(*) AS n, count(DISTINCT id) AS d FROM documents")
+        assert rows.to_pylist() == [{"n": 6, "d": 6}]
+        assert len(again.matches()) > count
+
+
+def test_a_torn_record_was_not_acknowledged(engine: xscl.Engine, tmp_path: Path) -> None:
+    before = copied(path_of(engine), tmp_path / "before")
+    engine.push(document(6))
+    after = copied(path_of(engine), tmp_path / "after")
+    image = journal_path(after).read_bytes()
+    shutil.copy(before.with_name(f"{before.name}.mark"), after.parent)  # the kill came before it
+    journal_path(after).write_bytes(image[:-1])
+    with opened(after) as again:
+        ids = [row["id"] for row in again.sql("SELECT id FROM documents").to_pylist()]
+        assert sorted(ids) == [f"d{number}" for number in range(1, 6)]
+        assert again.push(document(6)).accepted == 1
+
+
+@pytest.mark.parametrize("how", ["removed", "cut"])
+def test_a_lost_record_is_noticed(engine: xscl.Engine, tmp_path: Path, how: str) -> None:
+    killed = copied(path_of(engine), tmp_path / "killed")
+    journal = journal_path(killed)
+    if how == "removed":
+        journal.unlink()
+    else:
+        os.truncate(journal, journal.stat().st_size - 1)
+    with pytest.raises(StoreWentBack, match=r"the last [1-9] are missing"):
+        xscl.Engine(killed)
+    with closing(Store(killed, accept=True)) as store:
+        assert store.progress("next_doc") < 6
+
+
+def test_records_after_a_lost_commit_are_not_used(tmp_path: Path) -> None:
+    """They refer to rows that the database lacks."""
+    path = tmp_path / "state.duckdb"
+    with opened(path) as engine:
+        engine.push(document(1))
+        copied(path, tmp_path / "old")
+        engine.subscribe("pairs", QUERIES["pairs"])
+        engine.push(document(2))
+        engine.push(document(3))
+        killed = copied(path, tmp_path / "killed")
+        for suffix in ("", ".wal"):
+            shutil.copy(tmp_path / "old" / f"{path.name}{suffix}", killed.parent)
+    with pytest.raises(StoreWentBack, match="are missing"):
+        xscl.Engine(killed)
+    with closing(Store(killed, accept=True)) as store:
+        assert store.fetch("SELECT id FROM state.document") == [("d1",)]
+
+
+def see_pages(engine: xscl.Engine) -> object:
+    return len(engine.matches_of("pairs").matches)
+
+
+def see_beside(engine: xscl.Engine) -> object:
+    with closing(engine.host.connect()) as store, store.reading():
+        return store.fetch("SELECT count(*) FROM state.document")
+
+
+def see_sql(engine: xscl.Engine) -> object:
+    return engine.sql("SELECT count(*) AS n FROM matches").to_pylist()
+
+
+@pytest.mark.parametrize("see", [see_pages, see_beside, see_sql])
+def test_each_reader_sees_the_last_push(
+    engine: xscl.Engine, see: Callable[[xscl.Engine], object]
+) -> None:
+    before = see(engine)
+    engine.push(document(6))
+    assert see(engine) != before
+
+
+def test_a_long_reader_keeps_its_snapshot_and_blocks_nobody(engine: xscl.Engine) -> None:
+    count = "SELECT count(*) FROM state.document"
+    host = engine.host
+    with closing(host.connect()) as reader, closing(host.connect()) as other, reader.reading():
+        assert reader.fetch(count) == [(5,)]
+        engine.push(document(6))
+        assert other.fetch(count) == [(6,)]
+        assert reader.fetch(count) == [(5,)]
+
+
+def test_a_backup_has_what_is_in_the_journal(engine: xscl.Engine, tmp_path: Path) -> None:
+    from xscl.service.restore import restore
+    from xscl.store.data_directory import DataDirectory
+
+    back_up(engine.host.transactions.store, tmp_path / "b.tar")
+    home = tmp_path / "home"
+    home.mkdir()
+    restore(tmp_path / "b.tar", DataDirectory(home))
+    assert (
+        content(home / "state.duckdb")["document"]
+        == content(copied(path_of(engine), tmp_path / "killed"))["document"]
+    )
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
+def test_a_push_on_a_full_disk_changes_nothing(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real, times = getattr(os, call), iter([True])
+
+    def fail(*arguments: Any) -> Any:
+        if next(times, False):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(xscl.StoreError):
+            engine.push(document(6))
+    assert len(engine.sql("SELECT id FROM documents")) == 5
+    assert engine.push(document(6)).accepted == 1
