@@ -34,7 +34,9 @@ def test_a_node_of_the_plan_leads_to_its_time_state_and_subscriptions(shop: Shop
     assert {"template ", "xpath_scan#", "tricks"} <= kinds
     tricks = parsed(shop.client.get("/plan?node=tricks").text).get_element_by_id("node")
     assert [one.text for one in tricks.xpath(".//ul//a")] == ["tricky"]
-    assert f"{2 * len(TRICKS)} documents" in flat(tricks)
+    kept = re.search(r"([\d,]+) documents", flat(tricks))
+    assert kept is not None
+    assert int(kept[1].replace(",", "")) >= 2 * len(TRICKS)  # other tests may have sent more
     rows = parsed(shop.client.get("/subscriptions").text)
     shares = re.findall(r"([\d.]+) % of the cost", flat(rows))
     assert 90 < sum(map(float, shares)) < 110
