@@ -1,4 +1,4 @@
-"""What a user would pick instead for title joins across channels, each as a side of `peers`.
+"""The systems that `peers` compares on title joins across channels.
 
 A side takes batches of items in, and commits them with their matches.  A match is (number of the
 subscription, number of the earlier item, number of the later one).  With the input `rows` a side
@@ -8,6 +8,7 @@ gets rows that are ready for it; with `bytes` it reads the XML itself, with lxml
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ SAMPLE = 100
 """Subscriptions that are evaluated of those with a query each; the time of theirs is scaled."""
 
 
-class Side:
+class Side(ABC):
     """One system: `push` returns the seconds of a batch, for all subscriptions.
 
     `counted` is the number of subscriptions whose matches are found.
@@ -50,13 +51,13 @@ class Side:
     def __init__(self, asked: Sequence[Channels], file: Path) -> None:
         self.counted = len(asked)
 
+    @abstractmethod
     def push(self, batch: Sequence[Item]) -> float:
         """Store a batch with its matches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matches(self) -> list[Match]:
         """Return all matches so far."""
-        raise NotImplementedError
 
 
 class Ours(Side):

@@ -121,7 +121,7 @@ _IN_ATOM: Names = {
     "better_description": ("summary", *_dc("description")),
     "better_content": ("content",),
 }
-"""What differs for an entry in a namespace of Atom, whatever format its feed has."""
+"""Names that have another meaning in an Atom entry, in a feed of any format."""
 
 _FIELDS: Final[Mapping[str, Names]] = {
     "rss": _RSS,

@@ -291,7 +291,7 @@ class Drives:
         return known if isinstance(known, dict) else (known,)
 
     def _remember(self, pairs: Ends) -> None:
-        """Have new pairs found by the rarest of them."""
+        """Index a new set of pairs under its rarest pair."""
         rare = min(pairs, key=lambda pair: len(self._under(pair)))
         known = self._by_pair.get(rare)
         if known is None:

@@ -1,9 +1,9 @@
 """Changes of the driver's catalog as controls of the log.
 
 The driver's engine has the catalog: names, queries, streams, all checks.  The table
-`state.cluster_member` has what the log says of it.  A change goes to the catalog first; then the
-log is brought up to date with it.  A driver that ends between the two does so at its next start,
-before any other document is sequenced, so the place in the log is the same.
+`state.cluster_member` has what the log says of it.  A change is committed to the
+catalog first and appended to the log second.  A driver that crashes between the two appends it at
+its next start, before it sequences another document, so its position in the log is the same.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ again."""
 
 
 class Writer(Protocol):
-    """What brings appends to a database, within a transaction."""
+    """Writes appends to a database, within a transaction."""
 
     def insert(self, table: str, rows: pa.Table) -> None: ...
     def remove(self, table: str, numbers: Sequence[int]) -> None: ...

@@ -20,7 +20,7 @@ from xscl.cluster.shared_directory import SharedDirectory
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where files of one test are, so that it does not wait for a disk."""
+"""The parent of temporary directories: a file system in memory, where `fsync` costs nothing."""
 
 Delivered = dict[str, list[tuple[object, ...]]]
 """The matches of each subscription in their order: id, documents, times, output document."""

@@ -210,7 +210,7 @@ def forget_answers(shared: Path) -> dict[Path, bytes]:
 
 
 def test_another_cell_gives_equal_bytes() -> None:
-    """Whether it replays from the beginning, or from a snapshot and entries after it."""
+    """The answer is the same after a replay of the whole log and after one from a snapshot."""
     with history() as (shared, batches):
         answers = forget_answers(shared)
         for cell in range(CELLS):
