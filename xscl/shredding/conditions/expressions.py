@@ -53,9 +53,12 @@ class ExpressionIndex:
         factors = self._factors.within(text.casefold()) if len(self._factors) else set()
         if "" in self._by_factor:
             factors = {*factors, ""}
+        if not factors:
+            return set()
+        encoded = text.encode()
         return {
             pattern
             for factor in factors
             for pattern, compiled in self._by_factor[factor].items()
-            if compiled.within(text)
+            if compiled.within_bytes(encoded)
         }
