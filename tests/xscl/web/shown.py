@@ -91,6 +91,11 @@ class Shop:
         )
         assert answer.status_code == 202, answer.text
 
+    def documents(self, stream: str) -> int:
+        """Return the number of documents of a stream: other tests may have brought more in."""
+        streams = self.client.get("/v1/streams").json()["items"]
+        return next(int(one["documents"]) for one in streams if one["name"] == stream)
+
     def count(self) -> int:
         """Return the largest number of matches on the newest page."""
         news = self.client.get("/matches/news", params={"after": "0.0"})
