@@ -180,7 +180,8 @@ class Processor:
         return self._batch.documents.ranks(docs)
 
     def show_views(self) -> None:
-        """Publish R_vj of the last push, of both passes."""
+        """Publish the last batch, and its R_vj of both passes."""
+        self._lend(self._batch)
         pushed = self.pushed
         for name in (FORWARD, BACKWARD):
             self.lender.lend(name, pushed.joins(name))

@@ -540,16 +540,16 @@ _BROKEN = "tests/xscl/store/test_broken_backups.py"
 _ENGINE_AND_STORE = (
     Fault(
         "a commit is not marked",
-        "xscl/store/store.py",
-        "                    mark.write(self._tail.commits)",
-        "                    pass",
+        "xscl/store/commits.py",
+        "                if not records:\n                    self.mark.write(self.tail.commits)",
+        "                pass",
         (f"{_STORE}::test_every_change_raises_the_count_and_the_mark",),
     ),
     Fault(
         "a record of the journal is not marked",
-        "xscl/store/store.py",
-        "                    mark.write(tail.commits)",
-        "                    pass",
+        "xscl/store/commits.py",
+        "                if payload:\n                    self.mark.write(self.tail.commits)",
+        "                pass",
         (f"{_JOURNALLED}::test_a_lost_record_is_noticed",),
     ),
     Fault(

@@ -13,7 +13,7 @@ import duckdb
 
 from xscl.store.commit_watermark import CommitPoint, write_watermark
 from xscl.store.data_directory import DataDirectory
-from xscl.store.store import SEEN
+from xscl.store.verification import SEEN
 
 SAMPLE = Path(__file__).parents[1] / "data" / "development"
 

@@ -29,7 +29,7 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import NEW, read_watermark
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
-from xscl.store.store import inspect
+from xscl.store.verification import inspect
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import remaining
 from xscl.time_format import ticks_of_time

@@ -63,7 +63,7 @@ class Engine:
         workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
-        journalled: bool = False,
+        journalled: bool = True,
     ) -> None:
         """Open the engine of a file, or a new one.
 

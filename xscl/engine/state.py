@@ -49,7 +49,7 @@ class Settings:
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
-    journalled: bool = False
+    journalled: bool = True
 
 
 class EngineState:

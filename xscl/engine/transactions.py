@@ -59,7 +59,7 @@ class Transactions:
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
         try:
             with self.store.translate_errors(), paused():
-                self.state = EngineState(self.store, settings, self.compiled)
+                self.state = self._loaded()
                 self.state.keep_image()
             self.freeze()
             if self.store.path is not None:
@@ -67,6 +67,11 @@ class Transactions:
         except BaseException:
             self.store.close()
             raise
+
+    def _loaded(self) -> EngineState:
+        """Return the state as of the last commit."""
+        with self.store.whole():
+            return EngineState(self.store, self.settings, self.compiled)
 
     @contextmanager
     def change(self, *, waits: bool = False) -> Iterator[EngineState]:
@@ -110,7 +115,7 @@ class Transactions:
         try:
             try:
                 with self.store.translate_errors():
-                    self.state = EngineState(self.store, self.settings, self.compiled)
+                    self.state = self._loaded()
             except (StoreError, OSError) as again:
                 if self.store.path is None or isinstance(again, _FINAL):
                     raise
@@ -166,7 +171,7 @@ class Transactions:
         try:
             with self.store.translate_errors(), paused():
                 self.store.reopen()
-                self.state = EngineState(self.store, self.settings, self.compiled)
+                self.state = self._loaded()
         except _FINAL:
             raise
         except (StoreError, OSError) as error:

@@ -200,13 +200,13 @@ class Relations:
         self._store.lend("reading", self._readings.table())
         self._store.lend("known_stream", self._streams.table())
         if self._shown is None:
-            self._store.connection.execute(VIEWS)
+            self._store.peek(VIEWS)
             self._shown = set()
             gone = self._left_over()
         else:
             gone = self._shown - current.keys()
         for number in gone:
-            self._store.connection.execute(
+            self._store.peek(
                 f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}"
             )
         for number, members in current.items():
@@ -214,13 +214,13 @@ class Relations:
             rows = self._processor.out.get(number, no_output(graph))
             self._store.lend(f"out_{number}", rows)
             if number not in self._shown:
-                self._store.connection.execute(r_t_view(number, graph))
-                self._store.connection.execute(r_out_view(number, graph))
+                self._store.peek(r_t_view(number, graph))
+                self._store.peek(r_out_view(number, graph))
         self._shown = set(current)
 
     def _left_over(self) -> set[int]:
         """Return the templates with old views, which a failed change leaves behind."""
-        rows = self._store.fetch(
+        rows = self._store.peek(
             "SELECT view_name[5:] FROM duckdb_views() WHERE view_name ~ '^R_T_[0-9]+$'"
         )
         return {int(number) for (number,) in rows}

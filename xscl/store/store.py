@@ -17,134 +17,52 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
 
 from feeds.faultpoints import reached
 from templates.columns.arrow_tables import Lender
-from templates.model.relations import INFINITE
 from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.commit_watermark import CommitPoint
+from xscl.store.commits import Commits
 from xscl.store.database import (
     FILE,
-    THREADS,
     MemoryDatabase,
     SharedDatabase,
     connect,
     is_ended,
     is_lost,
 )
-from xscl.store.journal import Record, read_journal
-from xscl.store.migrations import FIRST, LAST_TABLE, current_version, is_readable, migrate
+from xscl.store.disk_guard import is_full
+from xscl.store.journal import Record
+from xscl.store.migrations import current_version, migrate
+from xscl.store.schema import COUNTED, FIRST_ROWS, SCHEMA
 from xscl.store.store_errors import (
     BackupError,
     StoreClosed,
     StoreDamaged,
     StoreInUse,
     StoreUnavailable,
-    WrongVersion,
     store_error,
 )
 from xscl.store.store_file import FilePart, StoreFile, new_id
-from xscl.store.tail import BULK, NUMBERED, Appends, Tail
-
-SCHEMA = """
-CREATE SCHEMA state;
-CREATE TABLE state.meta(key VARCHAR, value BIGINT);
-CREATE TABLE state.progress(
-    position BIGINT, told BIGINT, clock BIGINT, next_doc BIGINT, segment BIGINT,
-    texts_from BIGINT, matches_from BIGINT, documents_from BIGINT, documents_forgotten BIGINT,
-    text_bytes BIGINT);
-CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN,
-    attributes VARCHAR);
-CREATE TABLE state.document(
-    doc BIGINT, id VARCHAR, given VARCHAR, version INTEGER, streams VARCHAR[], ts BIGINT,
-    clock BIGINT, rank BIGINT, base BIGINT, first BIGINT, hash BLOB, history BOOLEAN,
-    origin VARCHAR, arrived BIGINT);
-CREATE TABLE state.text(doc BIGINT, xml BLOB);
-CREATE TABLE state.composite(
-    doc BIGINT, docs BIGINT[], nodes INTEGER[], vals VARCHAR[], start BIGINT, ts BIGINT,
-    clock BIGINT, rank BIGINT, first BIGINT, version INTEGER, bases BIGINT[]);
-CREATE TABLE state.composite_stream(number INTEGER, definition VARCHAR);
-CREATE TABLE state.subscription(
-    number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
-    outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
-    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
-    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
-    bound_to BIGINT, backfilled BIGINT, live BIGINT[]);
-CREATE TABLE state.retired(
-    number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
-    outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
-    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
-    columns VARCHAR[], events VARCHAR, key VARCHAR, version INTEGER, after BIGINT, until BIGINT,
-    bound_to BIGINT, backfilled BIGINT, live BIGINT[]);
-CREATE TABLE state.backfill(
-    subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT, most BIGINT,
-    acknowledged BOOLEAN);
-CREATE TABLE state.core(number BIGINT, entry BLOB);
-CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
-CREATE TABLE state.result(
-    position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);
-CREATE TABLE state.cut(qid INTEGER, doc BIGINT, id VARCHAR);
-CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);
-CREATE TABLE state.rejected(
-    stream VARCHAR, id VARCHAR, reason VARCHAR, line INTEGER, "column" INTEGER,
-    message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT);
-CREATE TABLE state.account(number INTEGER, name VARCHAR, quota VARCHAR, created BIGINT);
-CREATE TABLE state.token(
-    id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
-    session BOOLEAN, parent VARCHAR);
-CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
-CREATE TABLE state.endpoint(
-    id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
-    position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);
-CREATE TABLE state.dead_letter(
-    endpoint VARCHAR, message VARCHAR, position BIGINT, last BIGINT, died BIGINT,
-    attempts INTEGER, reason VARCHAR, next_try BIGINT);
-CREATE TABLE state.secret_address(
-    hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
-CREATE TABLE state.star(
-    account INTEGER, match VARCHAR, subscription VARCHAR, starred BIGINT, view VARCHAR);
-CREATE TABLE state.subscription_tag(subscription VARCHAR, tag VARCHAR);
-CREATE TABLE state.saved_statement(
-    account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT);
-"""
-
-_COUNTED = """
-CREATE SCHEMA mark;
-CREATE SEQUENCE mark.commits;
-CREATE TABLE mark.store(id VARCHAR, journal BIGINT);
-"""
-"""What the file beside the store is compared with (`xscl.store.commit_watermark`).
-
-The count is a sequence, because concurrent transactions would conflict over a row; it is taken
-right before the commit, in the order of commits.  `journal` is the number of the last record of the
-journal (`xscl.store.journal`) whose rows are here.  All of it is apart from `state`, which says
-what was pushed, not when.
-"""
-
-_FIRST_ROWS = f"""
-INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
-INSERT INTO state.meta VALUES ('version', {current_version()});
-"""
+from xscl.store.tail import BULK, NUMBERED, Appends
+from xscl.store.verification import (
+    SEEN,
+    TABLES,
+    Table,
+    expect_readable,
+    journalled_records,
+    read_all,
+)
 
 _COUNT = "SELECT nextval('mark.commits')"
 _COUNT_RECORDS = "SELECT max(nextval('mark.commits')) FROM range(?)"
-SEEN = (
-    "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
-    " FROM mark.store"
-)
-"""The statement that reads the id of a store and its number of commits."""
-
-READ_WHOLE = 1 << 26
-"""Bytes of a database up to which opening it reads the texts, too."""
-
 _log = logging.getLogger(__name__)
 
 _HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that another process has
@@ -166,7 +84,7 @@ class Store:
         *,
         accept: bool = False,
         keep_old: bool = True,
-        journalled: bool = False,
+        journalled: bool = True,
     ) -> None:
         self._is_journalled = journalled
         self.path = None if path is None else Path(path).resolve()
@@ -182,13 +100,12 @@ class Store:
         self._is_within = False  # a transaction
         self._appends: Appends | None = None  # of a transaction that has only appended
         self._is_direct = False  # a transaction of DuckDB is open
-        self._tail = None if path is None else Tail()
-        self._flusher: list[Store] = []  # at most one, shared by all connections
+        self._commits: Commits | None = None  # None in memory
         try:
             if self.path is None:
                 self._memory = MemoryDatabase()
                 self._connection = self._memory.connection
-                self._connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS)
+                self._connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
             self._share()
@@ -203,23 +120,24 @@ class Store:
 
     def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
         self._file = file
-        assert self._tail is not None
+        if self._commits is None:
+            self._commits = Commits(file, self.lose, self.connect_again)
         seen = file.make_ready(accept=accept)
         making = not file.path.exists()
         self._connection = connect(file.path)
         file.claim.acquire()
         # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
-        tables = [] if making else self.fetch(_TABLES)
+        tables = [] if making else self.fetch(TABLES)
         if tables:
             found = self._version(file.path, tables)
-            self._read_all(file.path, tables)
+            read_all(self.fetch, file.path, tables)
         else:  # it is new, or its making was broken off
             if not accept:
                 file.compare(seen, None)
             self._create(new_id() if seen is None else seen.store)
             found = current_version()
         counted = self.seen()
-        known, records = _journalled(self.fetch, file.path, counted)
+        known, records = journalled_records(self.fetch, file.path, counted)
         now = CommitPoint(counted.store, counted.commits + len(records))
         if not accept:
             file.compare(seen, now)
@@ -228,7 +146,7 @@ class Store:
             self._upgrade(found, kept)
             counted = now = self.seen()
         file.follow(seen, now)
-        self._tail.begin(file.path, counted.store, counted.commits, known, records)
+        self._commits.tail.begin(file.path, counted.store, counted.commits, known, records)
         self._raw.execute("PRAGMA enable_checkpoint_on_shutdown")
 
     def _share(self) -> None:
@@ -262,10 +180,10 @@ class Store:
             raise StoreClosed
         self._shared.lose()
         self._generation = self._shared.generation
-        assert self._tail is not None
+        assert self._commits is not None
         self._lender, self._statements = None, {}
-        with self._tail.flushing:
-            self._tail.close()
+        with self._commits.tail.flushing:
+            self._commits.tail.close()
             try:
                 self._connection.close()
                 file.write_again()
@@ -280,34 +198,16 @@ class Store:
     def _create(self, store: str) -> None:
         """Create the tables of a store with an id."""
         with self.transaction():
-            self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + _COUNTED)
+            self.connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS + COUNTED)
             self.fetch("INSERT INTO mark.store VALUES (?, 0)", [store])
             self.fetch(_COUNT)
 
-    def _version(self, path: Path, tables: Sequence[_Table]) -> int:
+    def _version(self, path: Path, tables: Sequence[Table]) -> int:
         if ("state", "meta") not in [table[:2] for table in tables]:
             raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
-        _expect_readable(path, found, tables)
+        expect_readable(path, found, tables)
         return found
-
-    def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
-        """Read every block, so that a damaged one is found before anything relies on it.
-
-        This takes about 4 s for 1 GB.  In a large store texts are skipped: they are most of it, and
-        no join depends on them.  A damaged text is reported when it is read.
-        """
-        size = path.stat().st_size
-        large = size > READ_WHOLE
-        ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        if large:
-            self.fetch("RESET threads")  # one for each processor
-        self.fetch(_reading(tables, size))
-        if large:
-            self.fetch(f"SET threads = {THREADS}")
-        # Blocks that were read stay in memory up to its limit: give them back.
-        self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
-        self.fetch("RESET memory_limit")
 
     def _keep_old(self, path: Path, found: int) -> Path:
         """Copy the unchanged database, and return the copy's path."""
@@ -388,10 +288,10 @@ class Store:
         `committed` is called right after COMMIT; writing the mark can still raise.
         """
         self.expect_open()
-        tail = self._tail
-        is_open = self._own and self._file is not None and self._file.mark is not None
-        if tail is not None and (tail.is_full or not self._own):
-            self.flush()
+        commits = self._commits
+        if commits is not None and (commits.tail.is_full or not self._own):
+            commits.bring()
+        is_open = self._own and commits is not None and commits.mark is not None
         with self._transacting(committed, is_journalled=is_open and self._is_journalled):
             yield
 
@@ -417,7 +317,8 @@ class Store:
                 if self._appends is None:
                     self._commit(committed, records)
                 else:
-                    self._append(self._appends, committed)
+                    assert self._commits is not None
+                    self._commits.append(self._appends, committed)
             except BaseException:
                 self._roll_back()
                 raise
@@ -454,38 +355,12 @@ class Store:
         finally:
             self._is_within = False
 
-    def _append(self, appends: Appends, committed: Callable[[], None]) -> None:
-        """Commit to the journal, and advance the mark."""
-        tail, mark = self._tail, None if self._file is None else self._file.mark
-        assert tail is not None
-        assert mark is not None
-        payload = appends.encode() if appends else b""
-        with mark.lock:
-            try:
-                if payload:
-                    tail.append(payload)
-                committed()
-                reached("after_commit")
-                if payload:
-                    mark.write(tail.commits)
-            except OSError as error:
-                if tail.is_broken:
-                    self.lose(error)
-                raise self._translated(error) from error
-            reached("marked")
-
     def flush(self) -> None:
         """Bring to the database what only the journal has; any thread may call it."""
-        tail = self._tail
-        if tail is None or not tail.records:
-            return
-        with tail.flushing:
-            if records := tail.records:
-                if not self._flusher:
-                    self._flusher.append(self.connect_again())
-                self._flusher[0]._bring(records)
+        if self._commits is not None:
+            self._commits.bring()
 
-    def _bring(self, records: Sequence[Record]) -> None:
+    def bring(self, records: Sequence[Record]) -> None:
         """Write records of the journal in one transaction, with the number of the last one."""
         self.expect_open()
         with self._transacting(records=records):
@@ -494,38 +369,26 @@ class Store:
         self.lender.release()
 
     def _commit(self, committed: Callable[[], None], records: Sequence[Record]) -> None:
-        """Commit, and advance the mark, which counts the records of the journal already."""
+        """Commit the transaction of DuckDB."""
         connection = self._raw
-        file = self._file
-        mark = None if file is None else file.mark
-        if file is None or mark is None or self._tail is None:
-            connection.execute(self._parsed("COMMIT"))
-            committed()
-            reached("after_commit")
-            return
-        with mark.lock:
+
+        def count() -> int:
             if records:
                 counted = connection.execute(_COUNT_RECORDS, [len(records)])
             else:
                 counted = self.lender.execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
-            size = file.log_size()
-            try:
-                connection.execute(self._parsed("COMMIT"))
-            except duckdb.Error as error:
-                if file.log_size() != size:  # later commits would follow a damaged entry
-                    self.lose(error)
-                raise
-            self._tail.note_commit(commits, records)
+            return int(commits)
+
+        def commit() -> None:
+            connection.execute(self._parsed("COMMIT"))
+
+        if self._commits is None or self._commits.mark is None:
+            commit()
             committed()
             reached("after_commit")
-            try:
-                file.forget_log()
-                if not records:
-                    mark.write(self._tail.commits)
-            except OSError as error:
-                raise self._translated(error) from error
-            reached("marked")
+        else:
+            self._commits.commit(count, commit, committed, records)
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Register an Arrow table under a name for later queries."""
@@ -597,18 +460,52 @@ class Store:
 
         Reads see the snapshot of the first read, and the writes of `begin`.  With `begin` the
         changes are rolled back, except those of sequences (see `refuse_changes`).
+
+        If the disk has no room for what only the journal has, the owner writes that in the
+        transaction, too, which needs none.
         """
-        connection = self.connection
-        with self._on_one_connection():
-            with self.translate_errors():
-                connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
-            try:
-                if begin is not None:
-                    begin()
-                yield
-            finally:
+        with ExitStack() as stack:
+            lacking = self._lacking(stack)
+            connection = self._raw
+            is_changing = bool(begin or lacking)
+            with self._on_one_connection():
                 with self.translate_errors():
-                    connection.execute("ROLLBACK")
+                    connection.execute(f"BEGIN TRANSACTION{'' if is_changing else ' READ ONLY'}")
+                try:
+                    if lacking:
+                        lacking.write(self)
+                    stack.close()
+                    if begin is not None:
+                        begin()
+                    yield
+                finally:
+                    with self.translate_errors():
+                        connection.execute("ROLLBACK")
+                    if lacking:
+                        self.lender.forget()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Let the block, which writes nothing, read all commits, also if the disk is full."""
+        with ExitStack() as stack:
+            if self._lacking(stack):
+                stack.close()
+                stack.enter_context(self.reading())
+            yield
+
+    def _lacking(self, stack: ExitStack) -> Appends:
+        """Return what the database lacks and has no room for; it gets that no more until the exit.
+
+        Only the connection of the owner writes it: the rows of two transactions would conflict.
+        """
+        try:
+            self.flush()
+        except StoreError as error:
+            if self._commits is None or not self._own or not is_full(error):
+                raise
+            stack.enter_context(self._commits.tail.flushing)
+            return Appends.of(record.payload for record in self._commits.tail.records)
+        return Appends()
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
@@ -724,13 +621,13 @@ class Store:
         file = self._file
         if file is None or file.mark is None:
             raise BackupError("a store in memory has no files that could be copied")
-        assert self._tail is not None
+        assert self._commits is not None
         with file.resting, closing(self.connect_again()) as other:
             ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
             other.fetch("SET checkpoint_threshold = '1000 TiB'")
             try:
                 with ExitStack() as stack:
-                    with self._tail.flushing, file.mark.lock:
+                    with self._commits.tail.flushing, file.mark.lock:
                         self.flush()  # nothing follows until the lock is free
                         seen, parts = other.seen(), stack.enter_context(file.parts())
                         between(other)
@@ -741,8 +638,8 @@ class Store:
     def close(self) -> None:
         """Close the connection; later calls raise StoreClosed."""
         reached("closing")
-        if self._own and self._tail is not None:
-            self._close_journal(self._tail)
+        if self._own and self._commits is not None:
+            self._close_journal(self._commits)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -755,17 +652,14 @@ class Store:
                 self._file.release()
                 self._file = None
 
-    def _close_journal(self, tail: Tail) -> None:
+    def _close_journal(self, commits: Commits) -> None:
         """Bring the journal to the database; if that fails, the next start does."""
-        with tail.flushing:
-            if self._connection is not None and not self._shared.is_lost:
-                try:
-                    self.flush()
-                except StoreError as error:
-                    _log.warning("the journal of %s waits for the next start: %s", self.path, error)
-            while self._flusher:
-                self._flusher.pop().close()
-            tail.close()
+        if self._connection is not None and not self._shared.is_lost:
+            try:
+                commits.bring()
+            except StoreError as error:
+                _log.warning("the journal of %s waits for the next start: %s", self.path, error)
+        commits.close()
 
 
 class _AppendingLender(Lender):
@@ -779,7 +673,8 @@ class _AppendingLender(Lender):
     def is_behind(self) -> bool:
         """Return whether the database lacks rows: those of this transaction or of the journal."""
         store = self._store
-        return store._appends is not None or bool(store._tail and store._tail.records)
+        commits = store._commits
+        return store._appends is not None or bool(commits and commits.tail.records)
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*`, column by column in its order."""
@@ -799,11 +694,6 @@ class CurrentConnection:
         return getattr(self._store.connection, name)
 
 
-_JOURNAL_COLUMN = (
-    "SELECT 1 FROM duckdb_columns() WHERE database_name = current_database()"
-    " AND (schema_name, table_name, column_name) = ('mark', 'store', 'journal')"
-)
-
 _NEVER = -2
 """The generation of a connection that cannot be used until the database is opened again."""
 
@@ -811,75 +701,3 @@ _NEVER = -2
 def _line(error: BaseException) -> str:
     """Return the first line of an error's text."""
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-_Table: TypeAlias = tuple[str, str, int]
-"""Of a table: its schema, its name, its rows with those that were deleted."""
-
-_TABLES = "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() WHERE NOT temporary"
-
-
-def _reading(tables: Iterable[_Table], size: int) -> str:
-    """Return the statements that read all blocks of some tables in a database of so many bytes.
-
-    One statement for each would cost more than reading a small store.
-    """
-    few = {"text": "doc"} if size > READ_WHOLE else {}
-    return " UNION ALL ".join(
-        f'SELECT bit_xor(hash({few.get(table, "rows")})) FROM "{schema}"."{table}" rows'
-        for schema, table, rows in tables
-        if rows
-    )
-
-
-def _expect_readable(path: Path, version: int, tables: Iterable[_Table]) -> None:
-    """Raise WrongVersion unless this release reads stores of a version with some tables."""
-    is_early = version == FIRST and LAST_TABLE not in (table[:2] for table in tables)
-    if is_early or not is_readable(version):
-        raise WrongVersion(path, version)
-
-
-def _journalled(
-    fetch: Callable[[str], list[tuple[Any, ...]]], path: Path, counted: CommitPoint
-) -> tuple[int, list[Record]]:
-    """Return how many records of the journal a database has, and those that it lacks.
-
-    A record is of no use to a database that lacks commits from before it.  Stores of earlier
-    versions have no journal.
-    """
-    if not fetch(_JOURNAL_COLUMN):
-        return 0, []
-    ((known,),) = fetch("SELECT journal FROM mark.store")
-    records = read_journal(path, counted.store, int(known))
-    return int(known), list(takewhile(lambda one: one.after <= counted.commits, records))
-
-
-@contextmanager
-def read_only(path: Path) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    """Yield a function that returns the rows of a query of a database, and changes nothing.
-
-    No process may have the database open.  Errors of DuckDB in the block become StoreErrors.
-    """
-    quoted = str(path).replace("'", "''")
-    with closing(duckdb.connect(":memory:")) as connection:
-        try:
-            connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
-            yield lambda query: connection.execute(query).fetchall()
-        except duckdb.Error as error:
-            raise store_error(path, error) from error
-
-
-def inspect(path: Path) -> tuple[int, CommitPoint]:
-    """Return the version of a store and its commit count, after reading all of its database.
-
-    Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
-    it cannot be read.  No process may have it open.
-    """
-    with read_only(path) as fetch:
-        ((version,),) = fetch("SELECT value FROM state.meta WHERE key = 'version'")
-        tables = fetch(_TABLES)
-        _expect_readable(path, version, tables)
-        ((store, commits),) = fetch(SEEN)
-        _, records = _journalled(fetch, path, CommitPoint(store, int(commits)))
-        fetch(_reading(tables, path.stat().st_size))
-    return int(version), CommitPoint(store, int(commits) + len(records))

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.migrations import DEVELOPMENT, is_readable
-from xscl.store.store import SEEN, read_only
 from xscl.store.store_errors import StoreDamaged, WrongVersion
 from xscl.store.store_file import StoreFile
+from xscl.store.verification import SEEN, read_only
 
 StoredRow: TypeAlias = dict[str, Any]
 """The values of a row by their columns."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +30,8 @@ MANY = 64
 """Records after which a transaction brings the tail to the database before it begins."""
 LARGE = 1 << 22
 """Bytes of records after which it does."""
+OLD = 10.0
+"""Seconds after the first record after which it does."""
 BULK = 1 << 18
 """Bytes of rows from which on a transaction is written to the database at once: then the fixed
 cost of statements matters less than writing each row twice."""
@@ -135,6 +138,7 @@ class Tail:
         self._counted = 0  # commits of the database
         self._last = 0  # the number of the last record
         self._nbytes = 0
+        self._since = 0.0  # when the first record was appended
 
     def begin(
         self, database: Path, store: str, counted: int, known: int, records: Sequence[Record]
@@ -156,7 +160,9 @@ class Tail:
     @property
     def is_full(self) -> bool:
         """Return whether the next transaction should bring the records to the database."""
-        return len(self.records) >= MANY or self._nbytes >= LARGE
+        if len(self.records) >= MANY or self._nbytes >= LARGE:
+            return True
+        return bool(self.records) and time.monotonic() - self._since >= OLD
 
     @property
     def is_broken(self) -> bool:
@@ -168,6 +174,8 @@ class Tail:
         assert self._journal is not None, "a store is open while it commits"
         record = Record(self._last + 1, self._counted, payload)
         self._journal.append(record)
+        if not self.records:
+            self._since = time.monotonic()
         self._last = record.number
         self._nbytes += len(payload)
         self.records = (*self.records, record)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xscl.store.commits
 import xscl.store.store
 from feeds.documents import Document
 from tests.examples import examples
@@ -215,8 +216,10 @@ def test_saving_is_no_change_that_could_be_undone(
         subscribe(engine, "b c", "c b")
         registry = engine.host.state.registry
         waiting = registry.waiting
+        engine.host.transactions.store.flush()
         with monkeypatch.context() as patch:
-            patch.setattr(xscl.store.store, "reached", fail)
+            for module in (xscl.store.store, xscl.store.commits):
+                patch.setattr(module, "reached", fail)
             engine.host.transactions.save()
         assert engine.host.state.registry is registry
         assert registry.waiting == (waiting if point == "before_commit" else 0)

@@ -20,6 +20,7 @@ import pytest
 
 import feeds.spool
 import xscl.ingestion.engine_sink
+import xscl.store.commits
 import xscl.store.store
 from feeds.documents import Document
 from tests.waiting import PATIENCE
@@ -53,6 +54,7 @@ class Disk:
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
         monkeypatch.setattr(xscl.store.store, "reached", self.reached)
+        monkeypatch.setattr(xscl.store.commits, "reached", self.reached)
         monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
     def reached(self, point: str) -> None:

@@ -36,6 +36,7 @@ from xscl.store.commit_watermark import (
     write_watermark,
 )
 from xscl.store.data_directory import DataDirectory
+from xscl.store.journal import journal_path
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
@@ -641,14 +642,16 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
         consumed(killed)
     done = accept(killed)
     assert (done.commits, done.lost) == (0, 5)
-    assert set(done.kept) == {log_path(killed.database).name, watermark_path(killed.database).name}
+    beside = (log_path, journal_path, watermark_path)
+    assert set(done.kept) == {path(killed.database).name for path in beside}
     assert consumed(killed) == []
 
 
 @pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
 def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
-    for path in (killed.database, log_path(killed.database), watermark_path(killed.database)):
-        path.unlink()
+    killed.database.unlink()
+    for beside in (log_path, journal_path, watermark_path):
+        beside(killed.database).unlink()
     if left_there != "spool":
         killed.checkpoint.mkdir()
         (killed.checkpoint / "metadata").write_text(json.dumps({"id": "a query"}))

@@ -6,20 +6,25 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import xscl
+import xscl.store.store
 from feeds.documents import Document
+from xscl.errors import StoreError
+from xscl.store import tail
 from xscl.store.backup import back_up
 from xscl.store.commit_watermark import read_watermark
 from xscl.store.journal import Journal, journal_path
-from xscl.store.store import Store, inspect
+from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack
 from xscl.store.tail import MANY
+from xscl.store.verification import inspect
 
 QUERIES = {
     "pairs": "S//a[./k->x] FOLLOWED BY{x=y, 1 d} S//a[./k->y]",
@@ -195,6 +200,58 @@ def test_a_long_reader_keeps_its_snapshot_and_blocks_nobody(engine: xscl.Engine)
         engine.push(document(6))
         assert other.fetch(count) == [(6,)]
         assert reader.fetch(count) == [(5,)]
+
+
+def test_old_records_are_brought_before_the_next_push(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = "SELECT count(*) FROM state.document"
+    store = engine.host.transactions.store
+    store.flush()
+    engine.push(document(6))
+    engine.push(document(7))
+    assert store.peek(count) == [(5,)]
+    monkeypatch.setattr(tail, "OLD", 0.0)
+    engine.push(document(8))
+    assert store.peek(count) == [(7,)]
+
+
+def full(point: str) -> None:
+    if point == "before_commit":
+        raise duckdb.IOException("No space left on device")
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_the_disk_has_no_room_for_can_be_read(
+    engine: xscl.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """When there is room again, nothing of it is there twice, and the matches are the same."""
+    query = "SELECT id FROM documents ORDER BY id"
+    path = copied(path_of(engine), tmp_path / "killed")
+    with ExitStack() as stack:
+        if not is_new:
+            other = stack.enter_context(opened(path))
+            for number in (6, 7):
+                other.push(document(number))
+                engine.push(document(number))
+        ids = [f"d{number}" for number in range(1, 6 if is_new else 8)]
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store.store, "reached", full)
+            if is_new:
+                other = stack.enter_context(opened(path))
+            for _ in range(2):
+                assert [row["id"] for row in other.sql(query).to_pylist()] == ids
+                with (
+                    closing(other.host.connect()) as beside,
+                    pytest.raises(StoreError, match="No space left"),
+                ):
+                    beside.fetch("FROM state.document")
+                with pytest.raises(StoreError, match="No space left"):
+                    other.push(document(8))
+        assert [row["id"] for row in other.sql(query).to_pylist()] == ids
+        assert list(map(str, other.push(document(8)))) == list(map(str, engine.push(document(8))))
+        assert [m.id for m in other.matches()] == [m.id for m in engine.matches()]
+        assert other.sql(query) == engine.sql(query)
 
 
 def test_a_backup_has_what_is_in_the_journal(engine: xscl.Engine, tmp_path: Path) -> None:

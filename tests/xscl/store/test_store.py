@@ -21,8 +21,7 @@ import pytest
 import xscl
 from tests.examples import usually
 from xscl.errors import StoreError
-from xscl.store import store as store_module
-from xscl.store import store_lock
+from xscl.store import store_lock, verification
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
@@ -466,7 +465,7 @@ def test_a_damaged_text_of_a_large_store_is_told_when_it_is_read(
         flipped(path, offset)
         image = path.read_bytes()
         with monkeypatch.context() as patch:
-            patch.setattr(store_module, "READ_WHOLE", 0)
+            patch.setattr(verification, "READ_WHOLE", 0)
             told_late += opens_and_tells(path)
         assert path.read_bytes() == image
         path.write_bytes(sound)
@@ -488,7 +487,7 @@ def opens_and_tells(path: Path) -> bool:
 def test_an_open_store_has_one_thread_large_or_small(
     path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(store_module, "READ_WHOLE", size)
+    monkeypatch.setattr(verification, "READ_WHOLE", size)
     with closing(Store(path)) as store:
         assert store.fetch("SELECT current_setting('threads')") == [(1,)]
 

@@ -1,0 +1,116 @@
+"""The commits of a store in a file: to its journal or to its database, each counted by the mark.
+
+The engine's transactions that only append are records of the journal (`xscl.store.journal`).  All
+others are transactions of DuckDB; before one begins, the database receives the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from feeds.faultpoints import reached
+from xscl.store.commit_watermark import CommitWatermark
+from xscl.store.journal import Record
+from xscl.store.store_errors import store_error
+from xscl.store.store_file import StoreFile
+from xscl.store.tail import Appends, Tail
+
+
+class Bringer(Protocol):
+    """A connection that brings records to the database in one transaction."""
+
+    def bring(self, records: Sequence[Record]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Commits:
+    """The commits of an open store, shared by all its connections.
+
+    The lock of the mark keeps commits in order.  `tail.flushing` is held while records are brought,
+    by any thread of the process that has the store open; nobody else can.  It is taken before
+    the lock of the mark, and never while a transaction of DuckDB is open.  So neither a reader nor
+    a push waits for a long reader.  `lose` is called with an error after which the database has to
+    be opened again.
+    """
+
+    def __init__(
+        self, file: StoreFile, lose: Callable[[BaseException], None], connect: Callable[[], Bringer]
+    ) -> None:
+        self.tail = Tail()
+        self._file = file
+        self._lose = lose
+        self._connect = connect
+        self._bringer: Bringer | None = None
+
+    @property
+    def mark(self) -> CommitWatermark | None:
+        """The mark; None until the store is open."""
+        return self._file.mark
+
+    def append(self, appends: Appends, committed: Callable[[], None]) -> None:
+        """Commit appended rows to the journal, and advance the mark; raises StoreError."""
+        assert self.mark is not None
+        payload = appends.encode() if appends else b""
+        with self.mark.lock:
+            try:
+                if payload:
+                    self.tail.append(payload)
+                committed()
+                reached("after_commit")
+                if payload:
+                    self.mark.write(self.tail.commits)
+            except OSError as error:
+                if self.tail.is_broken:
+                    self._lose(error)
+                raise store_error(self._file.path, error) from error
+            reached("marked")
+
+    def commit(
+        self,
+        count: Callable[[], int],
+        commit: Callable[[], object],
+        committed: Callable[[], None],
+        records: Sequence[Record],
+    ) -> None:
+        """Commit a transaction of DuckDB, which `count` counts, and advance the mark.
+
+        The mark counts `records`, which the transaction brings, already.
+        """
+        assert self.mark is not None
+        with self.mark.lock:
+            counted, size = count(), self._file.log_size()
+            try:
+                commit()
+            except Exception as error:
+                if self._file.log_size() != size:  # later commits would follow a damaged entry
+                    self._lose(error)
+                raise
+            self.tail.note_commit(counted, records)
+            committed()
+            reached("after_commit")
+            try:
+                self._file.forget_log()
+                if not records:
+                    self.mark.write(self.tail.commits)
+            except OSError as error:
+                raise store_error(self._file.path, error) from error
+            reached("marked")
+
+    def bring(self) -> None:
+        """Bring to the database what only the journal has; raises StoreError."""
+        if not self.tail.records:
+            return
+        with self.tail.flushing:
+            if records := self.tail.records:
+                if self._bringer is None:
+                    self._bringer = self._connect()
+                self._bringer.bring(records)
+
+    def close(self) -> None:
+        """Close the journal; the next start brings what it has."""
+        with self.tail.flushing:
+            if self._bringer is not None:
+                self._bringer.close()
+                self._bringer = None
+            self.tail.close()
