@@ -29,9 +29,9 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import NEW, read_watermark
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
-from xscl.store.verification import inspect
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import remaining
+from xscl.store.verification import inspect
 from xscl.time_format import ticks_of_time
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
