@@ -18,14 +18,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, slots_of
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
+from cep_core.dataflow.channels import Members, slots_of
+from cep_core.dataflow.mop import Number, Operator, Saved, Wanted
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
 from cep_core.operators.pattern.run import Gap, Place, Run, place_of
-from cep_core.operators.query_masks import QueryMasks, members_in, shared_channels
+from cep_core.operators.query_masks import members_in, shared_channels
 from cep_core.operators.sase.scan import KeyOf, key_function
+from cep_core.operators.shared_runs import SharedRuns
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 
@@ -37,7 +38,7 @@ class Waiting(NamedTuple):
     ways: tuple[tuple[Gap, ...], ...]
 
 
-class PatternMatchMOp(OrderedMOp):
+class PatternMatchMOp(SharedRuns):
     """Patterns of one shape over the same channels."""
 
     kind = "pattern_match"
@@ -48,9 +49,6 @@ class PatternMatchMOp(OrderedMOp):
         self._shape: MatchShape = shape
         self._states = shape.states
         self._inputs = [component.input for component in shape.components]
-        self._output = Channel(True)
-        self._wires: list[Wire] = []
-        self._queries = QueryMasks(len(first.inputs))
         self._policies = Policies(shape.pattern.policy, shape.pattern.target)
         self._keys = _keys(shape)
         self._runs: dict[Any, list[Run]] = {}  # by partition
@@ -64,29 +62,14 @@ class PatternMatchMOp(OrderedMOp):
 
     # -- the plan --------------------------------------------------------------------------
 
-    def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        if not self._wires:
-            self._wires = [
-                Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
-            ]
-        self._queries.add(operator, self._wires)
-        self.operators[operator] = None
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        bit = 1 << operator.slot
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        self._queries.remove(operator, self._wires)
-        self._policies.closed.pop(operator.slot, None)
+    def _forget_query(self, slot: int) -> None:
+        bit = 1 << slot
+        self._policies.closed.pop(slot, None)
         self._drop(lambda run: run.mask & ~bit, bit)
         self._absent = {
             component: [(row, mask & ~bit) for row, mask in rows if mask & ~bit]
             for component, rows in self._absent.items()
         }
-        if not self.operators:
-            self._lane.drop(self)
 
     def instances(self) -> int:
         waiting = sum(map(len, self._waiting.values()))

@@ -24,13 +24,14 @@ from itertools import islice
 from typing import Any, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, slots_of
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
+from cep_core.dataflow.channels import Members, slots_of
+from cep_core.dataflow.mop import Number, Operator, Saved, Wanted
 from cep_core.events import VALUES, Row
-from cep_core.operators.query_masks import QueryMasks, members_in, shared_channels
+from cep_core.operators.query_masks import members_in, shared_channels
 from cep_core.operators.sase.pattern import Scan
 from cep_core.operators.sase.scan import KeyOf, key_function
 from cep_core.operators.sase.transitions import Cells, Transitions
+from cep_core.operators.shared_runs import SharedRuns
 
 
 class Run:
@@ -54,7 +55,7 @@ class Run:
         self.met = 0
 
 
-class Runs(OrderedMOp):
+class Runs(SharedRuns):
     """Sequences of one shape over the same channels."""
 
     kind = "sequence_scan"
@@ -65,8 +66,6 @@ class Runs(OrderedMOp):
         definition = cast(Scan, first.definition)
         pattern = definition.pattern
         self.pattern = pattern
-        self._output = Channel(True)
-        self._queries = QueryMasks(len(first.inputs))
         self._strategy = pattern.strategy
         self._size = len(pattern.components)
         self._repeated = [component.repeated for component in pattern.components]
@@ -75,31 +74,15 @@ class Runs(OrderedMOp):
         self._inputs_keys: list[KeyOf | None] = [None] * len(first.inputs)
         rest = self._read_keys(partitioned)
         self._transitions = Transitions(pattern, rest)
-        self._wires: list[Wire] = []
         self._groups: dict[Any, list[list[Run]]] = {}
         self._pending: list[tuple[Any, Run]] = []
         self._broken: dict[Any, int] = {}  # partitions that had a row, or runs that were met
 
     # -- the plan --------------------------------------------------------------------------
 
-    def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        if not self._wires:
-            self._wires = [
-                Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
-            ]
-        self._queries.add(operator, self._wires)
-        self.operators[operator] = None
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        self._queries.remove(operator, self._wires)
+    def _forget_query(self, slot: int) -> None:
         for key in list(self._groups):
-            self._forget(key, lambda run: 1 << operator.slot)
-        if not self.operators:
-            self._lane.drop(self)
+            self._forget(key, lambda run: 1 << slot)
 
     def instances(self) -> int:
         return sum(1 for _ in self.kept())
