@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from xscl.cli.options import DATA, Call, Data, Json, home, option
+from xscl.cli.options import DATA, Call, Data, Json, Place, home, option
 from xscl.cli.output import UsageError, answer, warn
+from xscl.cli.remote_service import RemoteService
+from xscl.cli.service import client_of
 from xscl.service import registrations
 from xscl.service.registrations import read_export, register
 
@@ -27,7 +31,8 @@ def export(
     'xscl import' registers them in another data directory. The file has headers
     of feeds, secrets of webhooks and hashes of tokens; its owner only can read
     it. Documents and matches are not in it ('xscl backup' writes everything).
-    It also reads stores of development versions. No service may run meanwhile.
+    It also reads stores of development versions. A service that runs goes on
+    meanwhile; it is asked for a backup.
 
     \b
     Example:
@@ -36,7 +41,9 @@ def export(
     if file.exists():
         raise UsageError(f"{file} is there already", hint="name another file")
     try:
-        written = registrations.export(home(data), file, backup)
+        with ExitStack() as made:
+            copy = backup or made.enter_context(_backup_of_service(data, file.absolute().parent))
+            written = registrations.export(home(data), file, copy)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     line = f"wrote {file}: {_counted(written.counts)}"
@@ -44,6 +51,19 @@ def export(
     answer(value, [line], as_json=as_json)
     for address in written.left_out:
         warn(f"{address} is left out: its address is secret, and secrets.json lacks it")
+
+
+@contextmanager
+def _backup_of_service(data: Path, beside: Path) -> Iterator[Path | None]:
+    """Yield a backup by the service that has a data directory open, None if none has."""
+    client = client_of(Place(data=data))
+    if client is None:
+        yield None
+        return
+    with client, TemporaryDirectory(prefix=".export-", dir=beside) as place:
+        backup = Path(place) / "backup.xscl"
+        RemoteService(client).backup(backup)
+        yield backup
 
 
 def import_registrations(call: Call, content: bytes) -> None:

@@ -93,11 +93,7 @@ def first_poll(one: Row, *, is_served: bool) -> str:
             f" ('xscl feeds remove {one['stream']}' stops that)"
         )
     if one["polls"]:
-        return (
-            f"it has {counted(one['items'], 'item')} now, which are history: a subscription that is"
-            " made from now on begins with their matches, one that is there joins what comes with"
-            " them; 'xscl try' finds matches among them"
-        )
+        return f"it has {counted(one['items'], 'item')}: new subscriptions begin with their matches"
     if is_served:
         return f"it is being polled: 'xscl feeds show {one['stream']}' says how that went"
     return "'xscl feeds poll' polls it, and 'xscl serve' polls whatever is due"

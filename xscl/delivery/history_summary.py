@@ -20,7 +20,9 @@ def history_summary(found: Sequence[MatchFields], span: str) -> str:
         return f"No match in the last {span}; new ones will follow"
     newest = max(found, key=lambda match: match.t1)
     titles = (source.title or source.document for source in reversed(newest.sources))
-    title = " ".join(next(titles, newest.id).split())[:TITLE]
+    title = " ".join(next(titles, newest.id).split())
+    if len(title) > TITLE:
+        title = f"{title[: TITLE - 1].rstrip()}…"
     return (
         f"{len(found):,} in the last {span}, the newest: {title}, {moment(newest.t1)};"
         " new ones will follow"

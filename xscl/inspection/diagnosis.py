@@ -73,7 +73,7 @@ class Diagnosis:
     def heading(self) -> str:
         """The query, and the answer if its closest documents match."""
         matched = self.closest is not None and self.closest.matched
-        return f"{self.query} {'has matches' if matched else 'has no match that was found'}"
+        return f"{self.query} {'has matches' if matched else 'has no match so far'}"
 
     def lines(self) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents."""

@@ -84,7 +84,7 @@ def test_try_says_that_there_is_no_match() -> None:
 def test_why_without_documents_shows_what_comes_closest() -> None:
     query = PAIR.replace("S//blog", "S//blog[./zzz]")
     assert answered("why", query).splitlines()[:3] == [
-        "the query has no match that was found",
+        "the query has no match so far",
         "  2 of 3 documents of S match S//book->b[./title->t]",
         "  0 of 3 documents of S match S//blog->c[./zzz][./title->u]",
     ]

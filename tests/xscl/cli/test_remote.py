@@ -328,6 +328,20 @@ def test_a_malformed_document_may_be_refused_for_another_reason(
     assert "too many documents wait" in said
 
 
+def test_registrations_are_exported_while_the_service_runs(both: Both, tmp_path: Path) -> None:
+    done = called("export", str(tmp_path / "alone.json"), "--data", str(both.alone))
+    assert done.exit_code == 0, done.output
+    both.served_says("export", str(tmp_path / "served.json"))
+    alone, served = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("alone", "served")
+    )
+    for exported in (alone, served):  # other tests add to both
+        assert {PAIR, HIT} <= {row["query"] for row in exported["subscription"]}
+        urls = {row["url"] for row in exported["feed"]}
+        assert urls >= {"https://a.example/f", "https://b.example/f?token=topsecret"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone.json", "served.json"]
+
+
 def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
     with scripted.serving() as source:
         allowed = replace(ANY_PORT, fetching=PollSettings((source.address,)))
@@ -338,7 +352,7 @@ def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
             subscribe = ["subscribe", "echo", "feeds//item->a[./title->t]"]
             assert called(*subscribe, *here).exit_code == 0
             done = called("feeds", "add", source.url("/one"), "--stream", "one", *here)
-            assert "it has 2 items now, which are history" in done.stderr
+            assert "it has 2 items: new subscriptions begin with their matches" in done.stderr
             done = called("feeds", "add", source.url("/page"), "--stream", "two", *here)
             assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
             assert "its first poll failed: the answer is a web page, not a feed" in done.stderr

@@ -160,7 +160,7 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
             ("n1",),
             [("registration", "n1 arrived before the subscription")],
         )
-        assert found.heading == "late has no match that was found"
+        assert found.heading == "late has no match so far"
         engine.push(item("n2", 3, "sea"))
         assert engine.why("late").heading == "late has matches"
 
