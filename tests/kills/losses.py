@@ -2,13 +2,15 @@
 
 For each N, the Nth change to a file and some after it fail, with ENOSPC or EIO.  What has failed
 is done again until it succeeds, in the same process.  Then the store has each document and match
-of the model once, on every connection, and so has what a loss of power leaves.
+of the model once, on every connection, and so has what a loss of power leaves.  With `--power` no
+change fails, and the power is cut at each point of pushes.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
+import itertools
 import random
 import shutil
 import sys
@@ -21,6 +23,8 @@ from functools import partial
 from pathlib import Path
 
 import xscl
+import xscl.store.commits
+import xscl.store.journal
 import xscl.store.store
 from feeds.documents import Document
 from tests.simulation import disk
@@ -31,6 +35,7 @@ from xscl.store.consumed_offsets import DIRECT, BatchKey
 QUERY = "S//a[./k->x] FOLLOWED BY{x=y, 30 d} S//a[./k->y]"
 BATCHES = 4
 PATIENCE = 60.0
+MODULES = (xscl.store.store, xscl.store.commits, xscl.store.journal)  # with points of a push
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO}
 
 
@@ -129,6 +134,46 @@ def lose(place: Path, log: Path, fault: Fault) -> tuple[int, list[str]]:
     return failures, wrong
 
 
+def lose_power(place: Path, log: Path, every: int) -> list[str]:
+    """Cut the power at each Nth point of pushes, and return the violations of what is left.
+
+    Each batch that was pushed is there once, and of the one under way all or nothing.
+    """
+    path, recorded = place / "data" / "state.duckdb", disk.Disk(place / "data", log)
+    path.parent.mkdir(parents=True)
+    crashed: list[tuple[Path, int]] = []  # what is left, with so many batches pushed
+    draw, pushed, points = random.Random(7), 0, itertools.count()
+
+    def cut(point: str) -> None:
+        if next(points) % every:
+            return
+        crashed.append((place.parent.parent / f"crashed{len(crashed)}-{point}", pushed))
+        recorded.crash(crashed[-1][0], draw)
+
+    with xscl.Engine(path) as engine:
+        engine.subscribe("pairs", QUERY)
+        for module in MODULES:
+            vars(module)["reached"] = cut
+        for number in range(3 * BATCHES):
+            engine.push(batch(number), source=BatchKey(DIRECT, number, number))
+            pushed = number + 1
+            if number % BATCHES == 1:
+                engine.matches_of("pairs")  # brings what the journal has
+            cut("acknowledged")
+    for module in MODULES:
+        vars(module)["reached"] = lambda _: None
+    wrong = []
+    for directory, batches in crashed:
+        try:
+            with xscl.Engine(directory / path.name) as engine:
+                of_both = (differences(engine, batches), differences(engine, batches + 1))
+        except xscl.StoreError as error:
+            wrong.append(f"{directory.name}: {error}")
+        else:
+            wrong += [f"{directory.name}: {one}" for one in min(of_both, key=len)]
+    return wrong
+
+
 def _write(store: xscl.store.store.Store) -> None:
     with store.transaction():
         store.set_meta(beside=1)
@@ -141,7 +186,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 20])
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--checkpoints", action="store_true")
+    parser.add_argument("--power", action="store_true", help="cut the power, and fail nothing")
     asked = parser.parse_args(arguments)
+    if asked.power:
+        wrong = lose_power(
+            asked.directory / "under" / "place", asked.directory / "log", asked.every
+        )
+        print(*wrong, sep="\n", flush=True)
+        return int(bool(wrong))
     if asked.checkpoints:
         settings = (*database._SETTINGS, "checkpoint_threshold = '1 KiB'")
         vars(database)["_SETTINGS"] = settings

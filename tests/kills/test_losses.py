@@ -41,8 +41,14 @@ pytestmark = pytest.mark.skipif(
 def test_c17_a_change_fails_and_the_engine_goes_on(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
+    run = losses(tmp_path, *options)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "is open again, at commit" in run.stderr
+
+
+def losses(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "under").mkdir()
-    run = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "tests.kills.losses", str(tmp_path), *options],
         cwd=ROOT,
         env={
@@ -54,5 +60,10 @@ def test_c17_a_change_fails_and_the_engine_goes_on(
         capture_output=True,
         text=True,
     )
+
+
+@pytest.mark.parametrize("every", usually(["7", "1"], "7"))
+def test_the_power_fails_at_each_point_of_a_push(tmp_path: Path, every: str) -> None:
+    """What was not synchronised is lost in part, and of acknowledged pushes nothing is."""
+    run = losses(tmp_path, "--power", "--every", every)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "is open again, at commit" in run.stderr

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import feeds.spool
+import xscl.store.journal
 from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.delivery.endpoint import Endpoint, Outcome
@@ -23,16 +24,38 @@ from xscl.service.accounts import Account
 from xscl.service.group_commit import GroupCommit
 from xscl.service.intake import Intake
 from xscl.service.usage import Owned, Usage
+from xscl.store.journal import Record
+
+
+class Unsynchronised:
+    """`os` with a function that does nothing."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda _: None) if name == self._function else getattr(os, name)
 
 
 def missing_fsync() -> None:
     """A segment is acknowledged, and its bytes are not synchronised."""
 
-    class Unsynchronised:
-        def __getattr__(self, name: str) -> Any:
-            return (lambda _: None) if name == "fsync" else getattr(os, name)
+    vars(feeds.spool)["os"] = Unsynchronised("fsync")
 
-    vars(feeds.spool)["os"] = Unsynchronised()
+
+def missing_fsync_of_journal() -> None:
+    """A push is acknowledged, and its record is not synchronised."""
+    vars(xscl.store.journal)["os"] = Unsynchronised("fdatasync")
+
+
+def torn_record() -> None:
+    """What a crash has left of a record is read as if it were whole."""
+    whole = xscl.store.journal.records_of
+
+    def records_of(image: bytes, store: str) -> Iterator[tuple[Record, int]]:
+        return whole(image + bytes(1 << 22), store)
+
+    vars(xscl.store.journal).update(_checksum=lambda *_: 0, records_of=records_of)
 
 
 def lost_wake_up() -> None:
@@ -143,6 +166,6 @@ DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
-        *(shared_connection, quota_before, skipped_gap),
+        *(shared_connection, quota_before, skipped_gap, missing_fsync_of_journal, torn_record),
     )
 }

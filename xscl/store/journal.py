@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from feeds.faultpoints import reached
 from xscl.store.atomic_files import synchronise
 
 _HEAD = struct.Struct("<4sQQQI")
@@ -115,6 +116,7 @@ class Journal:
             written = 0
             while written < len(image):
                 written += os.pwrite(descriptor, image[written:], self.size + written)
+            reached("record_written")
             os.fdatasync(descriptor)
         except OSError:
             self._cut(descriptor)

@@ -19,8 +19,8 @@ from feeds.documents import Document
 from xscl.errors import StoreError
 from xscl.store import tail
 from xscl.store.backup import back_up
-from xscl.store.commit_watermark import read_watermark
-from xscl.store.journal import Journal, journal_path
+from xscl.store.commit_watermark import CommitPoint, read_watermark, write_watermark
+from xscl.store.journal import Journal, journal_path, records_of
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack
 from xscl.store.tail import MANY
@@ -136,6 +136,33 @@ def test_a_torn_record_was_not_acknowledged(engine: xscl.Engine, tmp_path: Path)
         ids = [row["id"] for row in again.sql("SELECT id FROM documents").to_pylist()]
         assert sorted(ids) == [f"d{number}" for number in range(1, 6)]
         assert again.push(document(6)).accepted == 1
+
+
+def test_a_journal_cut_at_any_byte_is_a_prefix_of_what_was_pushed(
+    engine: xscl.Engine, tmp_path: Path
+) -> None:
+    """For some cuts the store is opened: it has the prefix, and takes the rest again."""
+    for number in range(6, 9):
+        engine.push(document(number))
+    path = copied(path_of(engine), tmp_path / "killed")
+    image, (_, now) = journal_path(path).read_bytes(), inspect(path)
+    ends = [end for _, end in records_of(image, now.store)]
+    assert len(ends) > 2
+    for cut in range(len(image) + 1):
+        kept = [end for _, end in records_of(image[:cut], now.store)]
+        assert kept == [end for end in ends if end <= cut]
+    whole = [document(number).id for number in range(1, 9)]
+    for number, cut in enumerate(sorted({*ends, *(end - 1 for end in ends), ends[0] // 2})):
+        torn = copied(path, tmp_path / f"torn{number}")
+        os.truncate(journal_path(torn), cut)
+        lost = sum(end > cut for end in ends)
+        write_watermark(torn, CommitPoint(now.store, now.commits - lost))
+        with opened(torn) as again:
+            ids = again.sql("SELECT id FROM documents ORDER BY id")["id"].to_pylist()
+            assert ids == whole[: len(whole) - lost]
+            for late in range(len(ids) + 1, 10):
+                again.push(document(late))
+            assert len(again.sql("SELECT DISTINCT id FROM documents")) == 9
 
 
 @pytest.mark.parametrize("how", ["removed", "cut"])
