@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import examples, until
+from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
 from tests.strategies import joins
 from tests.strategies import language as drawn
@@ -49,7 +49,7 @@ class Deal:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "mixes", "published in time"))
 def test_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
     matched: list[str] = []
 

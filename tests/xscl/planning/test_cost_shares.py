@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
+from tests.examples import examples
 
 PAIR = "S//a[./t->t] FOLLOWED BY{t = u, 1 h} S//b[./t->u]"
 QUERIES = {
@@ -85,6 +86,7 @@ def test_shares_add_up_to_one_and_what_is_shared_is_divided() -> None:
         assert seconds["S"] == 0
 
 
+@examples(16)
 @given(st.lists(st.tuples(st.sampled_from([*CHANGES]), st.sampled_from([*QUERIES])), max_size=5))
 @pytest.mark.hypothesis
 def test_users_are_counted_through_every_change(changes: list[tuple[str, str]]) -> None:
