@@ -94,6 +94,7 @@ def hour(browser: Browser, tmp_path: Path) -> Iterator[Hour]:
         allowed = PollSettings((feeds.address,))
         with serving(DataDirectory(tmp_path / "data"), fetching=allowed) as running:
             browser.look()
+            browser.chrome.get("about:blank")  # a page of another service listens to it in vain
             browser.complaints()
             yield Hour(browser, running, feeds)
 
