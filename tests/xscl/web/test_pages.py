@@ -281,6 +281,18 @@ def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_templ
     assert shop.client.get("/plan", params={"subscription": "nobody's"}).status_code == 404
 
 
+def test_the_comment_before_a_query_describes_it_in_the_list(shop: Shop) -> None:
+    query = "-- What is told\n  -- twice.\n" + TRICKY
+    shop.subscribe("described", query)
+    try:
+        page = parsed(shop.client.get("/subscriptions", params={"q": "described"}).text)
+        (main,) = page.find_class("list-main")
+        assert main.findtext("p") == "What is told twice."
+        assert main.findtext("code") == TRICKY
+    finally:
+        shop.client.delete("/v1/subscriptions/described", params={"purge": True})
+
+
 def test_several_subscriptions_are_paused_and_resumed_at_once(shop: Shop) -> None:
     names = ["rising", "silence"]
     for paused in ("yes", ""):

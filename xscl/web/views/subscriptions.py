@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import takewhile
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -82,6 +83,20 @@ class SubscriptionRow:
     lately: int = 0
     last: int | None = None
     spark: Picture | None = None
+
+    @property
+    def about(self) -> str:
+        """The comment that the query begins with."""
+        return " ".join(line.strip().removeprefix("--").strip() for line in self._comment)
+
+    @property
+    def text(self) -> str:
+        """The query without that comment."""
+        return "\n".join(self.query.splitlines()[len(self._comment) :]).strip()
+
+    @property
+    def _comment(self) -> list[str]:
+        return list(takewhile(lambda line: line.lstrip().startswith("--"), self.query.splitlines()))
 
 
 @dataclass(frozen=True, slots=True)
