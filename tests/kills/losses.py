@@ -187,7 +187,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--checkpoints", action="store_true")
     parser.add_argument("--power", action="store_true", help="cut the power, and fail nothing")
+    parser.add_argument("--plant", help="a defect of tests.simulation.planted")
     asked = parser.parse_args(arguments)
+    if asked.plant:
+        from tests.simulation.planted import DEFECTS  # imports a whole service
+
+        DEFECTS[asked.plant]()
     if asked.power:
         wrong = lose_power(
             asked.directory / "under" / "place", asked.directory / "log", asked.every

@@ -67,3 +67,10 @@ def test_the_power_fails_at_each_point_of_a_push(tmp_path: Path, every: str) -> 
     """What was not synchronised is lost in part, and of acknowledged pushes nothing is."""
     run = losses(tmp_path, "--power", "--every", every)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", ["missing_fsync_of_journal", "torn_record"])
+def test_a_planted_defect_is_found(tmp_path: Path, defect: str) -> None:
+    run = losses(tmp_path, "--power", "--plant", defect)
+    assert run.returncode == 1, run.stdout + run.stderr
