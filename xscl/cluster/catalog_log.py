@@ -15,6 +15,7 @@ from xscl.cluster.sealed_log import (
     Control,
     CopyPublisher,
     DeclareStream,
+    Edit,
     Register,
     Remove,
     SealedLog,
@@ -26,11 +27,14 @@ from xscl.store.store import Store
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.cluster_member(
     name VARCHAR, cell INTEGER, silent BOOLEAN, entry BIGINT);
+ALTER TABLE state.cluster_member ADD COLUMN IF NOT EXISTS version INTEGER DEFAULT 1;
+ALTER TABLE state.cluster_member ADD COLUMN IF NOT EXISTS paused BOOLEAN DEFAULT false;
 CREATE TABLE IF NOT EXISTS state.cluster_stream(
     name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN, attributes VARCHAR);
 """
-"""`cluster_member`: the cells of subscriptions, where copies are silent, and the entry of the
-registration.  `cluster_stream`: declarations as the log has them."""
+"""`cluster_member`: the cells of subscriptions, where copies are silent, the entry of the
+registration, the version that the log has, and whether it is paused there.  `cluster_stream`:
+declarations as the log has them."""
 
 
 def placements(store: Store) -> dict[str, int]:
@@ -55,7 +59,9 @@ class CatalogLog:
             store = state.store
             number = store.meta(SEQUENCED) + 1
             controls: list[Control] = [*self._streams(store), *self._removals(store)]
-            controls += self._registrations(store, number)
+            edits = self._edits(store)
+            controls += edits
+            controls += self._registrations(store, number, may_read_more=bool(edits))
             controls += more
             if controls:
                 self._log.write(number, tuple(controls))
@@ -79,10 +85,31 @@ class CatalogLog:
             store.fetch("DELETE FROM state.cluster_member WHERE name = ?", [name])
         return [Remove(name) for name in gone]
 
-    def _registrations(self, store: Store, number: int) -> list[Control]:
+    def _edits(self, store: Store) -> list[Edit]:
+        """Return the versions and pauses that the log does not have yet."""
+        rows = store.fetch(
+            "SELECT name, version, paused FROM state.cluster_member WHERE NOT silent"
+        )
+        known = {name: (version, paused) for name, version, paused in rows}
+        edited = [
+            one
+            for one in self._engine.subscriptions
+            if known.get(one.name, (one.version, one.is_paused)) != (one.version, one.is_paused)
+        ]
+        for one in edited:
+            store.fetch(
+                "UPDATE state.cluster_member SET version = ?, paused = ? WHERE name = ?",
+                [one.version, one.is_paused, one.name],
+            )
+        return [
+            Edit(one.name, one.query, one.language, one.updates, one.is_paused) for one in edited
+        ]
+
+    def _registrations(self, store: Store, number: int, *, may_read_more: bool) -> list[Control]:
+        """Return new registrations, and the copies that these and edited subscriptions need."""
         cells = placements(store)
         new = [one for one in self._engine.subscriptions if one.name not in cells]
-        if not new:
+        if not (new or may_read_more):
             return []
         cells.update((one.name, self._choose(one)) for one in new)
         rows = store.fetch("SELECT name, cell, entry FROM state.cluster_member")
@@ -90,17 +117,19 @@ class CatalogLog:
         registered = {name: entry for name, _, entry in rows}
         copies = needed_copies(self._engine.subscriptions, cells)
         controls: list[Control] = []
-        members: list[tuple[str, int, bool, int]] = []
+        members: list[tuple[str, int, bool, int, int, bool]] = []
         for one in new:
             silent = tuple(sorted(copies.get(one.name, ())))
             cell = cells[one.name]
             controls.append(Register(one.name, one.query, one.language, one.updates, cell, silent))
-            members.append((one.name, cell, False, number))
-            members += ((one.name, other, True, number) for other in silent)
+            state = one.version, one.is_paused
+            members.append((one.name, cell, False, number, *state))
+            members += ((one.name, other, True, number, *state) for other in silent)
+        states = {one.name: (one.version, one.is_paused) for one in self._engine.subscriptions}
         for name in sorted(copies.keys() & registered.keys()):
             for cell in sorted(copies[name]):
                 if (name, cell) not in known:
                     controls.append(CopyPublisher(name, cell, registered[name]))
-                    members.append((name, cell, True, registered[name]))
+                    members.append((name, cell, True, registered[name], *states[name]))
         store.insert_rows("state.cluster_member", members)
         return controls

@@ -23,6 +23,7 @@ from xscl.cluster.sealed_log import (
     Control,
     CopyPublisher,
     DeclareStream,
+    Edit,
     Flush,
     Register,
     Remove,
@@ -137,6 +138,9 @@ class CellHost:
             case DeclareStream(name, lateness, live, attributes):
                 types = None if attributes is None else attributes_of(attributes)
                 engine.stream(name, lateness=lateness, live=live, attributes=types)
+            case Edit(name, query, language, updates, paused):
+                if engine.subscription(name) is not None:
+                    engine.edit(name, query, language=language, updates=updates, paused=paused)
             case Remove(name):
                 self._answers.discard(name)
                 if engine.subscription(name) is not None:

@@ -25,7 +25,7 @@ from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.sealed_log import Flush, SealedLog
 from xscl.cluster.sequencer import Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
-from xscl.documents.results import XSCL
+from xscl.documents.results import XSCL, Subscription
 from xscl.engine.facade import Engine
 from xscl.planning.event_queries import Attributes
 from xscl.store.consumed_offsets import BatchKey
@@ -132,6 +132,21 @@ class ClusterDriver:
         self.engine.subscribe_many(pairs, updates=updates)
         reached("registered")
         self._catalog.append_changes()
+
+    def edit(
+        self,
+        name: str,
+        query: str | None = None,
+        *,
+        updates: bool | None = None,
+        language: str | None = None,
+        paused: bool | None = None,
+    ) -> Subscription:
+        """Change a subscription as `Engine.edit` does; it stays in its cell."""
+        one = self.engine.edit(name, query, updates=updates, language=language, paused=paused)
+        reached("registered")
+        self._catalog.append_changes()
+        return one
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does, and return what was removed."""

@@ -1,8 +1,9 @@
 """The log after sequencing, which all cells read: entries 1, 2, 3, ..., each one file.
 
 An entry is either documents with their identities and clocks, or controls: declarations,
-registrations and removals.  So "since when" a subscription sees documents is a place in the log,
-equal in each cell and in each replay.  An entry is never changed once the driver's store counts it.
+registrations, edits and removals.  So "since when" a subscription sees documents is a place in the
+log, equal in each cell and in each replay.  An entry is never changed once the driver's store
+counts it.
 """
 
 from __future__ import annotations
@@ -103,6 +104,17 @@ class CopyPublisher:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """What a subscription is from here on, wherever it is: its query, and whether it is paused."""
+
+    name: str
+    query: str
+    language: str
+    updates: bool
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """The removal of a subscription, wherever it is, with all that read what only it publishes."""
 
@@ -114,13 +126,14 @@ class Flush:
     """The end of the input: all epochs close, and all deadlines pass."""
 
 
-Control: TypeAlias = DeclareStream | Register | CopyPublisher | Remove | Flush
+Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Flush
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
 _KINDS: dict[str, type[Control]] = {
     "stream": DeclareStream,
     "register": Register,
     "copy": CopyPublisher,
+    "edit": Edit,
     "remove": Remove,
     "flush": Flush,
 }

@@ -26,8 +26,14 @@ Delivered = dict[str, list[tuple[object, ...]]]
 """The matches of each subscription in their order: id, documents, times, output document."""
 
 
-def by_single_engine(case: Case, cuts: Sequence[bool]) -> Delivered:
-    """Return what an engine in memory delivers."""
+def no_edit(_: xscl.Engine | ClusterDriver) -> None:
+    """Change nothing between batches."""
+
+
+def by_single_engine(
+    case: Case, cuts: Sequence[bool], edit: Callable[[xscl.Engine], None] = no_edit
+) -> Delivered:
+    """Return what an engine in memory delivers; `edit` is called after each batch."""
     found: Delivered = defaultdict(list)
 
     def deliver(matches: Sequence[xscl.Match]) -> None:
@@ -46,6 +52,7 @@ def by_single_engine(case: Case, cuts: Sequence[bool]) -> Delivered:
                     engine.unsubscribe(name)
                 case list():
                     deliver(engine.push([pushed(push.document) for push in item]))
+                    edit(engine)
         deliver(engine.flush())
     return dict(found)
 
@@ -70,7 +77,7 @@ def by_cells(
     cuts: Sequence[bool],
     cells: int,
     choose: Choose,
-    after_batch: Callable[[ClusterDriver], None] = lambda _: None,
+    after_batch: Callable[[ClusterDriver], None] = no_edit,
 ) -> Delivered:
     """Return what cells deliver together."""
     with cluster(cells, choose) as driver:
@@ -82,7 +89,7 @@ def play(
     driver: ClusterDriver,
     case: Case,
     cuts: Sequence[bool],
-    after_batch: Callable[[ClusterDriver], None] = lambda _: None,
+    after_batch: Callable[[ClusterDriver], None] = no_edit,
 ) -> None:
     """Pass a history to a driver, to its end."""
     numbers = count(1)

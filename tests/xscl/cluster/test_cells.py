@@ -18,6 +18,7 @@ from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.sealed_log import (
     CopyPublisher,
     DeclareStream,
+    Edit,
     Flush,
     Register,
     Remove,
@@ -162,6 +163,7 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
         DeclareStream("S", 5, True, {"n": "int"}),
         Register("a", SAME, "xscl", True, 1, (0, 2)),
         CopyPublisher("p", 2, 1),
+        Edit("a", SAME, "xscl", False, True),
         Remove("b"),
         Flush(),
     )

@@ -61,6 +61,13 @@ def unsubscribe(name: str) -> Step:
     return step
 
 
+def edit(name: str, query: str) -> Step:
+    def step(driver: ClusterDriver) -> None:
+        driver.edit(name, query)  # the same query again is no change
+
+    return step
+
+
 HISTORY: tuple[Step, ...] = (
     subscribe("pairs", JOIN),
     documents(1),
@@ -72,6 +79,7 @@ HISTORY: tuple[Step, ...] = (
     documents(4),
     unsubscribe("pairs"),
     documents(5),
+    edit("publisher", f"SELECT <p>{{y}}</p> FROM {JOIN} PUBLISH P"),
     documents(6),
     documents(8),
     documents(12),

@@ -1,0 +1,193 @@
+"""Edits, pauses and resumptions on cells: the union has the matches of one engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl
+from tests.examples import examples, until, usually
+from tests.oracle.queries import Case
+from tests.strategies import joins
+from tests.strategies import language as drawn
+from tests.xscl.cluster.histories import by_cells, by_single_engine, cluster, delivered
+from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
+from tests.xscl.engine.player import CUTS
+from xscl.cluster.driver import ClusterDriver
+from xscl.documents.results import Subscription
+from xscl.errors import XsclError
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+
+KINDS = {
+    "histories": joins.histories(),
+    "ordered": drawn.ordered(),
+    "mixes": drawn.mixes(),
+    "published": drawn.published(),
+    "published in time": drawn.published(waiting=True),
+}
+CHANGES = st.lists(
+    st.none()
+    | st.tuples(
+        st.integers(0, 3), st.sampled_from(("pause", "resume", "updates")) | st.integers(0, 3)
+    ),
+    min_size=6,
+    max_size=6,
+)
+Change = tuple[int, str | int] | None
+
+
+class Editor:
+    """Makes the drawn changes, one after each batch; `done` has what came of each."""
+
+    def __init__(self, case: Case, changes: Sequence[Change]) -> None:
+        self._queries = [one.query.text() for one in case.subscriptions]
+        self._changes = iter(changes)
+        self.done: list[tuple[str, str]] = []
+
+    def __call__(self, to: xscl.Engine | ClusterDriver) -> None:
+        change = next(self._changes, None)
+        engine = to.engine if isinstance(to, ClusterDriver) else to
+        known = engine.subscriptions
+        if change is None or not known:
+            return
+        one = known[change[0] % len(known)]
+        try:
+            self._change(to, one, change[1])
+        except XsclError as error:
+            self.done.append((one.name, error.code))
+        else:
+            self.done.append((one.name, str(change[1])))
+
+    def _change(
+        self, to: xscl.Engine | ClusterDriver, one: Subscription, change: str | int
+    ) -> None:
+        if isinstance(change, int):
+            to.edit(one.name, self._queries[change % len(self._queries)])
+        elif change == "updates":
+            to.edit(one.name, updates=not one.updates)
+        else:
+            to.edit(one.name, paused=change == "pause")
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "published"))
+def test_edited_subscriptions_have_the_matches_of_one_engine(kind: str) -> None:
+    seen = Counter[str]()
+
+    @examples(5)
+    @given(KINDS[kind], CUTS, DEALS, CHANGES)
+    def property_holds(
+        case: Case, cuts: list[bool], deal: list[int], changes: list[Change]
+    ) -> None:
+        one, several = Editor(case, changes), Editor(case, changes)
+        expected = by_single_engine(case, cuts, one)
+        assert by_cells(case, cuts, CELLS, Deal(deal), several) == expected
+        assert one.done == several.done
+        if expected:
+            seen.update(what for _, what in one.done)
+
+    property_holds()
+    until(lambda: bool(seen), property_holds)
+    assert seen
+
+
+# -- By example ------------------------------------------------------------------------------
+
+NUMBERS = count(1)
+PAIRS = "S//a->x FOLLOWED BY{x=y, 100} S//a->y"
+
+
+def pair(name: str, time: int) -> xscl.Document:
+    return xscl.Document("S", name, time, b"<a>hi</a>")
+
+
+def push(to: ClusterDriver | xscl.Engine, document: xscl.Document) -> None:
+    some = [document]
+    if isinstance(to, xscl.Engine):
+        to.push(some)
+    else:
+        number = next(NUMBERS)
+        to.consume(some, BatchKey(DIRECT, number, number))
+
+
+def assert_same(steps: Callable[[ClusterDriver | xscl.Engine], None], cells: dict[str, int]) -> int:
+    """Compare the matches after some steps; return their number."""
+    with cluster(2, lambda one: cells[one.name]) as driver, xscl.Engine() as engine:
+        steps(driver)
+        steps(engine)
+        found = {name: [row[0] for row in rows] for name, rows in delivered(driver).items()}
+        names = (one.name for one in engine.subscriptions)
+        expected = {name: [one.id for one in engine.matches(name)] for name in names}
+        assert found == {name: ids for name, ids in expected.items() if ids}
+        return sum(map(len, found.values()))
+
+
+def test_a_copy_of_a_publisher_is_edited_and_paused_with_it() -> None:
+    def steps(to: ClusterDriver | xscl.Engine) -> None:
+        to.subscribe("p", f"SELECT <p>{{x}}</p> FROM {PAIRS} PUBLISH P")
+        to.subscribe("r", "P//p->x")
+        push(to, pair("d1", 1))
+        push(to, pair("d2", 2))
+        to.edit("p", f"SELECT <p>new {{y}}</p> FROM {PAIRS} PUBLISH P")
+        push(to, pair("d3", 3))
+        to.edit("p", paused=True)
+        push(to, pair("d4", 4))
+        to.edit("p", paused=False)
+        push(to, pair("d5", 5))
+
+    assert assert_same(steps, {"p": 0, "r": 1}) > 4
+
+
+def test_an_edited_reader_gets_the_publisher_that_it_reads_now() -> None:
+    """The copy is made from the log with the edits that its publisher has had since."""
+
+    def steps(to: ClusterDriver | xscl.Engine) -> None:
+        to.subscribe("p", "S//never->x")
+        to.subscribe("r", "S//a->x")
+        push(to, pair("d1", 1))
+        to.edit("p", f"SELECT <p>{{x}}</p> FROM {PAIRS} PUBLISH P")
+        push(to, pair("d2", 2))
+        to.edit("r", "P//p->x")
+        push(to, pair("d3", 3))
+
+    assert assert_same(steps, {"p": 0, "r": 1}) >= 3
+
+
+EVENTS = {
+    "cel": (
+        "SELECT * FROM S NEXT{$1.k = $2.k} S",
+        "SELECT * FROM FILTER{v > 1}(S) NEXT{$1.k = $2.k} S",
+    ),
+    "sase": ("EVENT SEQ(S a, S b) WITHIN 4 ms", "EVENT SEQ(S a, S b) WHERE [k] WITHIN 4 ms"),
+    "eql": ("SELECT * FROM S WHERE v > 1", "SELECT * FROM S WHERE v > 3"),
+}
+
+
+def test_queries_of_events_are_edited() -> None:
+    """A subscription changes its query, then its language; another is paused for a while."""
+
+    def steps(to: ClusterDriver | xscl.Engine) -> None:
+        to.stream("S", attributes={"k": str, "v": float})
+        for language, (query, _) in EVENTS.items():
+            to.subscribe(language, query, language=language)
+        documents = (
+            xscl.Document("S", f"d{n}", n, f"<e><k>{n % 2}</k><v>{n % 5}</v></e>".encode())
+            for n in range(1, 13)
+        )
+        for number, one in enumerate(documents):
+            if number == 4:
+                for language, (_, query) in EVENTS.items():
+                    to.edit(language, query)
+            if number == 6:
+                to.edit("cel", paused=True)
+                to.edit("sase", EVENTS["eql"][0], language="eql")
+            if number == 9:
+                to.edit("cel", paused=False)
+            push(to, one)
+
+    assert assert_same(steps, {"cel": 0, "sase": 1, "eql": 1}) > 8
