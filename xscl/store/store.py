@@ -73,9 +73,8 @@ class Store:
 
     With `accept` the store is opened whatever its mark says.  With `keep_old` a copy of an earlier
     version is kept.  If `journalled`, a transaction that only appends is committed to the journal
-    (`xscl.store.journal`), else to the database; a journal that is there is read in both cases.
-    After a write that has invalidated the database, every use raises
-    StoreUnavailable until `reopen`; a transaction never continues on another connection.
+    (`xscl.store.journal`); a journal that is there is read in any case.  After a write that has
+    invalidated the database, every use raises StoreUnavailable until `reopen`.
     """
 
     def __init__(
@@ -460,9 +459,7 @@ class Store:
 
         Reads see the snapshot of the first read, and the writes of `begin`.  With `begin` the
         changes are rolled back, except those of sequences (see `refuse_changes`).
-
-        If the disk has no room for what only the journal has, the owner writes that in the
-        transaction, too, which needs none.
+        What the disk has no room for the owner writes there, too.
         """
         with ExitStack() as stack:
             lacking = self._lacking(stack)
