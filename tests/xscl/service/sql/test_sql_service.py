@@ -89,14 +89,17 @@ def test_s11_never_half_a_batch(
     engine, sql = shared
     monkeypatch.setattr(sql_service, "SOONEST", 0.0)
     monkeypatch.setattr(sql_service, "LATEST", 0.0)
-    engine.stream("W")
-    engine.subscribe("each", "W//a->x")
+    stream, name = f"W{answers}", f"each{answers}"  # variants share the engine
+    engine.stream(stream)
+    engine.subscribe(name, f"{stream}//a->x")
     stop = threading.Event()
 
     def push() -> None:
         at = 0
         while not stop.is_set():
-            engine.push([Document("W", f"w{at + n}", 100 + at, b"<a>x</a>") for n in range(7)])
+            engine.push(
+                [Document(stream, f"{stream}-{at + n}", 100 + at, b"<a>x</a>") for n in range(7)]
+            )
             at += 7
             time.sleep(0.01)
 
@@ -106,9 +109,9 @@ def test_s11_never_half_a_batch(
         counts = set()
         for _ in range(answers):
             answer = sql.ask(
-                "SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, 'W')),"
-                " (SELECT count(*) FROM matches WHERE subscription = 'each'),"
-                " (SELECT count(*) FROM documents WHERE list_contains(streams, 'W'))"
+                f"SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, '{stream}')),"
+                f" (SELECT count(*) FROM matches WHERE subscription = '{name}'),"
+                f" (SELECT count(*) FROM documents WHERE list_contains(streams, '{stream}'))"
             )
             ((first, matches, again),) = answer.rows()
             assert first % 7 == 0
