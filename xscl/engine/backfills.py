@@ -43,6 +43,9 @@ The statements of a slice take 40 to 60 ms however few documents it has.
 """
 IDLE, BUSY = 0.2, 0.1
 """Seconds of a slice while nothing is pushed, and while something is."""
+CATCH_UP = 2
+"""Documents of a slice for each that arrived since the slice before: else a slice whose statements
+are slow would be made smaller and smaller, and the twin would never catch up."""
 REST = 40
 """The pause after a slice while something is pushed, in multiples of its time and of the pushes
 that it met.
@@ -206,6 +209,7 @@ class _Run:
         self._pairs: Sequence[Pair] = ()
         self._trial: TrialResult | None = None
         self._size = FIRST_SLICE
+        self._next = transactions.state.documents.next
         self._pushes = transactions.state.pushes
         self._pushed = -math.inf  # when something was pushed last
 
@@ -265,6 +269,7 @@ class _Run:
         while first < end:
             if self._ending.is_set():
                 raise Stopping
+            store.flush()  # what was pushed during the pause is no cost of the slice
             began, pushes = time.monotonic(), self._transactions.state.pushes
             self._refuse_long(began)
             following = self._twin.replay(store, first, end, self._size)
@@ -275,6 +280,8 @@ class _Run:
             is_busy = self._is_busy()
             wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
             self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
+            arrived = self._arrived()
+            self._size = max(self._size, min(LARGEST_SLICE, CATCH_UP * arrived))
             if is_busy:
                 met = self._pushes - pushes
                 self._rest(REST * took, REST * (met + 1) if met else 0)
@@ -286,6 +293,11 @@ class _Run:
             self._worked > LONGEST or self._twin.state.position > MOST_RESULTS
         ):
             raise TooLong
+
+    def _arrived(self) -> int:
+        """Return the number of documents that have arrived since the last slice."""
+        before, self._next = self._next, self._transactions.state.documents.next
+        return self._next - before
 
     def _is_busy(self) -> bool:
         """Return whether something was pushed lately."""

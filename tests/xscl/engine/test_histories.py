@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, reject
@@ -27,6 +28,7 @@ from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl.documents.results import WITHOUT_PAST
 from xscl.documents.retention import Retention
+from xscl.engine.twin import Twin
 from xscl.errors import StreamInUse
 
 KINDS = {
@@ -351,3 +353,35 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
     (record,) = [one for one in caplog.records if one.name == "xscl.engine.backfills"]
     assert record.levelname == "WARNING"
     assert record.getMessage() == f"the history of subscription {number} is too long to be read"
+
+
+def test_slow_slices_catch_up_with_what_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow a slice is, it has more documents than arrive until the next one."""
+    for name in ("BUSY", "IDLE", "REST"):  # any slice is too slow, and no pause is made
+        monkeypatch.setattr(f"xscl.engine.backfills.{name}", 0.0)
+    query = "S//a->x FOLLOWED BY{x = y, 1 h} S//a->y"
+    made = 0
+
+    def more(number: int) -> list[Document]:
+        nonlocal made
+        made += number
+        return [Document("S", f"d{n}", n, b"<a>%d</a>" % n) for n in range(made - number, made)]
+
+    with xscl.Engine(tmp_path / "state.duckdb", retention=KEPT) as engine:
+        engine.subscribe("keeper", "S//a->x")
+        engine.push(more(400))
+        replay, slices = Twin.replay, 0
+
+        def beside_pushes(twin: Twin, *arguments: Any) -> int:
+            nonlocal slices
+            if arguments[0] is not engine.host.state.store:  # which the cut-over reads, locked
+                slices += 1
+                assert slices < 100, "the backfill does not end"
+                engine.push(more(20))
+            return replay(twin, *arguments)
+
+        monkeypatch.setattr(Twin, "replay", beside_pushes)
+        engine.subscribe("late", query, since=LONG)
+        assert not engine.host.state.subscriptions.backfills
