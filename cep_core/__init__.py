@@ -19,7 +19,14 @@ from cep_core.algebra.edges import EDGE_RULES, EdgeRule
 from cep_core.algebra.expressions import Function
 from cep_core.dataflow.options import Options
 from cep_core.engine import Engine
-from cep_core.errors import CepError, NameTaken, QueryError, StreamInUse, UnknownStream
+from cep_core.errors import (
+    AlgebraError,
+    CepError,
+    NameTaken,
+    QueryError,
+    StreamInUse,
+    UnknownStream,
+)
 from cep_core.events import Event, Late, Match, Rejected, Schema, is_calendar
 from cep_core.languages import LANGUAGES
 from cep_core.languages.definitions import Definition, definitions
@@ -32,6 +39,7 @@ __all__ = [
     "ALL_RULES",
     "EDGE_RULES",
     "LANGUAGES",
+    "AlgebraError",
     "AttributeType",
     "CepError",
     "Definition",

@@ -216,6 +216,23 @@ class Engine:
             return self._streams.next_instant()
         return self._streams.instants.next_of(calendars)
 
+    def read_calendar(self, name: str) -> Operator:
+        """Return the operator of a calendar for an m-op of the plan, until `leave_calendar`."""
+        return self._streams.read_calendar(name)
+
+    def leave_calendar(self, name: str) -> None:
+        """Release a calendar, after the operators that read it."""
+        self._streams.leave_calendar(name)
+
+    def begin_instants(self, time: int) -> None:
+        """Let the instants of all calendars begin with a time, whatever the clock."""
+        if self._streams.instants is not None:
+            self._streams.instants.begin(time)
+
+    def calendars(self, names: Iterable[str]) -> list[str]:
+        """Return the calendars that are read among some streams, each as a line of text."""
+        return self._streams.calendars(names)
+
     def rows(self) -> list[tuple[str, Row]]:
         """Pop the rows that queries have found since the last call, as (query, row), unordered."""
         by_number = self._queries.by_number
@@ -414,6 +431,8 @@ class Engine:
             self._queries.next_number, self.clock.arrivals = number, since
             known = tuple((stream, rate) for stream, rate in rates)
             self._queries.register(name, query, language, publishes, known)
+        for name in calendars:
+            self._streams.leave_calendar(name)
         self.clock.arrivals, self._queries.next_number, self._closed = arrivals, next_query, closed
         self.counts.update(found["counts"])
         self._streams.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])

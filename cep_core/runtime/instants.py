@@ -68,6 +68,10 @@ class Instants:
         """Remove a calendar that nobody reads."""
         del self._calendars[name], self._next[name]
 
+    def begin(self, time: int) -> None:
+        """Let the instants of all calendars begin with a time."""
+        self._next = dict.fromkeys(self._next, time)
+
     def before(self, time: int) -> list[Instant]:
         """Pop the instants before a time, in order, simultaneous ones by name."""
         found: list[Instant] = []

@@ -335,10 +335,12 @@ class Queries:
                 " which is more than can be planned"
             )
         fresh = [one for one in compiled.reads if is_calendar(one)]
-        fresh = [one for one in fresh if one not in self._streams.by_name]
+        fresh = [one for one in fresh if one not in self._readers]
+        held: list[str] = []
         try:
             for stream in fresh:
                 self._streams.read_calendar(stream)
+                held.append(stream)
             query = Query(
                 *(name, self.next_number, text, language, compiled, literals, publishes),
                 *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
@@ -349,9 +351,8 @@ class Queries:
             )
             self._plan_query(query)
         except Exception:
-            for stream in fresh:
-                if stream in self._streams.by_name:
-                    self._streams.leave_calendar(stream)
+            for stream in held:
+                self._streams.leave_calendar(stream)
             raise
         self.next_number += 1
         self.by_name[name] = query

@@ -5,7 +5,7 @@ Calendars are base streams, too, while queries read them; nobody pushes events t
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import float_info
@@ -65,6 +65,7 @@ class Streams:
         self._sources: dict[Channel, dict[int, str]] = {}  # names by slot
         self.widest = 0  # the largest lateness: how long rows may be open
         self.instants: Instants | None = None  # of the calendars, while there are any
+        self._readers: Counter[str] = Counter()  # of each calendar
 
     def declare(
         self,
@@ -110,9 +111,16 @@ class Streams:
         heard = operator.channel.routes, operator.slot
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
 
-    def read_calendar(self, name: str) -> None:
-        """Add a calendar; its instants of open epochs are remembered, as arrivals of the past."""
+    def read_calendar(self, name: str) -> Operator:
+        """Add a reader of a calendar, with `leave_calendar` as its end; return its operator.
+
+        Instants of open epochs are remembered with the first one, as arrivals of the past.
+        """
         from cep_core.runtime.instants import Instants
+
+        if self._readers[name]:
+            self._readers[name] += 1
+            return self.by_name[name].operator
 
         clock = self._plan.clock
         if self.instants is None:
@@ -122,9 +130,15 @@ class Streams:
         operator = self._plan.source(name, len(CALENDAR_SCHEMA), 0, None)
         heard = operator.channel.routes, operator.slot
         self.by_name[name] = BaseStream(name, CALENDAR_SCHEMA, 0, None, operator, *heard)
+        self._readers[name] = 1
+        return operator
 
     def leave_calendar(self, name: str) -> None:
-        """Remove a calendar that nobody reads."""
+        """Remove a reader of a calendar, and the calendar with the last one."""
+        self._readers[name] -= 1
+        if self._readers[name]:
+            return
+        del self._readers[name]
         assert self.instants is not None
         self.instants.remove(name)
         if not len(self.instants):

@@ -134,13 +134,15 @@ def shown(
         raise
     except StoreError:
         return replace(view, gone=True)
-    return replace(view, cards=cards, output=output)
+    instants = tuple(Value(key or "at", at or "") for key, at in match.instants)
+    return replace(view, cards=cards, values=instants, output=output)
 
 
 def _streams(match: Match, parts: int) -> list[str]:
     """Return the stream that each document of a match was read from."""
     query = match.query
-    names = [query.normal.blocks[component].stream for component in query.components]
+    blocks = (query.normal.blocks[component] for component in query.components)
+    names = [block.stream for block in blocks if not block.is_calendar]
     return names if len(names) == parts else [""] * parts
 
 
@@ -162,7 +164,8 @@ def _joined(
         mark = JoinMark(index % GROUPS + 1, not group.is_equal)
         for place in group.places:
             bound = (match.bindings.get(place.variable, ()) for match in matches)
-            for node in dict.fromkeys(chain.from_iterable(bound)):
+            nodes = dict.fromkeys(chain.from_iterable(bound))
+            for node in (one for one in nodes if one.document in trees):  # no instant of a calendar
                 tree = trees[node.document]
                 for number in _selected(place, node, tree, numbers[node.document]):
                     found.setdefault(node.document, {}).setdefault(number, mark)

@@ -16,11 +16,20 @@ from lxml import etree
 
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
+from xscl.language.calendars import calendar_words
 from xscl.language.folding import Folding
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.planning.compile import (
+    CompiledJoin,
+    CompiledQuery,
+    JoinedParts,
+    Occurring,
+    Part,
+    Timed,
+    Witnessed,
+)
 from xscl.time_format import duration
 
 MARGIN = 12.0
@@ -64,7 +73,7 @@ def draw_query(compiled: CompiledQuery) -> Picture:
     """Return the picture of a query's join graphs and operators."""
     elements: list[etree._Element] = []
     y, width = MARGIN, 0.0
-    for band in _bands(compiled.root):
+    for band in _bands(compiled.root, compiled.normal.blocks):
         drawn, band_width, band_height = band
         for each in drawn:
             each.set("transform", f"translate(0 {y:.1f})")
@@ -80,23 +89,26 @@ _Band: TypeAlias = "tuple[list[etree._Element], float, float]"
 _Form: TypeAlias = "Following | Folded | Absent"
 
 
-def _bands(part: Part | int) -> Iterator[_Band]:
+def _bands(part: Part | int, blocks: Sequence[Block]) -> Iterator[_Band]:
     """Yield the drawing of a part of a query, with its width and height."""
     match part:
         case int():
             return
         case Witnessed(_, join):
             yield _filter(join)
+        case Occurring(component):
+            block = blocks[component]
+            yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
         case JoinedParts(left, right, disjuncts):
-            yield from _bands(left)
-            yield from _bands(right)
+            yield from _bands(left, blocks)
+            yield from _bands(right, blocks)
             for number, join in enumerate(disjuncts):
                 yield _join(join, "or " if number else "")
         case Timed(form, Witnessed(_, left), Witnessed(_, right)):
             yield _beside(form, left, right)
         case Timed(form, left, right):
-            yield from _bands(left)
-            yield from _bands(right)
+            yield from _bands(left, blocks)
+            yield from _bands(right, blocks)
             yield _timed(form)
         case _:
             assert_never(part)
@@ -230,7 +242,11 @@ def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
 def _timed(form: _Form) -> _Band:
     """Return a temporal operator alone, below its inputs."""
     name, window, words = _operator(form)
-    title = f"{name} {window}"
+    return _alone(f"{name} {window}", words)
+
+
+def _alone(title: str, words: str) -> _Band:
+    """Return a box with a title and words."""
     width = max(length(title), length(words)) + 24
     elements = [
         box(MARGIN, 0, width, 50, "side", 10),

@@ -334,6 +334,13 @@ class Ingest:
             state.dataflow.join()
             self._commit(state)
 
+    def occur(self, begin: int, end: int) -> None:
+        """Let the instants of calendars between two times occur, before documents are replayed."""
+        with self._transactions.change() as state:
+            state.dataflow.begin(several=True)
+            state.dataflow.occur(begin, end)
+            self._commit(state)
+
     def replay_at(self, arrivals: Arrivals, rows: pa.Table) -> None:
         """Push documents of another engine's past, under the numbers that they have there."""
         with self._transactions.change() as state, paused():

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import finalize
 
+from cep_core import is_calendar
 from xscl.engine.batch_size import FEWEST, Sizing
 from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
@@ -80,9 +81,12 @@ class Trials:
             lateness = {
                 one: self._transactions.state.streams.lateness(one) for one in trial.streams
             }
+            clock = self._transactions.state.documents.clock
         _register(twin, trial, lateness)
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
         with closing(store), store.translate_errors():
+            if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
+                ingest.occur(begin, min(trial.end, clock))
             for batch in past(store, trial, lambda: size.documents):
                 began = time.monotonic()
                 if self._ending.is_set():

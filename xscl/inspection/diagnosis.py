@@ -148,6 +148,8 @@ class _Diagnosis:
         kept = {stream: self._kept(stream) for stream in query.streams}
         blocks, matching = [], {}
         for place, block in enumerate(query.normal.blocks):
+            if block.is_calendar:
+                continue
             known = documents[block.stream]
             found = [
                 one
@@ -165,7 +167,7 @@ class _Diagnosis:
             )
         label = "the query" if subscription is None else subscription.name
         closest = None
-        if all(matching[place] for place in self._needed):
+        if self._needed and all(matching[place] for place in self._needed):
             closest = self._closest({place: matching[place] for place in sorted(self._needed)})
         return Diagnosis(label, tuple(blocks), closest)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from cep_core import EDGE_RULES
+from cep_core import EDGE_RULES, is_calendar
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
@@ -22,12 +22,14 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.inspection import condition_split
 from xscl.inspection.replay import subscription_named
+from xscl.language.calendars import calendar_words
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
 from xscl.planning.compile import (
     CompiledJoin,
     CompiledQuery,
     JoinedParts,
+    Occurring,
     Part,
     Timed,
     Witnessed,
@@ -67,7 +69,7 @@ def explain(
     templates = registry if seen is None else None
     if sql:
         return "\n".join(_sql(templates, join) for join in compiled.joins)
-    lines = [*_heading(compiled, registered)]
+    lines = [*_heading(compiled, registered), *_calendars(dataflow, compiled)]
     for block in compiled.normal.blocks:
         lines.extend(condition_split.lines(block))
     for join in compiled.joins:
@@ -93,6 +95,13 @@ def _heading(compiled: CompiledQuery, registered: Subscription | None) -> Iterat
     yield f"reads {', '.join(compiled.streams)}"
     if compiled.normal.publish is not None:
         yield f"publishes {compiled.normal.publish}"
+
+
+def _calendars(dataflow: Dataflow, compiled: CompiledQuery) -> Iterator[str]:
+    """Yield each calendar in words, with its next instant if a subscription reads it."""
+    for name in compiled.calendars:
+        read = dataflow.core.calendars([name])
+        yield read[0] if read else f"{name}: {calendar_words(name)}"
 
 
 def _join(registry: Registry | None, join: CompiledJoin) -> Iterator[str]:
@@ -198,8 +207,11 @@ def _time(registry: Registry | None, root: Part) -> Iterator[str]:
             case Witnessed(_, join) if part is root:
                 yield "filter: every document that the block matches, once"
                 yield f"evaluated by: stage 1 (automaton), {_stage_2(registry, (join,))}"
-            case Witnessed():
-                pass  # an input of the operator over time above it
+            case Occurring() if part is root:
+                yield "filter: every instant"
+                yield "evaluated by: core: Stream"
+            case Witnessed() | Occurring():
+                pass  # an input of the operator above it
             case JoinedParts(disjuncts=disjuncts):
                 yield str(EDGE_RULES[disjuncts[0].operator or ""])
                 yield f"window {duration(disjuncts[0].window)}"
@@ -275,9 +287,9 @@ def _plan(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
     for operator in dataflow.subscribed.operators(registered):
         mop = operator.mop
         assert mop is not None
+        base = "its calendar" if mop.kind == "instants" else "documents"
         inputs = ", ".join(
-            "documents" if source.mop is None else source.mop.label
-            for source in operator.wanted.inputs
+            base if source.mop is None else source.mop.label for source in operator.wanted.inputs
         )
         others = _counted(len(mop.operators), "operator")
         yield f"  {mop.label} of {inputs}: {others}"
@@ -288,6 +300,8 @@ def _plan(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
 
 def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuery) -> Iterator[str]:
     for stream in compiled.streams:
+        if is_calendar(stream):
+            continue
         known = store.fetch(
             "SELECT 1 FROM state.stream WHERE name = ? UNION ALL"
             " SELECT 1 FROM state.document WHERE list_contains(streams, ?) LIMIT 1",

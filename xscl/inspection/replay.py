@@ -99,6 +99,17 @@ def beginning(since: str | int | None, clock: int) -> int:
     return -INFINITE if back is None else clock - back
 
 
+def first(store: Store, trial: Trial) -> int | None:
+    """Return the time with which a trial begins: its own, or that of its first document, if any."""
+    if trial.begin > -INFINITE:
+        return trial.begin
+    ((time,),) = store.fetch(
+        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND ts <= ?",
+        [list(trial.streams), trial.end],
+    )
+    return None if time is None else int(time)
+
+
 def past(
     store: Store, trial: Trial, size: Callable[[], int] = lambda: BATCH
 ) -> Iterator[list[Arrived]]:

@@ -61,7 +61,7 @@ def _unseen(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> Iterator[UnseenName]:
     parsed = parse(query)
-    blocks = [one for one in walk(parsed) if isinstance(one, Block)]
+    blocks = [one for one in walk(parsed) if isinstance(one, Block) and not one.is_calendar]
     for block in blocks:
         near = nearest_names(block.stream, streams)
         if block.stream not in streams and (near or any(streams.values())):

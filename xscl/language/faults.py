@@ -78,11 +78,8 @@ _WORDS_OUTSIDE = {
     "EQ": "write =",
     "NE": "write !=",
 }
-_CALENDAR = re.compile(r"\bAT\s*\Z", re.IGNORECASE)
-_CALENDAR_HINT = (
-    "a calendar is read by CEL, SASE and EQL: SELECT at FROM AT '0 9 * * MON' PUBLISH nine in CEL,"
-    " then read nine//at"
-)
+_CALENDAR = re.compile(r"\bAT(?:\s*|'[^'\s]*\s*)\Z", re.IGNORECASE)
+_CALENDAR_HINT = "a calendar stands in place of a block, with a space: AT '0 9 * * MON'->t"
 _WIDEST = 14  # things that may stand at a place: more are no help
 
 
@@ -148,7 +145,7 @@ def _found(source: str, offset: int) -> str:
 
 def _hint(source: str, offset: int, names: set[str]) -> str | None:
     word = _found(source, offset).upper()
-    if word[:1] in ("'", '"') and _CALENDAR.search(source[:offset]):
+    if _CALENDAR.search(source[:offset]) and (word[:1] in ("'", '"', "*") or word[:1].isdigit()):
         return _CALENDAR_HINT
     if word in _WORDS_OUTSIDE:
         return _WORDS_OUTSIDE[word]

@@ -42,6 +42,17 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class Instants:
+    """A calendar: its component, and the variable of the instant, "" without one.
+
+    A component without a document: the instant is a value, like an aggregate.
+    """
+
+    component: int
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     """A JOIN or FOLLOWED BY; the window None is INF."""
 
@@ -81,7 +92,7 @@ class Absent:
     otherwise: bool
 
 
-Form: TypeAlias = "Scan | Joined | Following | Folded | Absent"
+Form: TypeAlias = "Scan | Instants | Joined | Following | Folded | Absent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,7 @@ def normalise(query: Query, source: str, *, indexed: bool = True) -> NormalQuery
 
 def forms(form: Form) -> Iterator[Form]:
     """Yield a form and all forms below it, the inner ones first."""
-    if not isinstance(form, Scan):
+    if not isinstance(form, Scan | Instants):
         yield from forms(form.left)
         yield from forms(form.right)
     yield form
@@ -151,7 +162,7 @@ def results_of(form: Form) -> Iterator[Form]:
 
     NOT FOLLOWED BY has the results of its left input.
     """
-    if not isinstance(form, Scan):
+    if not isinstance(form, Scan | Instants):
         yield from results_of(form.left)
         if not isinstance(form, Absent) or form.otherwise:
             yield from results_of(form.right)
@@ -160,13 +171,29 @@ def results_of(form: Form) -> Iterator[Form]:
 
 def components(form: Form) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
-    return tuple(one.component for one in results_of(form) if isinstance(one, Scan))
+    return tuple(one.component for one in results_of(form) if isinstance(one, Scan | Instants))
 
 
 def aggregates(form: Form) -> tuple[str, ...]:
-    """Return the names that the FOLDs of a form make."""
-    folds = (one for one in results_of(form) if isinstance(one, Folded))
-    return tuple(name for fold in folds for name, _ in fold.folding.aggregates)
+    """Return the names of a form's values: instants, and what its FOLDs make."""
+    return tuple(name for name, _ in _values(form))
+
+
+def instants(form: Form) -> tuple[int, ...]:
+    """Return which of a form's values are instants."""
+    return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, Instants))
+
+
+def _values(form: Form) -> Iterator[tuple[str, Form]]:
+    """Yield the names of a form's values, each with the form that makes it."""
+    for one in results_of(form):
+        match one:
+            case Instants(_, variable):
+                yield variable, one
+            case Folded(folding=folding):
+                yield from ((name, one) for name, _ in folding.aggregates)
+            case _:
+                pass
 
 
 def names_of(form: Form, places: Mapping[str, int]) -> tuple[str, ...]:
@@ -189,6 +216,9 @@ class _Reader:
     def form(self, expression: Expression) -> Form:
         """Return the normal form of an expression."""
         match expression:
+            case Block(steps=(*_, step)) if expression.is_calendar:
+                self.blocks.append(expression)
+                return Instants(len(self.blocks) - 1, step.variable or "")
             case Block():
                 for name, _ in bound_names(expression):
                     self.places[name] = len(self.blocks)

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, cast
 from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
+from xscl.language.calendars import calendar_block
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS, TESTS, Kind
 from xscl.language.names import PREDECLARED
@@ -152,6 +153,8 @@ class Paths:
             steps = (Step(NameTest(None, None), span=span_of(stream)),)
         if variable is not None:
             steps = (*steps[:-1], self.bound(steps[-1], variable))
+        if stream.type == "INSTANTS":
+            return calendar_block(self.source, span_of(stream), steps[-1])
         return Block(str(stream), steps, span_of(stream))
 
     def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:

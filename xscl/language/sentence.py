@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, distinct_names, leaves, rewritten, walk
 from xscl.language.syntax import (
@@ -83,7 +84,7 @@ class _Reading:
     def __init__(self, expression: Expression) -> None:
         self._blocks = _blocks(expression)
         self._places = {
-            step.variable: (number, _local(step))
+            step.variable: (number, "time" if block.is_calendar else _local(step))
             for number, block in enumerate(self._blocks)
             for step in bound_steps(block)
         }
@@ -138,6 +139,9 @@ class _Reading:
 
     def _noun(self, block: Block) -> str:
         """Return the words of a block: `an item of news whose category is 'sea'`."""
+        if block.is_calendar:
+            words = calendar_words(block.stream)
+            return f"an instant {words[0].lower()}{words[1:]}"
         named = [step for step in block.steps if step.derived is None]
         noun = _local(named[-1]) if named else "document"
         noun = "document" if noun == "*" else noun

@@ -27,6 +27,8 @@ class Span:
 
 
 NOWHERE = Span()
+CALENDAR = "AT '"
+"""Begins the names of calendars, as in `cep_core.is_calendar`."""
 
 
 # -- Formulas: the connectives that conditions and join predicates share ------------------
@@ -236,12 +238,18 @@ class Window:
 class Block:
     """A tree pattern on a stream; the last step's variable is the block's variable.
 
-    A block without a path (`blog`) is the document's root element: `blog/*`.
+    A block without a path (`blog`) is the document's root element: `blog/*`.  Of a calendar the
+    stream is that of its instants, and the only step stands for an instant.
     """
 
     stream: str
     steps: tuple[Step, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def is_calendar(self) -> bool:
+        """True for the instants of a calendar: no other stream has a quote in its name so."""
+        return self.stream.startswith(CALENDAR)
 
 
 @dataclass(frozen=True, slots=True)

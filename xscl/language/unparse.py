@@ -59,6 +59,8 @@ def unparse(node: Printable) -> str:
     match node:
         case Query():
             return _query(node)
+        case Block(stream, (step,)) if node.is_calendar:
+            return stream if step.variable is None else f"{stream}->{step.variable}"
         case Block(stream, steps):
             derived = steps[-1].derived if steps else None
             tail = "" if derived is None else f" | {unparse(derived)}"

@@ -22,6 +22,7 @@ from xscl.language.normalform import (
     Folded,
     Following,
     Form,
+    Instants,
     Joined,
     NormalQuery,
     Scan,
@@ -181,6 +182,14 @@ class Witnessed(Generic[J]):
 
 
 @dataclass(frozen=True, slots=True)
+class Occurring:
+    """A calendar: its instants are composites of one value, the `variable`."""
+
+    component: int
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedParts(Generic[J]):
     """A JOIN or FOLLOWED BY; a side is a component, or a part that makes composites."""
 
@@ -198,7 +207,7 @@ class Timed(Generic[J]):
     right: PartOf[J]
 
 
-PartOf: TypeAlias = "Witnessed[J] | JoinedParts[J] | Timed[J]"
+PartOf: TypeAlias = "Witnessed[J] | Occurring | JoinedParts[J] | Timed[J]"
 """A part of a query; what it joins is in the form of `J`."""
 Part: TypeAlias = "PartOf[CompiledJoin]"
 
@@ -207,7 +216,7 @@ def parts(root: PartOf[J] | int) -> Iterator[PartOf[J]]:
     """Yield a part and all parts below it, the inner ones first; a component is no part."""
     if isinstance(root, int):
         return
-    if not isinstance(root, Witnessed):
+    if not isinstance(root, Witnessed | Occurring):
         yield from parts(root.left)
         yield from parts(root.right)
     yield root
@@ -217,7 +226,7 @@ def read_components(part: PartOf[J] | int) -> tuple[int, ...]:
     """Return the components that a part reads, from left to right."""
     if isinstance(part, int):
         return (part,)
-    if isinstance(part, Witnessed):
+    if isinstance(part, Witnessed | Occurring):
         return (part.component,)
     return (*read_components(part.left), *read_components(part.right))
 
@@ -254,8 +263,14 @@ class CompiledQuery:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The aggregates that a match has, in the order of its values."""
+        """The instants and aggregates that a match has, in the order of its values."""
         return aggregates(self.normal.form)
+
+    @property
+    def calendars(self) -> tuple[str, ...]:
+        """The streams of instants that the query reads, each once."""
+        blocks = (block for block in self.normal.blocks if block.is_calendar)
+        return tuple(dict.fromkeys(block.stream for block in blocks))
 
 
 def compile_query(source: str, *, indexed: bool = True) -> CompiledQuery:
@@ -304,6 +319,8 @@ class _Compiler:
         match form:
             case Scan(component):
                 return Witnessed(component, self._scan(component))
+            case Instants(component, variable):
+                return Occurring(component, variable)
             case Joined():
                 joins = tuple(self._join(form, disjunct) for disjunct in form.disjuncts)
                 return JoinedParts(self._side(form.left), self._side(form.right), joins)

@@ -39,6 +39,7 @@ from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
 from xscl.planning.operators.attributes import Attributes
 from xscl.planning.operators.collect import Collect
+from xscl.planning.operators.instants import Instants
 from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.record import Record, Records
@@ -131,7 +132,7 @@ class Dataflow:
             lambda: bool(published.streams),
         )
         self._records = Records(self.core.clock)
-        planner = Planner(plan, registry, number, lateness)
+        planner = Planner(self.core, registry, number, lateness)
         self.relational = Relational(self.core, self._records, planner.source, lateness, schema)
         self.subscribed = PlannedSubscriptions(
             registry,
@@ -168,6 +169,7 @@ class Dataflow:
             ),
             "collect": lambda plan, wanted, number: Collect(wanted, number),
             "record": lambda plan, wanted, number: Record(wanted, number, self._records),
+            "instants": lambda plan, wanted, number: Instants(wanted, number),
         }
 
     @property
@@ -220,7 +222,7 @@ class Dataflow:
             each = zip(*(column.tolist() for column in columns), strict=True)
             for clock, rank, ts, first in each:
                 self.advance(clock, first)  # there may have been a beat
-                if self.relational.qids:
+                if self.relational.qids or ts > self.core.next_instant():
                     self.core.pass_instants(ts, first)
                     self._records.release(rank - rank % LEVELS + LEVELS)
                     self.join()
@@ -233,13 +235,20 @@ class Dataflow:
 
         Instants that it passes have the number `arrival`, or one after that of all documents.
         """
-        if self.relational.qids and clock > self.core.next_instant():
+        if clock > self.core.next_instant():
             number = self._documents.next_number() if arrival is None else arrival
             self.core.pass_instants(clock, number)
+            self.join()
         if self.core.plan.lanes:
             self.core.raise_clock(clock)
         else:
             self.core.clock.now = max(self.core.clock.now, clock)
+
+    def occur(self, begin: int, end: int) -> None:
+        """Let the instants between two times occur, in time for everything that comes."""
+        self.core.begin_instants(begin)
+        self.core.pass_instants(end, self._documents.next_number())
+        self.join()
 
     def keep(self, composites: Sequence[tuple[int, int, Composite]]) -> None:
         """Add earlier composites, each with its number and its stream, to the state of joins."""
@@ -310,7 +319,8 @@ class Dataflow:
         found: dict[tuple[int, int, int], None] = {}
         for row, watermark, missed in self.core.late:
             parts = [value for value in row if isinstance(value, Composite)]
-            doc = max(parts[0].docs) if parts and parts[0].docs else row[2]
+            doc = max((*parts[0].docs, 0)) if parts else 0  # 0 and below are no documents
+            doc = doc if doc > 0 else row[2]
             for label in missed:
                 lane = lanes.get(label.partition(", ")[0])
                 if lane is not None:

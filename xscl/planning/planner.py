@@ -20,15 +20,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, assert_never
 
-from cep_core import ALL_RULES, CepError, Rule
+from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
-from cep_core.plan import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
+from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
 from xscl.language.normalform import Folded
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
-from xscl.planning.compile import JoinedParts, Timed, Witnessed, read_components, too_deep
+from xscl.planning.compile import (
+    JoinedParts,
+    Occurring,
+    Timed,
+    Witnessed,
+    read_components,
+    too_deep,
+)
 from xscl.planning.operators.attributes import Attributed, Kind
 from xscl.planning.operators.collect import Collected
 from xscl.planning.operators.joins import JoinDefinition
@@ -70,14 +77,15 @@ class Lowered:
 class Planned:
     """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
 
-    `ordered` says that an operator over time is among them, `nested` that one
-    reads joins of the rows of another.
+    `ordered` says that an operator over time is among them, or a calendar, of which `calendars` has
+    one name for each use; `nested` that one reads joins of the rows of another.
     """
 
     root: Lowered | None = None
     held: list[Operator] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    calendars: list[str] = field(default_factory=list)
     ordered: bool = False
     nested: bool = False
 
@@ -91,13 +99,14 @@ class Planner:
 
     def __init__(
         self,
-        plan: Plan,
+        core: Engine,
         registry: Registry,
         number: Callable[[str], int],
         lateness: Callable[[str], int],
     ) -> None:
-        self.core = plan
+        self.core = core.plan
         self.registry = registry
+        self.read_calendar, self._leave_calendar = core.read_calendar, core.leave_calendar
         self.number = number
         self.lateness = lateness
         self.steps = lru_cache(maxsize=10_000)(self._steps)
@@ -133,6 +142,9 @@ class Planner:
         for operator in reversed(planned.held):
             self.core.release(operator)
         planned.held.clear()
+        for name in planned.calendars:
+            self._leave_calendar(name)
+        planned.calendars.clear()
 
     def source(self, name: str) -> Operator:
         """Return a stream of documents."""
@@ -198,6 +210,8 @@ class _Lowering:
         match part:
             case Witnessed():
                 return self._read(part)
+            case Occurring():
+                return self._instants(part)
             case JoinedParts():
                 return self._joined(part)
             case Timed():
@@ -212,6 +226,17 @@ class _Lowering:
         placed, names = self._place(part.join, [documents], 0)
         operator = self._planner.join(self.planned, placed, [documents])
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
+
+    def _instants(self, part: Occurring) -> Lowered:
+        name = self._query.blocks[part.component]
+        source = self._planner.read_calendar(name)
+        self.planned.calendars.append(name)
+        self.planned.ordered = True
+        number = self._number(f"instants {name}")
+        operator = self._planner.insert(
+            self.planned, Wanted("instants", (number,), (source,), width=1)
+        )
+        return Lowered(operator, number, (part.component,), (), (part.variable,))
 
     def _documents(self, component: int) -> Lowered:
         return self._planner.documents(self._query.blocks[component], component)

@@ -21,6 +21,7 @@ from xscl.planning.compile import (
     CompiledJoin,
     CompiledQuery,
     JoinedParts,
+    Occurring,
     Part,
     PartOf,
     Timed,
@@ -95,7 +96,7 @@ class Outline:
 
         def of(part: Outlined | int, time: int) -> Iterator[tuple[str, int]]:
             match part:
-                case int(component) | Witnessed(component):
+                case int(component) | Witnessed(component) | Occurring(component):
                     yield self.blocks[component], time
                 case Timed(Absent(window=window), left, right):
                     yield from (*of(left, time + window), *of(right, time + window))
@@ -127,6 +128,8 @@ def _part(part: Part) -> Outlined:
     match part:
         case Witnessed(component, join):
             return Witnessed(component, _row(join))
+        case Occurring():
+            return part
         case JoinedParts(left, right, disjuncts):
             return JoinedParts(_side(left), _side(right), tuple(map(_row, disjuncts)))
         case Timed(form, left, right):

@@ -227,6 +227,8 @@ def _read(text: str) -> tuple[StreamReference, ...]:
 
 def _named(expression: Expression, text: str) -> Iterator[StreamReference]:
     match expression:
+        case Block() if expression.is_calendar:
+            return  # nobody's stream
         case Block(stream, _, span):
             assert text[span.start : span.end] == stream
             yield StreamReference(span.start, span.end, False)

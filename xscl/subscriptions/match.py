@@ -10,12 +10,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lxml import etree
+
 from cep_core import is_calendar
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Subscription, result_of
+from xscl.language.normalform import instants
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
@@ -143,8 +146,9 @@ class Match:
 
     @property
     def history(self) -> bool:
-        """True if all documents are from before their sources were followed."""
-        return all(document.history for document in self._result.present)
+        """True if all documents are from before their sources were followed; no instant is."""
+        present = self._result.present
+        return bool(present) and all(document.history for document in present)
 
     @property
     def backfilled(self) -> bool:
@@ -165,7 +169,7 @@ class Match:
     @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
-        parts = [self._subscription.key, *self.documents]
+        parts = [self._subscription.key, *self.documents, *(at for _, at in self.instants if at)]
         if not self._subscription.distinct:
             named = zip(self._subscription.outputs, self._result.nodes, strict=True)
             parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
@@ -183,7 +187,11 @@ class Match:
             tree = self._tree(document)
             by_variable[variable] = [_node(document.id, tree, number) for number in numbers]
         wanted = self._compiled.normal.variables
-        return {variable: by_variable[variable] for variable in wanted}
+        found = {variable: by_variable[variable] for variable in wanted}
+        for name, at in self.instants:
+            if name:
+                found[name] = [] if at is None else [Node("", 0, name, at)]
+        return found
 
     @property
     def query(self) -> CompiledQuery:
@@ -210,6 +218,19 @@ class Match:
     @property
     def _compiled(self) -> CompiledQuery:
         return self._reader.compiled(self._subscription.query)
+
+    @lazy
+    def instants(self) -> list[tuple[str, str | None]]:
+        """The instants of calendars in order, each behind its variable; None after ELSE."""
+        if not self._reads_calendar:
+            return []
+        values = self._result.composite.values
+        places = instants(self._compiled.normal.form)
+        return [(self._compiled.values[at], values[at]) for at in places]
+
+    @property
+    def _reads_calendar(self) -> bool:
+        return any(map(is_calendar, self._subscription.reads))
 
     def _tree(self, document: StoredDocument) -> DocumentTree:
         return self._reader.tree(document.doc)
@@ -264,15 +285,21 @@ class Match:
     def _selected(self) -> Iterator[Item]:
         """Yield the items that the main paths select, or that a sub-query constructs."""
         components = self._compiled.components
+        blocks, times = self._compiled.normal.blocks, iter(self.instants)
         made = {first: (last, element) for first, last, element in self._compiled.normal.made}
         done = -1
         for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
             document = self._result.documents[place]
+            at = next(times)[1] if blocks[component].is_calendar else None
             if component <= done:
                 continue
             if component in made:
                 done, constructor = made[component]
                 yield constructed(constructor, self._items)
+            elif at is not None:
+                element = etree.Element("at")
+                element.text = at
+                yield element
             elif document is not None:
                 tree = self._tree(document)
                 for number in self._nodes[place][pattern.main]:
@@ -336,10 +363,6 @@ class EventMatch(Match):
         if self.t0 < self.t1 or not self._result.present:
             return False
         return super().history and not self._reads_calendar
-
-    @property
-    def _reads_calendar(self) -> bool:
-        return any(map(is_calendar, self._subscription.reads))
 
     @lazy
     def id(self) -> str:

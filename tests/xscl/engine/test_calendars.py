@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +14,12 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.ingestion.test_heartbeat import Place
+from xscl.delivery.cards import shown
 from xscl.documents.retention import Retention
-from xscl.errors import QueryError
+from xscl.errors import QueryError, XsclError
+from xscl.language.parser import parse
+from xscl.language.sentence import sentence
+from xscl.language.unparse import unparse
 from xscl.subscriptions.match import Match
 
 SECOND = 1_000_000
@@ -28,6 +33,7 @@ QUERIES = {
     "join": ("cel", "SELECT n, at FROM invoice JOIN{n != 'x', 12 h} AT '30 * * * *'"),
     "published": ("cel", "SELECT at FROM AT '0 9 * * MON' PUBLISH nine"),
     "xscl": ("xscl", "nine//at->a FOLLOWED BY{2 d} invoice//n->b"),
+    "block": ("xscl", "AT '0 0 * * MON'->t NOT FOLLOWED BY{9 h} invoice//n"),
 }
 
 
@@ -108,7 +114,7 @@ def test_an_engine_that_is_opened_again_goes_on(tmp_path: Path) -> None:
         assert found(engine) == results([INVOICES])
 
 
-@pytest.mark.parametrize("name", usually(["sase", "eql", "join"], "sase"))
+@pytest.mark.parametrize("name", usually(["sase", "eql", "join", "block"], "sase", "block"))
 def test_a_history_has_the_instants_of_its_time(name: str) -> None:
     """Documents of streams that the query does not read pass instants, too."""
     language, text = QUERIES[name]
@@ -177,7 +183,116 @@ def test_calendars_of_streams_that_are_not_live_cause_no_beats(place: Place) -> 
     assert place.spool.latest() == written
 
 
-def test_xscl_says_how_a_calendar_is_read() -> None:
-    with xscl.Engine() as engine, pytest.raises(QueryError) as caught:
-        engine.subscribe("q", "S//a->x FOLLOWED BY{2 d} AT '0 9 * * MON'->m")
-    assert "PUBLISH nine in CEL" in str(caught.value.hint)
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("AT '0 9 * *'->t", 5, "five fields, not 4"),
+        ("S//a FOLLOWED BY{1 d} AT '0 9 * * MOX'->t", 35, "'MOX' is no day of week"),
+        ("S JOIN{1 d} AT '0 9 * * *' ZONE 'Europe/Berln'->t", 34, "there is no time zone"),
+        ("AT'0 9 * * MON'->t", 6, "found '9'"),
+        ("AT '0 9 * * MON'//a", 17, "found '//a'"),
+        ("AT '0 9 * * MON'->t JOIN{1 d} S//a->t", 37, "bound twice"),
+        ("AT '0 9 * * MON'->t NOT FOLLOWED BY S//a", 21, "needs a window"),
+    ],
+)
+def test_a_wrong_calendar_is_refused_with_its_place(text: str, place: int, message: str) -> None:
+    with xscl.Engine() as engine, pytest.raises(QueryError, match=re.escape(message)) as caught:
+        engine.subscribe("q", text)
+    assert caught.value.column == place
+    if message == "found '9'":
+        assert "AT '0 9 * * MON'->t" in str(caught.value.hint)
+
+
+def test_a_stream_may_be_called_at() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("q", "at//a->t FOLLOWED BY{1 h} AT")
+        found = engine.push([Document("at", "1", 1, b"<a/>"), Document("AT", "2", 2, b"<b/>")])
+        assert [one.documents for one in found] == [("1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        ("at '0  9 * * mon'->t", "AT '0 9 * * MON'->t"),
+        ('S//a JOIN{, 1 h} AT "5 4 * * *" zone "UTC"', "S//a JOIN{, 1 h} AT '5 4 * * *'"),
+        ("AT '0 9 * * *' ZONE 'Asia/Tokyo' AS t", "AT '0 9 * * *' ZONE 'Asia/Tokyo'->t"),
+    ],
+)
+def test_a_calendar_is_printed_and_read_again(query: str, written: str) -> None:
+    assert unparse(parse(query)) == written
+    assert parse(written) == parse(query)
+
+
+def test_a_calendar_in_xscl_is_shared_and_left() -> None:
+    with declared(xscl.Engine()) as engine:
+        engine.subscribe("cel", QUERIES["published"][1], language="cel")
+        text = "AT '0 9 * * MON'->{} FOLLOWED BY{{2 d}} invoice//n"
+        engine.subscribe("one", text.format("t"))
+        engine.subscribe("two", text.format("u"))
+        dataflow = engine.host.transactions.state.dataflow
+        assert [one.kind for one in dataflow.core.plan.mops].count("instants") == 1
+        assert "2 equal subscriptions" in str(engine.explain("one"))
+        engine.unsubscribe("cel")
+        engine.unsubscribe("one")
+        assert dataflow.core.next_instant() < 1 << 62
+        engine.unsubscribe("two")
+        assert dataflow.core.next_instant() == 1 << 62
+        assert not list(dataflow.core.plan.mops)
+
+
+def test_matches_of_instants_are_told() -> None:
+    """An instant is a value of the match, and an element of its document."""
+    with declared(xscl.Engine()) as engine:
+        engine.subscribe("block", QUERIES["block"][1])
+        engine.subscribe("each", "SELECT <due by='{t}'/> FROM AT '0 9 * * MON'->t PUBLISH due")
+        engine.subscribe("due", "SELECT by FROM due", language="cel")
+        engine.push(INVOICES)
+        block, *rest = engine.matches("block")
+        assert not rest
+        assert (instant_in(block, "t"), block.documents, block.history) == (
+            "2026-11-23T00:00:00+00:00",
+            (),
+            False,
+        )
+        assert block.xml() == b"<result><at>2026-11-23T00:00:00+00:00</at></result>"
+        assert block.t1 - block.t0 == 9 * 3_600 * SECOND
+        due = [instant_in(one, "by")[:10] for one in engine.matches("due")]
+        assert due == ["2026-11-16", "2026-11-23", "2026-11-30"]
+        view = shown(block, "block")
+        assert [(one.name, one.text) for one in view.values] == [("t", instant_in(block, "t"))]
+        assert "2026-11-23" in view.summary
+
+
+def instant_in(match: Match, name: str) -> str:
+    """Return the local time that a variable of a match has."""
+    return str(match.bindings[name][0].value)
+
+
+def test_a_query_with_a_calendar_is_tried_and_explained() -> None:
+    with declared(xscl.Engine(retention=Retention(history=None))) as engine:
+        engine.push(INVOICES)
+        text = QUERIES["block"][1]
+        assert [instant_in(one, "t")[:10] for one in engine.try_query(text)] == ["2026-11-23"]
+        assert not list(engine.try_query(text, since="2 d"))
+        soon = "AT '0 9 * * MON'->t FOLLOWED BY{1 h} invoice//n"
+        found = {one.documents[0] for one in engine.try_query(soon)}
+        assert found == {"invoice 23 09:01", "invoice 23 09:30"}
+        assert engine.why(soon, "invoice 23 09:01").matched
+        assert not engine.why(soon, "invoice 30 12:00").matched
+        assert engine.why(text).closest is None
+        with pytest.raises(XsclError, match="no documents to ask about"):
+            engine.why(text, "invoice 23 09:01")
+        explained = str(engine.explain(soon))
+        assert "AT '0 9 * * MON': At 09:00 on Monday, UTC" in explained
+        assert "nothing has come" not in explained
+        assert sentence(soon).startswith("Tell me when an instant at 09:00 on Monday, UTC is foll")
+
+
+def test_instants_of_xscl_occur_while_nothing_comes(place: Place) -> None:
+    place.engine.subscribe("block", QUERIES["block"][1])
+    place.send(invoice("22 10:00"))
+    assert place.at(seconds("22 23:00")) == []
+    assert place.at(seconds("23 00:01")) == []
+    assert place.at(seconds("23 08:59")) == []
+    (found,) = (place.at(seconds("23 09:00") + 1), place.engine.matches())[1]
+    assert instant_in(found, "t") == "2026-11-23T00:00:00+00:00"

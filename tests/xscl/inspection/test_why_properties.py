@@ -22,7 +22,7 @@ from tests.strategies import joins
 from tests.strategies import language as drawn
 from tests.xscl.engine.player import pushed
 from xscl.inspection.why import NONE
-from xscl.language.normalform import Absent, Form, Scan, components
+from xscl.language.normalform import Absent, Form, Instants, Scan, components
 from xscl.planning.compile import CompiledQuery, compile_query
 
 
@@ -96,7 +96,7 @@ def asked(
 
 def _optional(form: Form) -> Iterator[int]:
     """Yield the components on the right side of ELSE."""
-    if not isinstance(form, Scan):
+    if not isinstance(form, Scan | Instants):
         yield from _optional(form.left)
         yield from _optional(form.right)
         if isinstance(form, Absent) and form.otherwise:

@@ -25,7 +25,16 @@ from xscl.inspection.why.intervals import (
 from xscl.inspection.why.mismatch import mismatch, with_names
 from xscl.inspection.why.question import Edge, Question, covered
 from xscl.inspection.why.temporal_choice import is_over_time, temporal_choice
-from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan, components
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Form,
+    Instants,
+    Joined,
+    Scan,
+    components,
+)
 from xscl.language.parser import parse
 from xscl.language.scope import distinct_names
 from xscl.language.syntax import Block, Expression, FollowedBy, Join, Predicate, Query
@@ -49,10 +58,16 @@ class _Examination:
         self._edges: list[Edge] = []
 
     def edges(self) -> tuple[Edge, ...]:
-        """Return all edges."""
+        """Return all edges; of a query with a calendar only a trial knows the instants."""
         source = self._question.query.source
         expression = distinct_names(parse(source).expression, source)
         self._edges.extend(self._registered())
+        if self._question.query.calendars:
+            for place in self._question.trees:
+                self._scan(place)
+            if self._hold():
+                self._edges.append(temporal_choice(self._question, expression))
+            return tuple(self._edges)
         side = self._part(self._normal.form, expression)
         if self._hold():
             self._edges.extend(self._comparisons.at_once(side.conjuncts))
@@ -80,6 +95,7 @@ class _Examination:
             expression = expression.expression
         if isinstance(form, Scan):
             return self._scan(form.component)
+        assert not isinstance(form, Instants)
         assert not isinstance(expression, Block)
         left = self._part(form.left, expression.left)
         if isinstance(form, Absent) and not (form.otherwise and self._given(form.right)):

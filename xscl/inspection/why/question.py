@@ -154,20 +154,28 @@ def _known(store: Store, name: str, own_time: bool, read: Read | None) -> Known:
 
 
 def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...]:
-    """Return the document of each block: named for all, or for those of a match only."""
+    """Return the document of each block: named for all, or for those of a match only.
+
+    The instants of a calendar have none.
+    """
     given = [None if name == NONE else name for name in names]
-    blocks, parts = len(query.normal.blocks), query.components
-    found: list[str | None] = [*given, *[None] * (blocks - len(given))]
-    if len(given) == len(parts):
-        by_place: Mapping[int, str | None] = dict(zip(parts, given, strict=True))
-        found = [by_place.get(place) for place in range(blocks)]
+    asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
+    blocks, parts = len(asked), [place for place in query.components if place in asked]
+    if not parts:
+        raise XsclError(
+            "a match of this query has instants and no documents to ask about",
+            hint="try the query instead: that finds its matches",
+        )
+    chosen = parts if len(given) == len(parts) else asked
+    by_place: Mapping[int, str | None] = dict(zip(chosen, given, strict=False))
+    found = [by_place.get(place) for place in range(len(query.normal.blocks))]
     needed = needed_blocks(query)
     if len(given) == blocks and None in (found[place] for place in needed):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",
             hint="name a document for each other block",
         )
-    if len(found) > blocks or any(found[place] is None for place in needed):
+    if len(given) > blocks or any(found[place] is None for place in needed):
         raise XsclError(
             f"{_counted(len(names), 'document')} for a query of {_counted(blocks, 'block')}",
             hint="name a document for each block, in their order",
@@ -178,7 +186,8 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 def needed_blocks(query: CompiledQuery) -> set[int]:
     """Return the blocks that each match has a document of: no absences, nothing before ELSE."""
     absent = (one for one in forms(query.normal.form) if isinstance(one, Absent))
-    return set(range(len(query.normal.blocks))).difference(*(covered(one.right) for one in absent))
+    read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
+    return read.difference(*(covered(one.right) for one in absent))
 
 
 def covered(form: Form) -> tuple[int, ...]:

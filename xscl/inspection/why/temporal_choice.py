@@ -7,11 +7,12 @@ tried, within the time of these documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from templates.model.relations import INFINITE
 from xscl.inspection.replay import TRIED, Trial
-from xscl.inspection.why.question import Edge, Question, covered
+from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
@@ -29,7 +30,8 @@ def temporal_choice(question: Question, expression: Expression) -> Edge:
     """
     wanted = tuple(one.stored.id for one in question.parts)
     found = _found(question, question.query.source)
-    text = f"the operators over time yield {', '.join(wanted)}, of all kept documents"
+    what = "calendars" if question.query.calendars else "operators over time"
+    text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
     near = None if wanted in found else _instead(question, expression, wanted, found)
     return Edge("order", text, wanted in found, near)
 
@@ -44,12 +46,19 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
         question.query.streams,
         subscription is None or subscription.updates,
         0 if subscription is None else subscription.since,
-        min(one.stored.ts for one in known),
-        max(one.stored.ts for one in known) + _deadlines(question.query.normal.form),
+        *_period(question, known),
         {one.stored.doc: one.xml for one in known},
         own_time=subscription is None,
     )
     return {match.documents for match in question.attempt(trial)}
+
+
+def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
+    """Return the first and the last time that can matter; of instants, all."""
+    if question.query.calendars:
+        return -INFINITE, INFINITE
+    times = [one.stored.ts for one in known]
+    return min(times), max(times) + _deadlines(question.query.normal.form)
 
 
 def _deadlines(form: Form) -> int:
@@ -65,6 +74,8 @@ def _instead(
 ) -> str | None:
     """Return the documents that answered or consumed the left ones."""
     form = question.query.normal.form
+    if question.query.calendars:
+        return None
     while isinstance(expression, Query):
         expression = expression.expression
     if isinstance(form, Absent) and not _is_answer(question, form):

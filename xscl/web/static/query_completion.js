@@ -7,8 +7,10 @@ const TOKEN =
   /--[^\n]*|"[^"]*("|$)|'[^']*('|$)|->|\/\/?|[[\]{}()]|[A-Za-z_\u00c0-\uffff](?:[\w.:'\u00b7\u00c0-\uffff]|-(?!>))*|[^\s]/g;
 const OPERATORS = /^(?:and|or|not|div|mod)$/i;
 const KEYWORDS = /^(?:SELECT|DISTINCT|FROM|PUBLISH|NAMESPACE|JOIN|FOLLOWED|BY|NEXT|FOLD|NOT|ELSE|AS)$/i;
+const CALENDAR = /^(?:AT|ZONE)$/i; // before a quote: a stream may be called so, too
 const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "NEXT", "FOLD", "ELSE", "PUBLISH", "AS"];
 const BEGIN = ["SELECT * FROM", "SELECT DISTINCT * FROM"];
+const INSTANTS = { label: "AT", apply: "AT '0 9 * * MON'->t", detail: "instants of a calendar" };
 const FUNCTIONS = ["contains", "starts-with", "lower-case", "normalize-space", "substring-after", "substring-before", "concat", "number"];
 
 let streams = null; // a promise of the streams that the reader may read
@@ -71,6 +73,8 @@ export function place(text) {
       } else if (slash || (inside && !OPERATORS.test(token))) {
         found.element = token;
         found.named = token;
+      } else if (!inside && CALENDAR.test(token) && /^\s*['"]/.test(text.slice(match.index + token.length))) {
+        found.stream = "AT"; // no stream of documents: nothing is known of its elements
       } else if (!inside && !KEYWORDS.test(token)) {
         found.stream = token;
         found.element = null;
@@ -147,12 +151,13 @@ async function outside(at, from) {
     boost: each.documents ? 50 : 0,
   }));
   const words = (at.stream === null ? BEGIN : BETWEEN).map((label) => ({ label, apply: `${label} ` }));
-  return { from, options: [...found, ...words], validFor: VALID };
+  return { from, options: [...found, INSTANTS, ...words], validFor: VALID };
 }
 
 export async function completions(context) {
   const text = context.state.sliceDoc(0, context.pos);
   const at = place(text);
+  if (at.string && at.stream === "AT") return null; // a cron expression
   if (at.string) return values(at, 1 + Math.max(text.lastIndexOf("'"), text.lastIndexOf('"')));
   const word = WORD.exec(text)[0];
   const from = context.pos - word.length;
