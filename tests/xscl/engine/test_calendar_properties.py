@@ -132,7 +132,7 @@ def expressions(draw: Draw, names: Iterator[str], depth: int) -> tuple[Expressio
         case _:
             last = Decorated(2, others[-1])
             again: Formula = Comparison("!=", last, Constant("u"))
-            made = ("k" + others[-1], Call("string-length", (last,)))
+            made = ("k" + next(names), Call("string-length", (last,)))
             return Fold(left, right, predicate or again, again, (made,)), (*mine, *others)
 
 
