@@ -38,6 +38,7 @@ _WORDS = {
 }
 _OPERATORS = {
     "XPATH_BLOCK",
+    "INSTANTS",
     "VBAR",
     "COLON",
     "PLUS",
