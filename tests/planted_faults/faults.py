@@ -156,6 +156,22 @@ _TEMPLATES = (
         (f"{_CALENDARS}test_instants_are_events_that_are_pushed_in_time",),
     ),
     Fault(
+        "all instants of a calendar are one thing to a match",
+        "xscl/planning/operators/instants.py",
+        ' + t1 // UNITS["s"])',
+        ")",
+        ("tests/xscl/engine/test_calendars.py::test_two_instants_are_two_matches",),
+    ),
+    Fault(
+        "a query is tried without the instants of the time",
+        "xscl/engine/trials.py",
+        "ingest.occur(begin, min(trial.end, clock))",
+        "pass",
+        (
+            "tests/xscl/engine/test_calendars.py::test_a_query_with_a_calendar_is_tried_and_explained",
+        ),
+    ),
+    Fault(
         "no beat is written for an instant",
         "xscl/subscriptions/streams.py",
         "        if is_calendar(stream):\n            return True\n",

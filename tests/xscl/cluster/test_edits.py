@@ -191,3 +191,17 @@ def test_queries_of_events_are_edited() -> None:
             push(to, one)
 
     assert assert_same(steps, {"cel": 0, "sase": 1, "eql": 1}) > 8
+
+
+def test_queries_with_calendars_find_the_same() -> None:
+    """Instants occur in a cell with the documents of others, too."""
+    minute = 60_000_000
+
+    def steps(to: ClusterDriver | xscl.Engine) -> None:
+        to.subscribe("none", "AT '*/3 * * * *'->t NOT FOLLOWED BY{2 min} S//a")
+        to.subscribe("soon", "R//a->x FOLLOWED BY{2 min} AT '*/5 * * * *'->t")
+        for number, stream in enumerate("SRRSSRSRRR"):
+            name = f"{stream}{number}"
+            push(to, xscl.Document(stream, name, number * 2 * minute, b"<r><a/></r>"))
+
+    assert assert_same(steps, {"none": 0, "soon": 1}) > 4

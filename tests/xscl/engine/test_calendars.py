@@ -240,6 +240,20 @@ def test_a_calendar_in_xscl_is_shared_and_left() -> None:
         assert not list(dataflow.core.plan.mops)
 
 
+def test_two_instants_are_two_matches() -> None:
+    """Also with DISTINCT; and an instant is never paired with itself."""
+    with declared(xscl.Engine()) as engine:
+        hourly = "AT '0 * * * *'"
+        engine.subscribe("near", f"SELECT DISTINCT * FROM invoice//n JOIN{{2 h}} {hourly}->t")
+        engine.subscribe("pairs", f"{hourly}->t JOIN{{1 h}} {hourly}->u")
+        engine.push([invoice("22 10:30"), invoice("22 12:30")])
+        near = sorted(instant_in(one, "t")[11:13] for one in engine.matches("near"))
+        assert near == ["11", "11", "12", "12"]
+        assert len({one.id for one in engine.matches("near")}) == 4
+        pairs = [(instant_in(one, "t"), instant_in(one, "u")) for one in engine.matches("pairs")]
+        assert [(t[11:13], u[11:13]) for t, u in sorted(pairs)] == [("11", "12"), ("12", "11")]
+
+
 def test_matches_of_instants_are_told() -> None:
     """An instant is a value of the match, and an element of its document."""
     with declared(xscl.Engine()) as engine:
