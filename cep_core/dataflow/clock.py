@@ -14,7 +14,7 @@ began, so instances may be installed and deleted when the epoch ends (the pendin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 from time import perf_counter
@@ -229,8 +229,9 @@ class Lane:
             port.receive(row, members)
             return
         closing = self.clock.closing
-        arrived = self.clock.now if closing is None else closing
-        watermark = max(self.closed, arrived - self.lateness)
+        watermark = (self.clock.now if closing is None else closing) - self.lateness
+        if watermark < self.closed:
+            watermark = self.closed
         if time < watermark:
             self._late(row, watermark, port.mop)
         else:
@@ -289,7 +290,7 @@ class Lane:
         self.changes += 1
         self.now = self.closed = time
         timed = self._timed = not self._processed % SAMPLED
-        self._processed += 1
+        self._processed += 1  # an epoch that is not timed reads no clock
         self.clock.closing = time + self.lateness
         faults: list[Exception] = []
         try:
@@ -297,22 +298,32 @@ class Lane:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
-                before = perf_counter()
-                for port, row, members in rows:
-                    try:
-                        port.receive(row, members)
-                    except Exception as fault:
-                        faults.append(fault)
-                    if timed:
-                        now = perf_counter()
-                        port.seconds += SAMPLED * (now - before)
-                        before = now
+                if timed:
+                    self._receive_timed(rows, faults)
+                else:
+                    for port, row, members in rows:
+                        try:
+                            port.receive(row, members)
+                        except Exception as fault:
+                            faults.append(fault)
             if self._touched or self._barriers or self._timers or self._batch.prompt:
                 self._work(time, faults)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
+
+    def _receive_timed(self, rows: Sequence[Waiting], faults: list[Exception]) -> None:
+        """Hand on the rows of an epoch that is timed."""
+        before = perf_counter()
+        for port, row, members in rows:
+            try:
+                port.receive(row, members)
+            except Exception as fault:
+                faults.append(fault)
+            now = perf_counter()
+            port.seconds += SAMPLED * (now - before)
+            before = now
 
     def _work(self, time: int, faults: list[Exception]) -> None:
         """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
@@ -327,36 +338,46 @@ class Lane:
         if not self._touched:
             return
         touched, self._touched = self._touched, []
+        if self._timed:
+            self._finish_timed(touched, time, faults)
+            return
+        for mop in touched:
+            try:
+                mop.finish(time)
+            except Exception as fault:
+                faults.append(fault)
+
+    def _finish_timed(
+        self, touched: Sequence[Stateful], time: int, faults: list[Exception]
+    ) -> None:
+        """Finish the m-ops of an epoch that is timed."""
         before = perf_counter()
         for mop in touched:
             try:
                 mop.finish(time)
             except Exception as fault:
                 faults.append(fault)
-            if self._timed:
-                now = perf_counter()
-                mop.seconds += SAMPLED * (now - before)
-                before = now
+            now = perf_counter()
+            mop.seconds += SAMPLED * (now - before)
+            before = now
 
     def _flush_all(self, time: int, faults: list[Exception]) -> None:
         """Flush; what fails is not flushed again, so this ends."""
-        while True:
+        barriers, batch = self._barriers, self._batch
+        while barriers or (batch.prompt and batch):
             try:
-                self._flush(time)
+                if batch.prompt:
+                    batch.run()
+                if barriers:
+                    barrier = heappop(barriers)[2]
+                    if self._timed:
+                        began = perf_counter()
+                        barrier.flush(time)
+                        barrier.seconds += SAMPLED * (perf_counter() - began)
+                    else:
+                        barrier.flush(time)
             except Exception as fault:
                 faults.append(fault)
-            else:
-                return
-
-    def _flush(self, time: int) -> None:
-        while True:
-            if self._batch and self._batch.prompt:
-                self._batch.run()
-            if not self._barriers:
-                return
-            barrier, began = heappop(self._barriers)[2], perf_counter()
-            barrier.flush(time)
-            barrier.seconds += perf_counter() - began
 
     # -- the plan changes; snapshots -------------------------------------------------------
 
