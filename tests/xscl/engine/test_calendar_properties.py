@@ -42,7 +42,7 @@ from tests.oracle.queries import (
     Subscription,
     Var,
 )
-from tests.oracle.steps import Block, Exists, Step
+from tests.oracle.steps import Block, Comparator, Exists, Step
 from tests.strategies.joins import Draw
 from tests.xscl.engine.player import CUTS, batches, pushed
 from xscl.documents.retention import Retention
@@ -51,6 +51,7 @@ MINUTE = 60
 TICKS = 1_000_000
 START = int(datetime(2026, 11, 23, 8, tzinfo=UTC).timestamp())
 CALENDARS = {"C": "*/2 * * * *", "D": "3,4,7 8 * * MON"}
+_SIGNS: tuple[Comparator, ...] = ("=", "=", "!=", "<")
 _BLOCKS = re.compile(r"\b([CD])/i\b")
 Found: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[tuple[str, str, int], ...]]
 """The subscription, the documents, the instants, and the nodes in documents."""
@@ -116,7 +117,7 @@ def expressions(draw: Draw, names: Iterator[str], depth: int) -> tuple[Expressio
     window = draw(st.sampled_from((1, 2, 4))) * MINUTE * TICKS
     predicate = None
     if draw(st.booleans()):
-        sign = draw(st.sampled_from(("=", "=", "!=", "<")))
+        sign = draw(st.sampled_from(_SIGNS))
         one, other = draw(st.sampled_from(mine)), draw(st.sampled_from(others))
         predicate = Comparison(sign, Var(one), Var(other))
     match draw(st.sampled_from(("join", "followed", "not", "else", "next", "fold"))):
