@@ -151,6 +151,9 @@ class MatchTail:
             # what the engine counts as told already, such as the past of a new subscription
             self._place = max(self._place, (self._engine.host.log.acknowledged, LAST))
             newest = self._pages.position()
+            if self._place >= (newest, LAST):
+                more = False
+                break
             if newest - self._place[0] > self._behind:
                 self._skip(newest - self._behind // 10)
             page = self._pages.of_all(self._mine, after=self._place, limit=LIMIT)

@@ -314,7 +314,7 @@ def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
     texts = retained_texts(store)
     return {
-        **store.arrow(_COUNTS).to_pylist()[0],
+        **store.row(_COUNTS),
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
         "texts_since": texts.since,

@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from templates.columns.arrow_tables import Lender
+from templates.columns.arrow_tables import Lender, Statements, among
 from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
@@ -90,7 +90,7 @@ class Store:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._memory: MemoryDatabase | None = None
         self._lender: Lender | None = None
-        self._statements: dict[str, duckdb.Statement] = {}
+        self._statements = Statements()
         self._schemas: dict[str, pa.Schema] = {}
         self._file: StoreFile | None = None
         self._own = True
@@ -180,7 +180,7 @@ class Store:
         self._shared.lose()
         self._generation = self._shared.generation
         assert self._commits is not None
-        self._lender, self._statements = None, {}
+        self._lender, self._statements = None, Statements()
         with self._commits.tail.flushing:
             self._commits.tail.close()
             try:
@@ -372,8 +372,8 @@ class Store:
         connection = self._raw
 
         def count() -> int:
-            if records:
-                counted = connection.execute(_COUNT_RECORDS, [len(records)])
+            if len(records) > 1:
+                counted = connection.execute(self._parsed(_COUNT_RECORDS), [len(records)])
             else:
                 counted = self.lender.execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
@@ -402,8 +402,8 @@ class Store:
         if self._appends is not None:
             self._appends.remove(table, numbers)
         elif numbers:
-            self.lend("gone", pa.table({"number": pa.array(numbers, pa.int64())}))
-            self.fetch(f"DELETE FROM {table} WHERE {NUMBERED[table]} IN (SELECT number FROM gone)")
+            listed, parameters = among(numbers)
+            self.fetch(f"DELETE FROM {table} WHERE {NUMBERED[table]} IN ({listed})", parameters)
 
     def insert_rows(self, table: str, rows: Iterable[Sequence[object]]) -> None:
         """Append rows of Python values, each in the order of the table's columns."""
@@ -437,13 +437,8 @@ class Store:
         update = self._parsed(f"UPDATE state.progress SET {written}")
         self.connection.execute(update, [int(value) for value in values.values()])
 
-    def _parsed(self, statement: str) -> duckdb.Statement:
-        """Return a statement that every push executes, parsed once."""
-        parsed = self._statements.get(statement)
-        if parsed is None:
-            (parsed,) = self._raw.extract_statements(statement)
-            self._statements[statement] = parsed
-        return parsed
+    def _parsed(self, statement: str) -> duckdb.Statement | str:
+        return self._statements.parsed(self._raw, statement)
 
     def set_meta(self, **values: int) -> None:
         """Write named numbers that rarely change."""
@@ -467,7 +462,8 @@ class Store:
             is_changing = bool(begin or lacking)
             with self._on_one_connection():
                 with self.translate_errors():
-                    connection.execute(f"BEGIN TRANSACTION{'' if is_changing else ' READ ONLY'}")
+                    begun = f"BEGIN TRANSACTION{'' if is_changing else ' READ ONLY'}"
+                    connection.execute(self._parsed(begun))
                 try:
                     if lacking:
                         lacking.write(self)
@@ -477,7 +473,7 @@ class Store:
                     yield
                 finally:
                     with self.translate_errors():
-                        connection.execute("ROLLBACK")
+                        connection.execute(self._parsed("ROLLBACK"))
                     if lacking:
                         self.lender.forget()
 
@@ -507,7 +503,15 @@ class Store:
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         with self.translate_errors():
-            return self.connection.execute(query, list(parameters)).fetchall()
+            connection = self.connection
+            return connection.execute(self._parsed(query), list(parameters)).fetchall()
+
+    def row(self, query: str) -> dict[str, Any]:
+        """Return the single row of a query, by the names of its columns."""
+        with self.translate_errors():
+            found = self.connection.execute(self._parsed(query))
+            (values,) = found.fetchall()
+            return dict(zip([column[0] for column in found.description], values, strict=True))
 
     def peek(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, without those of the newest commits.
@@ -515,7 +519,8 @@ class Store:
         For rows that are asked for by their numbers: if one is missing, `fetch` finds it.
         """
         with self.translate_errors():
-            return self._raw.execute(query, list(parameters)).fetchall()
+            connection = self._raw
+            return connection.execute(self._parsed(query), list(parameters)).fetchall()
 
     def arrow(self, query: str) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
@@ -601,7 +606,7 @@ class Store:
 
     def _connect(self) -> None:
         """Replace the connection by a new one of the current generation."""
-        self._lender, self._statements = None, {}
+        self._lender, self._statements = None, Statements()
         self._connection, self._generation = self._shared.connect()
         self._connection.execute(f"USE {FILE}")
 

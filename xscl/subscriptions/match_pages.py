@@ -13,7 +13,7 @@ engine's lock is not taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -224,6 +224,8 @@ class MatchPages:
             with self._kept.snapshot():
                 rows = self._rows(asked, chunk)
                 subscribers = self._subscribers(rows.table, mine)
+                if any(one.distinct for sharers in subscribers.values() for one in sharers):
+                    rows = replace(rows, table=self._with_neighbours(asked, rows.table))
                 first, last, found = self._between(asked, rows, subscribers)
             if rows.whole or len(found) > asked.limit:
                 return _filled(asked, rows, found)
@@ -234,17 +236,15 @@ class MatchPages:
     # -- Results ---------------------------------------------------------------------------
 
     def _rows(self, asked: _PageRequest, chunk: int) -> _ResultRows:
-        """Return a number of results from the beginning of the page, with their neighbours."""
+        """Return a number of results from the beginning of the page."""
         condition, parameters = asked.of
         found = self._query(
             f"{_RESULTS} WHERE position BETWEEN ? AND ? {condition}"
             f" ORDER BY position {'DESC' if asked.newest_first else 'ASC'} LIMIT ?",
             [asked.low, asked.high, *parameters, chunk],
+            chunk,
         )
-        table = found.sort_by("position")
-        is_grouped = not asked.versions or any(one.distinct for one in asked.versions)
-        if table.num_rows and is_grouped:
-            table = self._with_neighbours(asked, table)
+        table = found.sort_by("position") if asked.newest_first else found
         ((position, clock),) = self._store.fetch("SELECT position, clock FROM state.progress")
         return _ResultRows(table, found.num_rows < chunk, position, clock)
 
@@ -303,8 +303,17 @@ class MatchPages:
 
     # -- Reading ---------------------------------------------------------------------------
 
-    def _query(self, query: str, parameters: Sequence[object]) -> pa.Table:
-        return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
+    def _query(self, query: str, parameters: Sequence[object], most: int = LIMIT) -> pa.Table:
+        """Return rows of results; `most` of them are expected.
+
+        DuckDB makes a relation and its Arrow table in the time of some hundred rows.
+        """
+        if most > 10 * LIMIT:
+            return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
+        rows = self._store.fetch(query, parameters)
+        columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+        return pa.table(arrays, schema=_SCHEMA)
 
 
 def _filled(asked: _PageRequest, rows: _ResultRows, found: list[Match]) -> Page:
@@ -328,6 +337,12 @@ def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[
     return first, (-1 if at is None else results.position(at))
 
 
+_SCHEMA = pa.schema(
+    [
+        *(("position", pa.int64()), ("qid", pa.int32()), ("doc1", pa.int64())),
+        *(("doc2", pa.int64()), ("nodes", pa.list_(pa.field("l", pa.int32())))),
+    ]
+)
 _RESULTS = "SELECT position, qid, doc1, doc2, nodes FROM state.result"
 _OF_ONE = "(qid = ? AND doc1 >= ? AND doc2 >= ? AND position > ? AND position <= ?)"
 _OF_SOME = (

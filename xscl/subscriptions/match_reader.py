@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
+from templates.columns.arrow_tables import among
 from xscl.documents.composite_events import Composite, composite_of, of_document
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import evicted
@@ -69,10 +70,9 @@ class MatchReader:
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
         if missing:
-            rows = self.store.fetch(
-                "SELECT * FROM state.composite WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-                [missing],
-            )
+            listed, parameters = among(missing)
+            query = f"SELECT * FROM state.composite WHERE doc IN ({listed})"
+            rows = self.store.fetch(query, parameters)
             composites.update((number, composite_of(fields)) for number, *fields in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(self._documents(sources - documents.keys()))
@@ -83,10 +83,11 @@ class MatchReader:
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = _missing(docs, found)
         if asked:
+            listed, parameters = among(asked)
             rows = self.store.fetch(
                 "SELECT doc, id, ts, first, version, history, clock, rank, base"
-                " FROM state.document WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-                [asked],
+                f" FROM state.document WHERE doc IN ({listed})",
+                parameters,
             )
             found.update((row[0], StoredDocument(*row)) for row in rows)
         return found

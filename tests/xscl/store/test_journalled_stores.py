@@ -16,6 +16,7 @@ import pytest
 import xscl
 import xscl.store.store
 from feeds.documents import Document
+from tests.examples import usually
 from xscl.errors import StoreError
 from xscl.store import tail
 from xscl.store.backup import back_up
@@ -78,8 +79,12 @@ def path_of(engine: xscl.Engine) -> Path:
     return path
 
 
-def test_a_journal_changes_nothing_of_what_is_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", usually([16, MANY], 16))
+def test_a_journal_changes_nothing_of_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
     """Also if readers come in between, documents are repeated, and more come than it holds."""
+    monkeypatch.setattr(tail, "MANY", many)
     found = []
     for journalled in (False, True):
         path = tmp_path / str(journalled) / "state.duckdb"
@@ -88,7 +93,7 @@ def test_a_journal_changes_nothing_of_what_is_stored(tmp_path: Path) -> None:
             for name, query in QUERIES.items():
                 engine.subscribe(name, query)
             matches = []
-            for number in range(1, MANY + 12):
+            for number in range(1, many + 12):
                 repeated = document(max(1, number - 2))
                 result = engine.push([document(number), repeated])
                 assert (result.accepted, result.unchanged) == (1, 1)
