@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, cycle
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -170,8 +170,7 @@ class Lane:
         self._evictions: list[tuple[int, int, Stateful]] = []
         self._timers: list[tuple[int, int, Timed]] = []
         self._serial = count()  # breaks ties in the heaps by order of entry
-        self._processed = 0  # epochs
-        self._timed = False  # whether this epoch is timed
+        self._samples = cycle([True, *[False] * (SAMPLED - 1)])  # whether an epoch is timed
 
     # -- what m-ops ask for ----------------------------------------------------------------
 
@@ -249,20 +248,23 @@ class Lane:
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""
-        epochs, limit = self._epochs, min(watermark, END)
+        epochs, limit = self._epochs, watermark if watermark < END else END
         while epochs or self._timers:
             time = epochs[0] if epochs and not self._timers else self.next_epoch()
             if time >= limit:
                 break
             self._process(time)
-        self.pass_to(watermark)
+        if watermark > self.closed:
+            self.closed = watermark
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changes += 1
             heappop(self._evictions)[2].evict(self.closed)
-        self.due = epochs[0] if epochs else END
-        for heap in (self._timers, self._evictions):
-            if heap and heap[0][0] < self.due:
-                self.due = heap[0][0]
+        due = epochs[0] if epochs else END
+        if self._timers and self._timers[0][0] < due:
+            due = self._timers[0][0]
+        if self._evictions and self._evictions[0][0] < due:
+            due = self._evictions[0][0]
+        self.due = due
 
     def pass_to(self, watermark: int) -> None:
         """Advance the watermark over epochs without rows and timers."""
@@ -289,8 +291,7 @@ class Lane:
         """
         self.changes += 1
         self.now = self.closed = time
-        timed = self._timed = not self._processed % SAMPLED
-        self._processed += 1  # an epoch that is not timed reads no clock
+        timed = next(self._samples)  # an epoch that is not timed reads no clock
         self.clock.closing = time + self.lateness
         faults: list[Exception] = []
         try:
@@ -307,7 +308,7 @@ class Lane:
                         except Exception as fault:
                             faults.append(fault)
             if self._touched or self._barriers or self._timers or self._batch.prompt:
-                self._work(time, faults)
+                self._work(time, faults, timed=timed)
         finally:
             self.now = self.clock.closing = None
         if faults:
@@ -325,20 +326,20 @@ class Lane:
             port.seconds += SAMPLED * (now - before)
             before = now
 
-    def _work(self, time: int, faults: list[Exception]) -> None:
+    def _work(self, time: int, faults: list[Exception], *, timed: bool) -> None:
         """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
         if self._barriers or self._batch.prompt:
-            self._flush_all(time, faults)
+            self._flush_all(time, faults, timed=timed)
         while self._timers and self._timers[0][0] <= time:
             try:
                 heappop(self._timers)[2].fire(time)
             except Exception as fault:
                 faults.append(fault)
-            self._flush_all(time, faults)
+            self._flush_all(time, faults, timed=timed)
         if not self._touched:
             return
         touched, self._touched = self._touched, []
-        if self._timed:
+        if timed:
             self._finish_timed(touched, time, faults)
             return
         for mop in touched:
@@ -361,7 +362,7 @@ class Lane:
             mop.seconds += SAMPLED * (now - before)
             before = now
 
-    def _flush_all(self, time: int, faults: list[Exception]) -> None:
+    def _flush_all(self, time: int, faults: list[Exception], *, timed: bool) -> None:
         """Flush; what fails is not flushed again, so this ends."""
         barriers, batch = self._barriers, self._batch
         while barriers or (batch.prompt and batch):
@@ -370,7 +371,7 @@ class Lane:
                     batch.run()
                 if barriers:
                     barrier = heappop(barriers)[2]
-                    if self._timed:
+                    if timed:
                         began = perf_counter()
                         barrier.flush(time)
                         barrier.seconds += SAMPLED * (perf_counter() - began)
