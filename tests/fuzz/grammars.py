@@ -256,6 +256,10 @@ _XSCL = {
         *("<a>&lt;{{}}</a>", "<a b='{x}' b=''/>", "<dc:a/>", "<xml:a/>", "<a>&nope;</a>"),
     ),
     "MINUS": ("-",),
+    "INSTANTS": (
+        *("AT '0 9 * * MON'", "at '*/5 1-9,22 L * 1#2' ZONE 'Asia/Kolkata'"),
+        *('AT "0 25 * * *"', "AT ''", "AT '0 9 * * *' zone 'Nowhere'"),
+    ),
     **{word: (word, word.lower()) for word in ("SELECT", "DISTINCT", "FROM", "PUBLISH", "JOIN")},
     **{word: (word,) for word in ("NAMESPACE", "FOLLOWED", "BY", "NEXT", "FOLD", "ELSE", "AS")},
     **{word: (word,) for word in ("AND", "OR", "NOT", "INF")},
@@ -276,6 +280,9 @@ _XSCL_SAMPLES = (
     "«select» S//a->x JOIN{x=y, 1 d} S//b->y PUBLISH R",
     "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 1 d} «primary»",
     "«expression» JOIN{x = y, 1 d} S//b->y",
+    "AT '0 9 * * MON'->x NOT FOLLOWED BY{«comparison», 1 d} S//b->y",
+    "S//a->x FOLLOWED BY{«formula», 1 d} AT '*/5 * * * *'->y ELSE",
+    "SELECT <hit at='{x}'/> FROM AT '0 9 * * MON'->x FOLD{$2.y != 'a', «formula»} «block»",
 )
 
 

@@ -44,6 +44,8 @@ TIMES = ("dateTime", "date", "dayTimeDuration")
 """The types that are numbers in libxml2: the microseconds since 1970, or of a duration."""
 _LONGEST = 20_000
 """Characters of a translation: a union behind a slash writes the path before it twice."""
+_WHOLE = MappingProxyType({".": "self::node()", "..": "parent::node()"})
+"""Steps as they are written before a condition, which XPath 1.0 refuses behind a short form."""
 _DIFFERENCES: Mapping[tuple[str, str, str], str] = MappingProxyType(
     {
         ("dateTime", "-", "dateTime"): "dayTimeDuration",
@@ -118,6 +120,8 @@ class Local:
             steps = [f"{left}{symbol}{self._step(one)}" for one in _united(token[-1])]
             return steps[0] if len(steps) == 1 else f"({' | '.join(steps)})"
         match symbol, list(token):
+            case "[", [left, inner] if left.symbol in _WHOLE:
+                return f"{_WHOLE[left.symbol]}[{self._of(inner)}]"
             case "[", [left, inner] if is_path(left):
                 return f"{self._of(left)}[{self._of(inner)}]"
             case "(", [inner]:

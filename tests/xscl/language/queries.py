@@ -12,6 +12,7 @@ PAIR = "S//a->x {} S//b->y"
 CONSTRUCTS = {
     "a stream alone": "blog",
     "select all": "SELECT * FROM blog",
+    "a calendar": "AT '0 9 * * MON' ZONE 'Europe/Berlin'->t NOT FOLLOWED BY{9 h} S//a",
     "publish": "SELECT DISTINCT * FROM S//a PUBLISH T",
     "keywords as names": "S//from/next//join[./select][./as->as]",
     "keywords in any case": "select distinct * from S//a publish T",

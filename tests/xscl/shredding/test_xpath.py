@@ -516,6 +516,24 @@ def test_a_long_translation_is_left_to_elementpath() -> None:
     assert not holds(condition, etree.fromstring("<r><a>x</a></r>"))
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//.[5 <= ./price]['x' = a]",
+        "//price/.[. > 6]",
+        "/r/b/price/..[a]",
+        "//a[..[price > 6]]",
+        "//*[./.[a][price]]",
+    ],
+)
+def test_short_steps_have_conditions(path: str) -> None:
+    """XPath 1.0 has none behind `.` and `..`, so libxml2 reads them written out."""
+    root = etree.fromstring("<r><b><a>x</a><price>7</price></b><b><price>5</price></b></r>")
+    selected = engine(path, root)
+    assert selected == other(path, root)
+    assert selected
+
+
 def test_an_expression_is_evaluated_once_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     original = xpath._tried
