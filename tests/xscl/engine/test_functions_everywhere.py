@@ -97,3 +97,11 @@ def test_refusals(query: str, message: str) -> None:
     with xscl.Engine() as engine, pytest.raises(QueryError) as caught:
         engine.subscribe("q", query)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("condition", "holds"), [("2 - 1 >= 1", True), ("0 div .5 > 10", False)])
+def test_a_condition_of_constants_alone_concerns_all_pairs(condition: str, holds: bool) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("q", f"S//a->x[./k->z] JOIN{{{condition}, 1 d}} S//b->y")
+        texts = [xscl.Document("S", f"d{n}", n, b"<a><k/><b/></a>") for n in range(3)]
+        assert len(engine.push(texts)) == (6 if holds else 0)

@@ -7,6 +7,7 @@ one, so doubles are looked for within a round only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import NamedTuple, cast
 
 from cep_core.plan import (
@@ -119,7 +120,9 @@ class Refine(MOp):
             texts = self._string_values(set(places))
             columns.append(map(texts.__getitem__, places))
         names = tuple(map(str, test.positions))
-        for values in zip(*columns, strict=True):
+        # A condition on constants alone has no columns, and one answer for every candidate.
+        rows = zip(*columns, strict=True) if columns else repeat((), len(candidates.left))
+        for values in rows:
             yield test.holds(dict(zip(names, values, strict=True)))
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
