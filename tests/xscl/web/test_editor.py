@@ -87,7 +87,7 @@ def test_a_query_is_completed_from_what_is_there(browser: Browser, shop: Shop) -
         ("orders//order->o[./number->n] FOLLOWED BY{", {"n", "o", "lower-case"}, {"orders"}),
         ("orders//order->o[./number->n] FOLLOWED BY{n = m, 1 d} in", {"invoices"}, {"n"}),
         ("orders//order FOLLOWED BY invoices//invoice[./", {"order", "total"}, {"number"}),
-        ("AT '0 9 * * MON'->t FOLLOWED BY{1 d} ", {"AT", "orders"}, {"title"}),
+        ("AT '0 9 * * MON'->t FOLLOWED BY{1 d} o", {"AT", "orders"}, {"title"}),
         ("AT '0 9 * * MON'->t FOLLOWED BY{1 d} orders//order[./", {"number", "total"}, {"order"}),
         ("orders//order FOLLOWED BY{1 d} AT '0 9", set(), {"number"}),
     ],
