@@ -1,6 +1,6 @@
 """The number of cases of properties.
 
-In a run of all tests half of them, so that it ends within five minutes. XSCL_EXAMPLES=8 in the
+In a run of all tests a quarter of them, so that it ends within five minutes. XSCL_EXAMPLES=8 in the
 environment stands for eight times as many, and `make test-slow` tries every property so.
 """
 
@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 MORE = int(os.environ.get("XSCL_EXAMPLES", "1"))
 FEW = 4
-"""Cases that the usual run does not halve."""
+"""Cases that the usual run tries at least, if there are so many."""
 
 USUAL = 50
 """Cases of a property that says nothing itself."""
 
 
 def tried(number: int) -> int:
-    """Return how many of so many cases this run tries: half of them, or XSCL_EXAMPLES times."""
-    return number * MORE if MORE > 1 else min(number, max(FEW, number // 2))
+    """Return how many of so many cases this run tries: a quarter, or XSCL_EXAMPLES times."""
+    return number * MORE if MORE > 1 else min(number, max(FEW, number // 4))
 
 
 def examples(number: int, *, all_of_them: bool = False) -> settings:

@@ -91,7 +91,7 @@ def require_none(text: str, language: str, seed: int) -> None:
 def test_a_text_is_registered_or_refused_at_a_place_in_it(language: str) -> None:
     outcomes: Counter[str] = Counter()
 
-    @examples(10)
+    @examples(20)
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         random = Random(seed)

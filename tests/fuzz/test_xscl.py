@@ -67,7 +67,7 @@ def registered(engine: xscl.Engine, name: str, text: str) -> str:
 def test_a_text_is_registered_or_refused_at_a_place_in_it() -> None:
     outcomes: Counter[str] = Counter()
 
-    @examples(10)
+    @examples(20)
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         random = Random(seed)

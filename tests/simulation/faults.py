@@ -13,7 +13,7 @@ from feeds.spool import Spool
 from tests.simulation import disk
 from tests.simulation.bounds import exceeded
 from tests.simulation.clients import Act
-from tests.simulation.files import Pace
+from tests.simulation.files import WRITTEN, Pace
 from tests.simulation.host import Host, LostSegment
 from tests.simulation.model import Model
 from tests.simulation.scheduler import NS
@@ -23,6 +23,8 @@ from xscl.store.data_directory import DataDirectory
 
 FAULTS = 2.5
 """Faults of the machine an hour."""
+TEARS = 6
+"""Losses of power in the midst of a record, one after the other."""
 
 
 class Faults:
@@ -36,7 +38,7 @@ class Faults:
         self._kinds: tuple[Callable[[], None], ...] = (
             *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
             *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
-            *(self._lose_segment, self._lose_segment, self._lose_power),
+            *(self._lose_segment, self._lose_segment, self._tear_records),
         )
         self._left: list[Callable[[], None]] = []
 
@@ -60,6 +62,15 @@ class Faults:
 
     def _lose_power(self) -> None:
         self._host.crash(self._draw.uniform(0.1, 20), power=True)
+
+    def _tear_records(self) -> None:
+        """Cut the power some times while a record of the journal is written, not synchronised."""
+        for _ in range(TEARS):
+            self._pace.catch(WRITTEN)
+            if self._pace.caught.wait(300):
+                self._model.counts["records cut"] += 1
+                self._host.crash(self._draw.uniform(0.1, 5), power=True)
+                self._host.until(self._model.operator, "GET", "/v1/health")
 
     def _kill(self) -> None:
         self._host.crash(self._draw.uniform(0.1, 20), power=False)

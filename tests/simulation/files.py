@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import xscl.store.journal
 from tests.simulation.scheduler import Scheduler
 
+WRITTEN = "record_written"
+"""The point between the write of a record of the journal and its synchronisation."""
+CAUGHT = 5.0
+"""Virtual seconds for which an operation waits that a fault has caught."""
 OPERATIONS = ("fsync", "fdatasync", "replace", "rename", "unlink", "ftruncate")
 
 
@@ -23,12 +29,24 @@ class Pace:
         self._scheduler = scheduler
         self._draw = random.Random(f"disk {scheduler.seed}")
         self.slowest = 0.0
+        self.caught = threading.Event()
+        """Set when a task is about to do the operation that `catch` names, and waits there."""
+        self._awaited = ""
+
+    def catch(self, operation: str) -> None:
+        """Let the next task that does an operation wait before it, for a while."""
+        self._awaited = operation
+        self.caught.clear()
 
     def point(self, operation: str) -> None:
         """Yield to other tasks, and block for the duration of the operation."""
         if not self._scheduler.is_task() or not self._scheduler.current.group:
             return
-        if self.slowest:
+        if operation == self._awaited:
+            self._awaited = ""
+            self.caught.set()
+            self._scheduler.block(operation, CAUGHT)
+        elif self.slowest:
             self._scheduler.block(operation, self._draw.uniform(0, self.slowest))
         else:
             self._scheduler.switch(operation)
@@ -45,6 +63,7 @@ def install(scheduler: Scheduler) -> Pace:
 
         return call
 
+    vars(xscl.store.journal)["reached"] = pace.point
     for operation in OPERATIONS:
         setattr(os, operation, paced(operation, getattr(os, operation)))
     return pace

@@ -53,6 +53,13 @@ def main() -> None:
     asked = parser.parse_args()
     folder: Path = asked.folder
     context = start_session(folder / "session", "local-cluster[2,1,1024]").sparkContext
+    print(json.dumps(delivered(context, folder, asked.batches, asked.kill)))
+
+
+def delivered(
+    context: SparkContext, folder: Path, batches: int, kill: str | None = None
+) -> list[tuple[str, str]]:
+    """Run a cluster over the batches that a spool lacks; return subscription and id of matches."""
     with Spool(folder / "spool") as spool:
         shared = SharedDirectory(folder / "shared")
         cells = SparkCells(context, CELLS)
@@ -63,16 +70,16 @@ def main() -> None:
                 if name not in known:
                     driver.subscribe(name, query)
             consumer = DirectConsumer(spool, ClusterSink(driver), batch=1)
-            for number in range(spool.latest() + 1, asked.batches + 1):
+            for number in range(spool.latest() + 1, batches + 1):
                 spool.append(documents(number), number)
-                if asked.kill and number == asked.batches // 2:
-                    _kill(context, folder, executor=asked.kill == "executor")
+                if kill and number == batches // 2:
+                    _kill(context, folder, executor=kill == "executor")
                 consumer.run_once()
             consumer.run_once()
             driver.flush()
             found = driver.matches.after()
-            rows = zip(found["subscription"].to_pylist(), found["id"].to_pylist(), strict=True)
-            print(json.dumps(list(rows)))
+            names, ids = found["subscription"].to_pylist(), found["id"].to_pylist()
+            return list(zip(names, ids, strict=True))
 
 
 def _kill(context: SparkContext, folder: Path, *, executor: bool) -> None:

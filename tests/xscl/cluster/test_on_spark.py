@@ -1,6 +1,6 @@
 """Cells on two executors of Spark, which end; the driver, which ends; a shared disk that is full.
 
-The cluster runs in a process of its own, because a Java process has one kind of master.
+With executors, the cluster runs in a process of its own: a Java process has one kind of master.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,7 +21,10 @@ from tests.project import ROOT
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
-from tests.xscl.cluster.on_spark import QUERIES, documents
+from tests.xscl.cluster.on_spark import QUERIES, delivered, documents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -47,14 +52,26 @@ def started(
     )
 
 
-def found(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
-    assert done.returncode == 0, done.stderr[-4000:]
+def by_name(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     matches: dict[str, list[str]] = {name: [] for name in QUERIES}
-    for name, match in json.loads(done.stdout.splitlines()[-1]):
+    for name, match in rows:
         matches[name].append(match)
     return matches
 
 
+def found(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
+    assert done.returncode == 0, done.stderr[-4000:]
+    return by_name(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_cells_in_tasks_deliver_what_one_engine_delivers(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    """In the session of other tests, whose tasks run in this Java process."""
+    assert by_name(delivered(spark_session.sparkContext, tmp_path, 3)) == expected(3)
+
+
+@pytest.mark.slow
 def test_cells_on_executors_deliver_what_one_engine_delivers(tmp_path: Path) -> None:
     """One of the executors is killed in between: another one makes its cells again."""
     assert found(started(tmp_path, 4, "--kill", "executor")) == expected(4)

@@ -126,7 +126,7 @@ MANY = 1 << 40
 
 @pytest.mark.parametrize("parts", usually(["usual", "small"], "usual"))
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
-@examples(10)
+@examples(20)
 def test_what_stays_is_first_in_canonical_order(
     parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
