@@ -34,7 +34,7 @@ class Pace:
         self._awaited = ""
 
     def catch(self, operation: str) -> None:
-        """Let the next task that does an operation wait before it, for a while."""
+        """Make the next task that does an operation wait before it, for a while."""
         self._awaited = operation
         self.caught.clear()
 
