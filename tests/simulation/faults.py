@@ -23,8 +23,8 @@ from xscl.store.data_directory import DataDirectory
 
 FAULTS = 2.5
 """Faults of the machine an hour."""
-TEARS = 6
-"""Losses of power in the midst of a record, one after the other."""
+TEARS = 4
+"""Losses of power in the midst of a record, after one at any moment."""
 
 
 class Faults:
@@ -38,7 +38,7 @@ class Faults:
         self._kinds: tuple[Callable[[], None], ...] = (
             *(self._lose_power, self._kill, self._stop, self._break_disk, self._fill_disk),
             *(self._slow_disk, self._hang_disk, self._step_clock, self._drift_clock),
-            *(self._lose_segment, self._lose_segment, self._tear_records),
+            *(self._lose_segment, self._lose_segment, self._lose_power),
         )
         self._left: list[Callable[[], None]] = []
 
@@ -61,16 +61,16 @@ class Faults:
     # The process
 
     def _lose_power(self) -> None:
-        self._host.crash(self._draw.uniform(0.1, 20), power=True)
+        """Cut the power now, and then in the midst of records of the journal.
 
-    def _tear_records(self) -> None:
-        """Cut the power some times while a record of the journal is written, not synchronised."""
+        These are written, and not synchronised.
+        """
+        self._host.crash(self._draw.uniform(0.1, 20), power=True)
         for _ in range(TEARS):
             self._pace.catch(WRITTEN)
             if self._pace.caught.wait(300):
                 self._model.counts["records cut"] += 1
                 self._host.crash(self._draw.uniform(0.1, 5), power=True)
-                self._host.until(self._model.operator, "GET", "/v1/health")
 
     def _kill(self) -> None:
         self._host.crash(self._draw.uniform(0.1, 20), power=False)
