@@ -1,15 +1,17 @@
 """Changes of the driver's catalog as controls of the log.
 
 The driver's engine has the catalog: names, queries, streams, all checks.  The table
-`state.cluster_member` has what the log says of it.  A change is committed to the
-catalog first and appended to the log second.  A driver that crashes between the two appends it at
-its next start, before it sequences another document, so its position in the log is the same.
+`state.cluster_member` has what the log says of it.  A change is committed to the catalog first and
+appended to the log second: edits, pauses and removals at once, registrations and declarations
+before the next documents.  A driver that crashes between the two appends it at its next start,
+before it sequences another document, so its position in the log is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from feeds.faultpoints import reached
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import (
     Control,
@@ -21,51 +23,57 @@ from xscl.cluster.sealed_log import (
     SealedLog,
 )
 from xscl.cluster.sequencer import SEQUENCED
+from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.store.store import Store
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.cluster_member(
-    name VARCHAR, cell INTEGER, silent BOOLEAN, entry BIGINT);
-ALTER TABLE state.cluster_member ADD COLUMN IF NOT EXISTS version INTEGER DEFAULT 1;
-ALTER TABLE state.cluster_member ADD COLUMN IF NOT EXISTS paused BOOLEAN DEFAULT false;
+    key VARCHAR, cell INTEGER, silent BOOLEAN, entry BIGINT, version INTEGER, paused BOOLEAN);
 CREATE TABLE IF NOT EXISTS state.cluster_stream(
     name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN, attributes VARCHAR);
 """
-"""`cluster_member`: the cells of subscriptions, where copies are silent, the entry of the
+"""`cluster_member`: the cells of subscriptions by key, where copies are silent, the entry of the
 registration, the version that the log has, and whether it is paused there.  `cluster_stream`:
 declarations as the log has them."""
 
 
 def placements(store: Store) -> dict[str, int]:
-    """Return the cell in which each subscription was placed, by its name."""
-    return dict(store.fetch("SELECT name, cell FROM state.cluster_member WHERE NOT silent"))
+    """Return the cell in which each subscription was placed, by its key."""
+    return dict(store.fetch("SELECT key, cell FROM state.cluster_member WHERE NOT silent"))
 
 
 class CatalogLog:
-    """Appends what has changed in a catalog to the log.  One thread uses it."""
+    """Appends what has changed in a catalog to the log.  The engine's lock guards it."""
 
     def __init__(self, engine: Engine, log: SealedLog, choose: Choose) -> None:
         self._engine = engine
         self._log = log
         self._choose = choose
+        self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
 
     def append_changes(self, *more: Control) -> None:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
 
         Removals come before registrations, as a name may have been used again.
         """
-        with self._engine.host.transactions.change() as state:
-            store = state.store
-            number = store.meta(SEQUENCED) + 1
-            controls: list[Control] = [*self._streams(store), *self._removals(store)]
-            edits = self._edits(store)
-            controls += edits
-            controls += self._registrations(store, number, may_read_more=bool(edits))
-            controls += more
-            if controls:
-                self._log.write(number, tuple(controls))
-                store.set_meta(**{SEQUENCED: number})
+        reached("registered")
+        with self._engine.host.transactions.lock:
+            current = self._engine.host.state.streams.state
+            if current == self._appended and not more:
+                return
+            with self._engine.host.transactions.change() as state:
+                store = state.store
+                number, coming = store.meta(SEQUENCED) + 1, state.documents.coming
+                controls: list[Control] = [*self._streams(store), *self._removals(store)]
+                edits = self._edits(store, coming)
+                controls += edits
+                controls += self._registrations(store, number, coming, may_read_more=bool(edits))
+                controls += more
+                if controls:
+                    self._log.write(number, tuple(controls))
+                    store.set_meta(**{SEQUENCED: number})
+            self._appended = current
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         columns = "name, lateness, live, attributes"
@@ -78,58 +86,67 @@ class CatalogLog:
             store.insert_rows("state.cluster_stream", [(name, lateness, live, attributes)])
             yield DeclareStream(name, lateness, live, self._engine.attributes(name))
 
-    def _removals(self, store: Store) -> list[Remove]:
-        names = {one.name for one in self._engine.subscriptions}
-        gone = [name for name in placements(store) if name not in names]
-        for name in gone:
-            store.fetch("DELETE FROM state.cluster_member WHERE name = ?", [name])
-        return [Remove(name) for name in gone]
+    @property
+    def _subscriptions(self) -> Sequence[Subscription]:
+        return self._engine.subscriptions
 
-    def _edits(self, store: Store) -> list[Edit]:
+    def _removals(self, store: Store) -> list[Remove]:
+        keys = {one.key for one in self._subscriptions}
+        gone = [key for key in placements(store) if key not in keys]
+        for key in gone:
+            store.fetch("DELETE FROM state.cluster_member WHERE key = ?", [key])
+        return [Remove(key) for key in gone]
+
+    def _edits(self, store: Store, coming: int) -> list[Edit]:
         """Return the versions and pauses that the log does not have yet."""
-        rows = store.fetch(
-            "SELECT name, version, paused FROM state.cluster_member WHERE NOT silent"
-        )
-        known = {name: (version, paused) for name, version, paused in rows}
+        rows = store.fetch("SELECT key, version, paused FROM state.cluster_member WHERE NOT silent")
+        known = {key: (version, paused) for key, version, paused in rows}
         edited = [
             one
-            for one in self._engine.subscriptions
-            if known.get(one.name, (one.version, one.is_paused)) != (one.version, one.is_paused)
+            for one in self._subscriptions
+            if known.get(one.key, (one.version, one.is_paused)) != (one.version, one.is_paused)
         ]
         for one in edited:
             store.fetch(
-                "UPDATE state.cluster_member SET version = ?, paused = ? WHERE name = ?",
-                [one.version, one.is_paused, one.name],
+                "UPDATE state.cluster_member SET version = ?, paused = ? WHERE key = ?",
+                [one.version, one.is_paused, one.key],
             )
         return [
-            Edit(one.name, one.query, one.language, one.updates, one.is_paused) for one in edited
+            Edit(one.key, one.query, one.language, one.updates, one.is_paused, coming)
+            for one in edited
         ]
 
-    def _registrations(self, store: Store, number: int, *, may_read_more: bool) -> list[Control]:
+    def _registrations(
+        self, store: Store, number: int, coming: int, *, may_read_more: bool
+    ) -> list[Control]:
         """Return new registrations, and the copies that these and edited subscriptions need."""
         cells = placements(store)
-        new = [one for one in self._engine.subscriptions if one.name not in cells]
+        new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more):
             return []
-        cells.update((one.name, self._choose(one)) for one in new)
-        rows = store.fetch("SELECT name, cell, entry FROM state.cluster_member")
-        known = {(name, cell): entry for name, cell, entry in rows}
-        registered = {name: entry for name, _, entry in rows}
-        copies = needed_copies(self._engine.subscriptions, cells)
+        cells.update((one.key, self._choose(one)) for one in new)
+        rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
+        known = {(key, cell) for key, cell, _ in rows}
+        registered = {key: entry for key, _, entry in rows}
+        copies = needed_copies(self._subscriptions, cells)
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
         for one in new:
-            silent = tuple(sorted(copies.get(one.name, ())))
-            cell = cells[one.name]
-            controls.append(Register(one.name, one.query, one.language, one.updates, cell, silent))
+            silent = tuple(sorted(copies.get(one.key, ())))
+            cell = cells[one.key]
+            asked = one.query, one.language, one.updates, coming, cell, silent
+            controls.append(Register(one.key, *asked))
             state = one.version, one.is_paused
-            members.append((one.name, cell, False, number, *state))
-            members += ((one.name, other, True, number, *state) for other in silent)
-        states = {one.name: (one.version, one.is_paused) for one in self._engine.subscriptions}
-        for name in sorted(copies.keys() & registered.keys()):
-            for cell in sorted(copies[name]):
-                if (name, cell) not in known:
-                    controls.append(CopyPublisher(name, cell, registered[name]))
-                    members.append((name, cell, True, registered[name], *states[name]))
+            members.append((one.key, cell, False, number, *state))
+            members += ((one.key, other, True, number, *state) for other in silent)
+            if one.is_paused:
+                edited = one.query, one.language, one.updates, True, coming
+                controls.append(Edit(one.key, *edited))
+        states = {one.key: (one.version, one.is_paused) for one in self._subscriptions}
+        for key in sorted(copies.keys() & registered.keys()):
+            for cell in sorted(copies[key]):
+                if (key, cell) not in known:
+                    controls.append(CopyPublisher(key, cell, registered[key]))
+                    members.append((key, cell, True, registered[key], *states[key]))
         store.insert_rows("state.cluster_member", members)
         return controls

@@ -8,9 +8,12 @@ scratch: nothing in it outlives the process.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.cell_task import ANSWERED, CellAnswer, CellTask
+from xscl.cluster.answers import Findings
+from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
 from xscl.cluster.sealed_log import (
     Control,
     CopyPublisher,
@@ -34,12 +38,12 @@ from xscl.cluster.sealed_log import (
 from xscl.cluster.shared_directory import SharedDirectory
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
+from xscl.engine.heap_trim import resident_bytes
+from xscl.engine.state import Role
 from xscl.planning.event_queries import attributes_of
-from xscl.spark.match_export import match_table
 from xscl.store.backup import read_backup, unpack
 from xscl.store.consumed_offsets import BatchKey
 from xscl.store.store_errors import DATABASE
-from xscl.subscriptions.match import Match
 
 SOURCE = "cells"
 """The query id under which a cell's engine consumes the log."""
@@ -62,7 +66,7 @@ class CellHost:
         self._engine: Engine | None = None
         self._scratch: Path | None = None
         self._entry = 0  # the last one that the engine has
-        self._answers: set[str] = set()  # names of the subscriptions whose matches are answered
+        self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._streams: frozenset[str] = frozenset()
         self._waits = False  # some operator waits for time to pass
@@ -81,11 +85,12 @@ class CellHost:
                 return CellAnswer.of(task, path.read_bytes())
             except FileNotFoundError:
                 pass
-            found = ipc_bytes(self._evaluate(task))
+            found, load = self._evaluate(task)
+            content = ipc_bytes(found)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            self._shared.place(path, found)
+            self._shared.place(path, content)
             reached("answered")
-            return CellAnswer.of(task, found)
+            return CellAnswer.of(task, content, load)
 
     def close(self) -> None:
         """Drop the engine and its scratch files."""
@@ -94,91 +99,105 @@ class CellHost:
 
     # -- The log ---------------------------------------------------------------------------
 
-    def _evaluate(self, task: CellTask) -> pa.Table:
-        """Return the matches of the entries of a task."""
-        found = [ANSWERED.empty_table()]
+    def _evaluate(self, task: CellTask) -> tuple[pa.Table, CellLoad]:
+        """Return what is found in the entries of a task, and what it cost."""
+        began, documents = time.perf_counter(), 0
+        found = Findings(frozenset())
         try:
             engine = self._prepared(task)
             for number in range(self._entry + 1, task.upto + 1):
-                rows = self._apply(engine, number)
-                if number > task.after:
-                    found.append(rows)
+                documents += self._apply(engine, number, found if number > task.after else None)
                 self._entry = number
+            held_from = self._held_from(engine) if task.snapshot else None
         except BaseException:
             self._drop()  # how far the engine came is unknown
             raise
-        return pa.concat_tables(found)
+        return found.table(), CellLoad(
+            time.perf_counter() - began,
+            documents,
+            len(self._answers),
+            socket.gethostname(),
+            os.getpid(),
+            resident_bytes(),
+            held_from,
+        )
 
-    def _apply(self, engine: Engine, number: int) -> pa.Table:
-        """Pass one entry to the engine, and return the matches to answer."""
+    def _apply(self, engine: Engine, number: int, found: Findings | None) -> int:
+        """Pass one entry to the engine, observed by `found`; return the number of documents."""
         entry = self._sealed.read(number)
         if isinstance(entry, SequencedDocuments):
-            return self._rows(number, self._push(engine, number, entry))
-        flushed = [ANSWERED.empty_table()]
+            return self._push(engine, number, entry, found)
         for kind, controls in groupby(entry, type):
             if kind is Register:
                 registers = (one for one in controls if isinstance(one, Register))
                 self._register(engine, number, registers)
             else:
-                flushed += [self._control(engine, number, one) for one in controls]
+                for one in controls:
+                    self._control(engine, one, found)
         self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
         self._waits = any(one.ordered for one in engine.subscriptions)
-        return pa.concat_tables(flushed)
+        return 0
 
-    def _push(self, engine: Engine, number: int, entry: SequencedDocuments) -> Iterable[Match]:
+    def _observed(self, engine: Engine, found: Findings | None) -> None:
+        """Let the results of the following transactions be collected."""
+        if found is not None:
+            found.keys = frozenset(self._answers)
+        engine.host.ingest.observe(None if found is None else found.observe)
+
+    def _push(
+        self, engine: Engine, number: int, entry: SequencedDocuments, found: Findings | None
+    ) -> int:
         some = entry.on(self._streams)
         if not (len(some.documents) or self._waits):
-            return ()  # the clock comes with the next document
+            return 0  # the clock comes with the next document
         key = BatchKey(SOURCE, number, number, some.beats(), some.arrived)
-        ingest = engine.host.ingest
-        return ingest.push(some.documents, source=key, identities=some.identities)
+        engine.host.state.documents.expect(entry.moment)
+        self._observed(engine, found)
+        engine.host.ingest.push(some.documents, source=key, identities=some.identities)
+        return len(some.documents)
 
-    def _control(self, engine: Engine, number: int, control: Control) -> pa.Table:
+    def _control(self, engine: Engine, control: Control, found: Findings | None) -> None:
         match control:
             case DeclareStream(name, lateness, live, attributes):
                 types = None if attributes is None else attributes_of(attributes)
                 engine.stream(name, lateness=lateness, live=live, attributes=types)
-            case Edit(name, query, language, updates, paused):
-                if engine.subscription(name) is not None:
-                    engine.edit(name, query, language=language, updates=updates, paused=paused)
-            case Remove(name):
-                self._answers.discard(name)
-                if engine.subscription(name) is not None:
-                    engine.unsubscribe(name, cascade=True)
+            case Edit(key, query, language, updates, paused, since):
+                if engine.subscription(key) is not None:
+                    engine.host.state.documents.expect(since)
+                    engine.edit(key, query, language=language, updates=updates, paused=paused)
+            case Remove(key):
+                self._answers.discard(key)
+                if engine.subscription(key) is not None:
+                    engine.unsubscribe(key, cascade=True)
             case CopyPublisher() | Register():
                 pass  # a copy was there from its registration on: see `_prepared`
             case Flush():
-                return self._rows(number, engine.flush())
-        return ANSWERED.empty_table()
+                self._observed(engine, found)
+                engine.flush()
 
     def _register(self, engine: Engine, number: int, given: Iterable[Register]) -> None:
         """Register those of this cell, many at once where the engine can."""
         here = [
             one
             for one in given
-            if self._cell in (one.cell, *one.silent) or (one.name, number) in self._copied
+            if self._cell in (one.cell, *one.silent) or (one.key, number) in self._copied
         ]
-        self._answers.update(one.name for one in here if one.cell == self._cell)
+        self._answers.update(one.key for one in here if one.cell == self._cell)
         for (language, updates), some in groupby(here, lambda one: (one.language, one.updates)):
+            together = list(some)
+            engine.host.state.documents.expect(together[0].since)
             if language == XSCL:
-                engine.subscribe_many(((one.name, one.query) for one in some), updates=updates)
+                engine.subscribe_many(((one.key, one.query) for one in together), updates=updates)
             else:
-                for one in some:
-                    engine.subscribe(one.name, one.query, language=language, updates=updates)
-
-    def _rows(self, number: int, matches: Iterable[Match]) -> pa.Table:
-        """Return the matches of subscriptions that answer here, in the canonical order."""
-        found = [one for one in matches if one.subscription in self._answers]
-        found.sort(key=lambda one: one.subscription)  # stable: each keeps its own order
-        table = match_table(found)
-        return table.add_column(0, ANSWERED[0], pa.array([number] * len(found), pa.int64()))
+                for one in together:
+                    engine.subscribe(one.key, one.query, language=language, updates=updates)
 
     # -- The engine ------------------------------------------------------------------------
 
     def _prepared(self, task: CellTask) -> Engine:
         """Return an engine that is not ahead of a task, with all copies that it will need."""
         copies = {
-            (one.name, one.registered): number
+            (one.key, one.registered): number
             for number, controls in self._sealed.controls(0, task.upto)
             for one in controls
             if isinstance(one, CopyPublisher) and one.cell == self._cell
@@ -194,22 +213,23 @@ class CellHost:
                 self._restore(number, path)
                 break
         if self._engine is None:
-            self._engine = Engine(None if self._in_memory else self._make_scratch() / DATABASE)
+            file = None if self._in_memory else self._make_scratch() / DATABASE
+            self._engine = Engine(file, role=Role.CELL)
         return self._engine
 
     def _restore(self, number: int, path: Path) -> None:
-        """Restore the engine of a snapshot, and the names from the controls before it."""
+        """Restore the engine of a snapshot, and the keys from the controls before it."""
         directory = self._make_scratch()
         read_backup(path)  # compares the checksums
         unpack(path, directory)
-        engine = self._engine = Engine(directory / DATABASE)
+        engine = self._engine = Engine(directory / DATABASE, role=Role.CELL)
         self._entry = number
         for _, controls in self._sealed.controls(0, number):
             for one in controls:
                 if isinstance(one, Register) and one.cell == self._cell:
-                    self._answers.add(one.name)
+                    self._answers.add(one.key)
                 elif isinstance(one, Remove):
-                    self._answers.discard(one.name)
+                    self._answers.discard(one.key)
         self._answers.intersection_update(one.name for one in engine.subscriptions)
         self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
         self._waits = any(one.ordered for one in engine.subscriptions)
@@ -228,6 +248,15 @@ class CellHost:
         self._entry = 0
         self._answers, self._copied, self._streams = set(), set(), frozenset()
         self._waits = False
+
+    @staticmethod
+    def _held_from(engine: Engine) -> int:
+        """Return the oldest document whose text the cell needs, or the first that may come."""
+        with engine.host.transactions.lock:
+            ((oldest,),) = engine.host.transactions.store.fetch(
+                "SELECT min(first) FROM state.document SEMI JOIN state.text USING (doc)"
+            )
+            return engine.host.state.documents.coming if oldest is None else int(oldest)
 
     def _save_snapshot(self, engine: Engine) -> None:
         """Write the state to the shared directory, then delete older snapshots of the cell."""

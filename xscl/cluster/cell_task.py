@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import pyarrow as pa
-
-from xscl.spark.match_files import MATCHES
-
-ANSWERED = MATCHES.insert(0, pa.field("entry", pa.int64(), nullable=False))
-"""A match with the entry of the log that completed it; rows of one entry are by subscription, those
-of one subscription in their order."""
-
 
 @dataclass(frozen=True, slots=True)
 class CellTask:
-    """Answer with the matches of the entries after one and up to another one.
+    """Answer with what was found in the entries after one and up to another one.
 
     `epoch` is that of the driver.  With `snapshot` the cell first writes its state as of `after`.
     """
@@ -32,21 +24,39 @@ class CellTask:
 
 @dataclass(frozen=True, slots=True)
 class CellAnswer:
-    """The file with a cell's matches: how many, and the checksum of its bytes."""
+    """The file with what a cell has found (`answers.ANSWER`), by the checksum of its bytes.
+
+    `load` is None if the file was there already, and its entries were not evaluated again.
+    """
 
     cell: int
     after: int
     upto: int
-    matches: int
     sha256: str
+    load: CellLoad | None = None
 
     @classmethod
-    def of(cls, task: CellTask, content: bytes) -> CellAnswer:
+    def of(cls, task: CellTask, content: bytes, load: CellLoad | None = None) -> CellAnswer:
         """Return the answer to a task whose file has some content."""
-        with pa.ipc.open_file(pa.py_buffer(content)) as reader:
-            rows = sum(reader.get_batch(at).num_rows for at in range(reader.num_record_batches))
         digest = hashlib.sha256(content).hexdigest()
-        return cls(task.cell, task.after, task.upto, rows, digest)
+        return cls(task.cell, task.after, task.upto, digest, load)
+
+
+@dataclass(frozen=True, slots=True)
+class CellLoad:
+    """What a cell had to do: seconds and documents of a task, and where and with what it runs.
+
+    `held_from` is the number of the oldest document whose text it still needs; None if it was not
+    determined.
+    """
+
+    seconds: float
+    documents: int
+    subscriptions: int
+    host: str
+    process: int
+    memory: int
+    held_from: int | None = None
 
 
 class CellRunner(Protocol):

@@ -1,4 +1,4 @@
-"""A cluster as a consumer's sink: batches of the spool in, committed matches out."""
+"""A cluster as a consumer's sink: batches of the spool in, matches in the driver's engine out."""
 
 from __future__ import annotations
 

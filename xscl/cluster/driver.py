@@ -3,92 +3,104 @@
     append    documents and controls become entries of the log
     intend    the batch (after, upto] is recorded, so that another driver repeats the same cut
     answer    one task for each cell; a task may run several times
-    commit    file names and checksums in one transaction: this is the commit
+    commit    what all cells have found, in one transaction: this is the commit
 
-The driver's store has catalog, identities, ledger, intents and manifest.  One process has the store
-(its lock), and a copy of it elsewhere is refused by the epoch in the shared directory.
+The driver's engine has catalog, documents, results, identities and ledger; it evaluates nothing.
+So everything that reads an engine reads a cluster.  One process has its store (the store's lock),
+and a copy of it elsewhere is refused by the epoch in the shared directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from pathlib import Path
-from typing import Self
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
 
 from feeds.documents import Document
 from feeds.faultpoints import reached
-from xscl.cluster import catalog_log, committed_matches
+from xscl.cluster import catalog_log
+from xscl.cluster.answers import Adoption
 from xscl.cluster.catalog_log import CatalogLog, placements
-from xscl.cluster.cell_task import CellAnswer, CellRunner, CellTask
-from xscl.cluster.committed_matches import COMMITTED, CommittedMatches
+from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellTask
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.sealed_log import Flush, SealedLog
-from xscl.cluster.sequencer import Sequencer
+from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
-from xscl.documents.results import XSCL, Subscription
+from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
-from xscl.planning.event_queries import Attributes
+from xscl.engine.state import Role
 from xscl.store.consumed_offsets import BatchKey
+from xscl.subscriptions.matches import Matches
 
 SNAPSHOT_EVERY = 64
 """Batches from one snapshot of a cell to its next; the cells take turns."""
 
 _EPOCH, _CELLS, _BATCHES = "cluster_epoch", "cluster_cells", "cluster_batches"
+COMMITTED = "cluster_committed"
+"""The key of the last committed entry in the store's named numbers."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.cluster_intent(after BIGINT, upto BIGINT);
 """
 
 
+def _ignore(matches: Matches) -> None:
+    """Ignore matches, which are in the store."""
+
+
 class ClusterDriver:
-    """Sequences documents, and commits what the cells answer.  One thread uses it."""
+    """Sequences documents for the cells, and commits what they find to an engine.
+
+    One thread consumes and flushes.  Any thread may change the engine's catalog: edits, pauses and
+    removals wait for the batch that is being evaluated.
+    """
 
     def __init__(
         self,
-        store: Path | None,
+        engine: Engine,
         shared: SharedDirectory,
         cells: int,
         runner: CellRunner,
         *,
         choose: Choose | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
+        on_matches: Callable[[Matches], None] = _ignore,
     ) -> None:
-        """Open the driver's store, and finish what an earlier driver has begun.
+        """Drive an engine with the role of a driver, and finish what an earlier driver has begun.
 
-        Raises ClusterError for another number of cells than before, StaleDriver if a driver with
-        a newer store has used the shared directory.
+        `on_matches` is called with the matches of each commit.  Raises ClusterError for another
+        number of cells than before, StaleDriver if a driver with a newer store has used the shared
+        directory.
         """
+        if engine.host.transactions.settings.role is not Role.DRIVER:
+            raise ClusterError("a cluster needs an engine that does not evaluate: role=Role.DRIVER")
+        self.engine = engine
+        self.loads: Mapping[int, CellLoad] = {}
         self._shared = shared
         self._runner = runner
         self._snapshot_every = snapshot_every
-        self.engine = Engine(store)
-        try:
-            shared.create()
-            self._begin(cells)
-            log = SealedLog(shared)
-            self._sequencer = Sequencer(self.engine.host, log)
-            chosen = choose or self._placement()
-            self._catalog = CatalogLog(self.engine, log, chosen)
-            self.matches = CommittedMatches(self.engine.host.transactions.store, shared)
-            self._catalog.append_changes()
-            self.commit()
-        except BaseException:
-            self.engine.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the store; the cells keep their engines."""
-        self.engine.close()
+        self._on_matches = on_matches
+        self._batch = threading.RLock()
+        """Held from the first document of a batch to its commit, outside of the engine's lock."""
+        self._is_unfinished = False  # documents were sequenced, and not committed
+        self._held_from: dict[int, int] = {}
+        shared.create()
+        self._begin(cells)
+        if engine.retention is None or not engine.retention.everything:
+            engine.retain(SERVICE)  # results may refer to any document in a window
+        log = SealedLog(shared)
+        self._sequencer = Sequencer(engine.host, log)
+        self._catalog = CatalogLog(engine, log, choose or self._placement())
+        self.commit()  # of entries with the catalog as it was
+        self._catalog.append_changes()
+        engine.host.catalog.guard_changes(self._changing)
 
     def _begin(self, cells: int) -> None:
         with self.engine.host.transactions.change() as state:
             store = state.store
-            for schema in (catalog_log.SCHEMA, committed_matches.SCHEMA, _SCHEMA):
+            for schema in (catalog_log.SCHEMA, _SCHEMA):
                 store.connection.execute(schema)
             known = store.meta(_CELLS)
             if known not in (0, cells):
@@ -102,58 +114,20 @@ class ClusterDriver:
 
     def _placement(self) -> Placement:
         placed = placements(self.engine.host.transactions.store)
-        known = [(one, placed[one.name]) for one in self.engine.subscriptions if one.name in placed]
+        known = [(one, placed[one.key]) for one in self.engine.subscriptions if one.key in placed]
         return Placement(self.cells, known)
 
-    # -- The catalog -----------------------------------------------------------------------
-
-    def stream(
-        self,
-        name: str,
-        *,
-        lateness: str | int = 0,
-        live: bool = False,
-        attributes: Attributes | None = None,
-    ) -> None:
-        """Declare a stream as `Engine.stream` does."""
-        self.engine.stream(name, lateness=lateness, live=live, attributes=attributes)
-        self._catalog.append_changes()
-
-    def subscribe(
-        self, name: str, query: str, *, updates: bool = False, language: str = XSCL
-    ) -> None:
-        """Register a query as `Engine.subscribe` does; it sees what is consumed from now on."""
-        self.engine.subscribe(name, query, updates=updates, language=language)
-        reached("registered")
-        self._catalog.append_changes()
-
-    def subscribe_many(self, pairs: Sequence[tuple[str, str]], *, updates: bool = False) -> None:
-        """Register queries in XSCL, all or none, in one entry of the log."""
-        self.engine.subscribe_many(pairs, updates=updates)
-        reached("registered")
-        self._catalog.append_changes()
-
-    def edit(
-        self,
-        name: str,
-        query: str | None = None,
-        *,
-        updates: bool | None = None,
-        language: str | None = None,
-        paused: bool | None = None,
-    ) -> Subscription:
-        """Change a subscription as `Engine.edit` does; it stays in its cell."""
-        one = self.engine.edit(name, query, updates=updates, language=language, paused=paused)
-        reached("registered")
-        self._catalog.append_changes()
-        return one
-
-    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
-        """Remove a subscription as `Engine.unsubscribe` does, and return what was removed."""
-        removed = self.engine.unsubscribe(name, cascade=cascade)
-        reached("registered")
-        self._catalog.append_changes()
-        return removed
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Let a change of the catalog wait for the batch, and append it to the log at once."""
+        with self._batch:
+            if self._is_unfinished:
+                raise ClusterError(
+                    "the cells have not evaluated all documents, and a change comes after these",
+                    hint="try again: the batch is repeated",
+                )
+            yield
+            self._catalog.append_changes()
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -164,25 +138,34 @@ class ClusterDriver:
 
         `poison` are the places of documents that are recorded as rejected, unread.
         """
-        self._sequencer.append(documents, batch, poison)
-        self.commit()  # also of a batch that was sequenced before, whose tasks have failed
+        with self._batch:
+            self.commit()  # of a batch that was sequenced before, and whose tasks have failed
+            with self.engine.host.transactions.lock:  # no registration comes between the two
+                self._catalog.append_changes()
+                self._is_unfinished = True
+                self._sequencer.append(documents, batch, poison)
+            self.commit()
 
     def flush(self) -> None:
         """End the input, as `Engine.flush` does."""
-        self._catalog.append_changes(Flush())
-        self.commit()
+        with self._batch:
+            self.commit()
+            self._catalog.append_changes(Flush())
+            self.commit()
 
     # -- Commit ----------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Commit the matches of all entries: of the batch that was intended, then of the rest."""
-        while (batch := self._intend()) is not None:
-            after, upto = batch
-            tasks = [
-                CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell))
-                for cell in range(self.cells)
-            ]
-            self._commit(tasks, self._runner.run(self._shared.path, tasks))
+        """Commit what is found in all entries: of the batch that was intended, then of the rest."""
+        with self._batch:
+            while (batch := self._intend()) is not None:
+                after, upto = batch
+                tasks = [
+                    CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell))
+                    for cell in range(self.cells)
+                ]
+                self._commit(tasks, self._runner.run(self._shared.path, tasks))
+            self._is_unfinished = False
 
     def _takes_snapshot(self, cell: int) -> bool:
         batches = self.engine.host.transactions.store.meta(_BATCHES)
@@ -190,14 +173,16 @@ class ClusterDriver:
 
     def _intend(self) -> tuple[int, int] | None:
         """Return the batch to commit next, as recorded; None if all entries are committed."""
+        store = self.engine.host.transactions.store
+        with self.engine.host.transactions.lock:
+            if store.meta(COMMITTED) == store.meta(SEQUENCED):
+                return None
         with self.engine.host.transactions.change() as state:
             known = state.store.fetch("SELECT after, upto FROM state.cluster_intent")
             if known:
                 ((after, upto),) = known
                 return after, upto
             after, upto = state.store.meta(COMMITTED), self._sequencer.last
-            if after == upto:
-                return None
             state.store.insert_rows("state.cluster_intent", [(after, upto)])
         reached("intended")
         return after, upto
@@ -208,13 +193,42 @@ class ClusterDriver:
         given = sorted((one.cell, one.after, one.upto) for one in answers)
         if asked != given:
             raise ClusterError(f"the cells answered {given}, and were asked {asked}")
-        for answer in answers:
-            self.matches.read(answer)
+        found = [self._read(one) for one in sorted(answers, key=lambda one: one.cell)]
         self._shared.expect_epoch(self.epoch)
-        with self.engine.host.transactions.change() as state:
+        host, after, upto = self.engine.host, tasks[0].after, tasks[0].upto
+        with host.transactions.change() as state:
             store = state.store
-            rows = ((one.cell, one.after, one.upto, one.matches, one.sha256) for one in answers)
-            store.insert_rows("state.cluster_answer", rows)
+            adoption = Adoption(state, found)
+            adoption.note_cuts()
+            results = host.ingest.store_results(state, adoption.results(), adoption.late())
             store.fetch("DELETE FROM state.cluster_intent")
-            store.set_meta(**{COMMITTED: tasks[0].upto, _BATCHES: store.meta(_BATCHES) + 1})
+            store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
+            self._note_loads(answers)
+            if len(self._held_from) == self.cells:
+                state.eviction.hold_from(min(self._held_from.values()))
         reached("cells_committed")
+        self._shared.delete_results(after)
+        with host.transactions.lock:
+            matches = host.log.expand(results)
+        self._on_matches(matches)
+
+    def _note_loads(self, answers: Sequence[CellAnswer]) -> None:
+        loads = {one.cell: one.load for one in answers if one.load is not None}
+        self.loads = {**self.loads, **loads}
+        for cell, load in loads.items():
+            if load.held_from is not None:
+                self._held_from[cell] = load.held_from
+
+    def _read(self, answer: CellAnswer) -> pa.Table:
+        """Return what a cell has found; raises ClusterError if the file differs from the answer."""
+        path = self._shared.results_of(answer.cell, answer.upto)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"what cell {answer.cell} found up to entry {answer.upto} is missing: {path}",
+                hint="is the shared directory the same for all executors?",
+            ) from error
+        if hashlib.sha256(content).hexdigest() != answer.sha256:
+            raise ClusterError(f"{path} is not the file that its cell answered with")
+        return pa.ipc.open_file(pa.py_buffer(content)).read_all()

@@ -75,7 +75,7 @@ def _constants(query: str) -> list[str]:
 def needed_copies(
     subscriptions: Sequence[Subscription], cells: Mapping[str, int]
 ) -> dict[str, set[int]]:
-    """Return the cells that need a silent copy of a publisher, by its name.
+    """Return the cells that need a silent copy of a publisher, by its key.
 
     `cells` are those in which subscriptions were placed.
     """
@@ -87,14 +87,14 @@ def needed_copies(
     if not publishers:
         return copies
     for one in subscriptions:
-        cell = cells[one.name]
-        reading, known = [one], {one.name}
+        cell = cells[one.key]
+        reading, known = [one], {one.key}
         while reading:
             for stream in reading.pop().reads:
                 for publisher in publishers.get(stream, ()):
-                    if publisher.name not in known:
-                        known.add(publisher.name)
+                    if publisher.key not in known:
+                        known.add(publisher.key)
                         reading.append(publisher)
-                        if cells[publisher.name] != cell:
-                            copies[publisher.name].add(cell)
+                        if cells[publisher.key] != cell:
+                            copies[publisher.key].add(cell)
     return copies

@@ -34,6 +34,7 @@ _SCHEMA = pa.schema(
         pa.field("id", pa.string()),
         pa.field("version", pa.int32()),
         pa.field("clock", pa.int64()),
+        pa.field("number", pa.int64()),
     ]
 )
 
@@ -43,13 +44,15 @@ class SequencedDocuments:
     """Accepted documents with their identities.
 
     `clocks` has the clock before each of them, and after the last one.  `arrived` is the time at
-    which they came in, None for the clock.
+    which they came in, None for the clock.  `moment` is a number after theirs, for what happens
+    then: the instants that the clock passes.
     """
 
     documents: DocumentColumns
     identities: Sequence[DocumentIdentity]
     clocks: npt.NDArray[np.int64]
     arrived: int | None
+    moment: int
 
     def on(self, streams: frozenset[str]) -> SequencedDocuments:
         """Return the documents on some streams; the clock is that of all."""
@@ -62,6 +65,7 @@ class SequencedDocuments:
             [self.identities[at] for at in places],
             self.clocks[[*places, -1]],
             self.arrived,
+            self.moment,
         )
 
     def beats(self) -> tuple[Beat, ...]:
@@ -81,12 +85,17 @@ class DeclareStream:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A registration: the cell that answers with its matches, and those with a silent copy."""
+    """A registration: the cell that answers with its matches, and those with a silent copy.
 
-    name: str
+    Cells know a subscription by its key, which no other change of the catalog affects.  It sees
+    documents from the number `since` on.
+    """
+
+    key: str
     query: str
     language: str
     updates: bool
+    since: int
     cell: int
     silent: tuple[int, ...] = ()
 
@@ -98,27 +107,31 @@ class CopyPublisher:
     The cell's state is made from the log anew, as if the copy had been there since `registered`.
     """
 
-    name: str
+    key: str
     cell: int
     registered: int
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a subscription is from here on, wherever it is: its query, and whether it is paused."""
+    """What a subscription is from here on, wherever it is: its query, and whether it is paused.
 
-    name: str
+    Another query sees documents from the number `since` on.
+    """
+
+    key: str
     query: str
     language: str
     updates: bool
     paused: bool
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
     """The removal of a subscription, wherever it is, with all that read what only it publishes."""
 
-    name: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +213,14 @@ def _encoded(entry: SequencedDocuments) -> bytes:
     versions = [one.version for one in entry.identities]
     columns = (
         *(some.streams, some.ids, some.timestamps, some.xml, some.history, some.origins),
-        *(names, versions, entry.clocks[:-1]),
+        *(names, versions, entry.clocks[:-1], [one.number for one in entry.identities]),
     )
     arrays = [pa.array(one, kind) for one, kind in zip(columns, _SCHEMA.types, strict=True)]
-    times = {"clock": int(entry.clocks[-1]), "arrived": entry.arrived}
+    times = {
+        "clock": int(entry.clocks[-1]),
+        "arrived": entry.arrived,
+        "moment": entry.moment,
+    }
     table = pa.Table.from_arrays(arrays, schema=_SCHEMA.with_metadata({"times": json.dumps(times)}))
     return ipc_bytes(table)
 
@@ -213,10 +230,11 @@ def _decoded(content: bytes) -> SequencedDocuments:
     times = json.loads(table.schema.metadata[b"times"])
     columns = [table[name].to_pylist() for name in _SCHEMA.names]
     streams, *rest = columns[:6]
-    identities = [DocumentIdentity(*row) for row in zip(columns[6], columns[7], strict=True)]
+    given = zip(columns[6], columns[7], columns[9], strict=True)
+    identities = [DocumentIdentity(*row) for row in given]
     clocks = np.array([*columns[8], times["clock"]], np.int64)
     documents = DocumentColumns([tuple(names) for names in streams], *rest)
-    return SequencedDocuments(documents, identities, clocks, times["arrived"])
+    return SequencedDocuments(documents, identities, clocks, times["arrived"], times["moment"])
 
 
 def ipc_bytes(table: pa.Table) -> bytes:

@@ -1,6 +1,6 @@
 """The sequencer: identity, version and clock of each document, determined once for all cells.
 
-It uses the document log of the driver's store, so that duplicates, versions and invalid documents
+It uses the document log of the driver's engine, so that duplicates, versions and invalid documents
 are the same as in a single engine.  Entry and ledger are counted in one transaction, after the file
 was written: a driver that ends between the two writes the entry again.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
+from templates.batch_join import FOUND
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.documents.document_log import DocumentIdentity
 from xscl.engine.host import EngineHost
@@ -49,10 +50,9 @@ class Sequencer:
             number = state.store.meta(SEQUENCED) + 1
             read, beats = _without(documents, batch, poison)
             state.documents.reject_poison([documents[at] for at in sorted(poison)])
-            first = state.documents.next
             arrivals = state.documents.accept(read, beats=beats, arrived=batch.arrived).arrivals
             clocks = np.append(arrivals.clocks, state.documents.clock)
-            rows = _identified(state.store, first)
+            rows = _identified(state.store, arrivals.docs.tolist())
             entry = SequencedDocuments(
                 DocumentColumns(
                     list(arrivals.streams),
@@ -62,19 +62,17 @@ class Sequencer:
                     [row[3] for row in rows],
                     [row[4] for row in rows],
                 ),
-                [DocumentIdentity(row[1], row[2]) for row in rows],
+                [DocumentIdentity(row[1], row[2], row[5]) for row in rows],
                 clocks,
                 batch.arrived,
+                state.documents.next_number(),
             )
             self._log.write(number, entry)
             reached("sealed")
-            state.documents.finish()
+            if len(arrivals):
+                state.arrived.append(arrivals)
             state.store.set_meta(**{SEQUENCED: number})
-            state.store.set_progress(
-                clock=state.documents.clock,
-                next_doc=state.documents.next,
-                segment=state.ledger.segment,
-            )
+            self._host.ingest.store_results(state, FOUND.empty_table())
         reached("sequenced")
         return True
 
@@ -87,10 +85,12 @@ def _without(
     return some.documents, some.beats
 
 
-def _identified(store: Store, first: int) -> list[tuple[str, str, int, bool, str]]:
-    """Return given id, id, version, history and origin of the documents from a number on."""
+def _identified(store: Store, docs: Sequence[int]) -> list[tuple[str, str, int, bool, str, int]]:
+    """Return given id, id, version, history, origin and number of the documents of a batch."""
+    if not docs:
+        return []
     return store.fetch(
-        "SELECT given, id, version, history, origin FROM state.document WHERE doc >= ?"
+        "SELECT given, id, version, history, origin, doc FROM state.document WHERE doc >= ?"
         " ORDER BY doc",
-        [first],
+        [docs[0]],
     )

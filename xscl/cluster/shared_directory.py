@@ -2,7 +2,7 @@
 
     driver.json              the epoch of the driver: a later driver makes earlier ones stale
     sealed/N.arrow|.json     entry N of the log: sequenced documents, or controls
-    results/CELL/N.arrow     the matches of a cell up to entry N
+    results/CELL/N.arrow     what a cell found up to entry N, until it is committed
     snapshots/CELL@N.tar     the state of a cell after entry N
 
 Any file system serves whose `rename` is atomic and whose `fsync` is durable.  Two tasks may write
@@ -103,8 +103,14 @@ class SharedDirectory:
     # -- Files -----------------------------------------------------------------------------
 
     def results_of(self, cell: int, upto: int) -> Path:
-        """Return the path of a cell's matches up to an entry."""
+        """Return the path of what a cell found up to an entry."""
         return self.path / "results" / str(cell) / f"{upto:020d}.arrow"
+
+    def delete_results(self, upto: int) -> None:
+        """Delete what cells have found up to an entry: the driver's store has it."""
+        for path in (self.path / "results").glob("*/*.arrow"):
+            if not path.name.startswith(".") and int(path.stem) <= upto:
+                path.unlink(missing_ok=True)
 
     def snapshot_of(self, cell: int, entry: int) -> Path:
         """Return the path of a cell's state after an entry."""

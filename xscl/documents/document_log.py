@@ -56,10 +56,11 @@ class DocumentOrigin(NamedTuple):
 
 
 class DocumentIdentity(NamedTuple):
-    """The id of a document's version, such as `id@2`, and its version, from 1."""
+    """What another log has determined of a document: id, such as `id@2`, version, number."""
 
     id: str
     version: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class DocumentLog:
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
+        self._coming: int | None = None  # where another log numbers the documents
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
@@ -115,7 +117,8 @@ class DocumentLog:
         Documents with origins are published ones; without they arrive now.  `parts` say where
         to find what was shredded elsewhere; `beats` set the clock between documents.  `arrived` is
         the time of their arrival, by default the clock after each.  `identities`, one for each
-        document, were determined by another log, which has more documents than this one.
+        document, were determined by another log, which has more documents than this one.  Their
+        numbers are given, too: those from `next` on are for composites and published documents.
         """
         given, refused = separate_invalid(documents)
         elsewhere = RemoteWitnesses.of(parts, len(given))
@@ -124,8 +127,10 @@ class DocumentLog:
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
         times = self._advance_arrival(clocks, arrived)
-        arrivals = batch.arrivals(rows, self.next, clocks)
-        self.next += len(rows)
+        docs = batch.numbers(rows, self.next)
+        arrivals = batch.arrivals(rows, docs, clocks)
+        if not batch.is_identified:
+            self.next += len(rows)
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
@@ -171,9 +176,10 @@ class DocumentLog:
         for one in (*seen, *often, *(one for one in ids if "@" in one)):
             known.setdefault(one, {})
         self._names = set()
-        missing = 0
+        missing, identified = 0, batch.identities
         for at in batch.candidates(known):
-            if not self._assign(batch, at, self.next + at - missing, known.get(ids[at])):
+            number = identified[at].number if identified else self.next + at - missing
+            if not self._assign(batch, at, number, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
         made = [name for name, one in zip(batch.names, ids, strict=True) if name is not one]
@@ -247,6 +253,19 @@ class DocumentLog:
         """Return the next number: composites are numbered among the documents."""
         number, self.next = self.next, self.next + 1
         return number
+
+    @property
+    def coming(self) -> int:
+        """The least number of documents that arrive from now on."""
+        return self.next if self._coming is None else self._coming
+
+    def expect(self, number: int) -> None:
+        """Set the least number of documents that arrive from now on: another log numbers them."""
+        self._coming = number
+
+    def number_instant(self) -> int:
+        """Return a number after all documents, and before all that arrive later."""
+        return self.next_number() if self._coming is None else self._coming
 
     def _version_id(self, given: str, version: int) -> str:
         """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
@@ -403,8 +422,9 @@ class _Batch:
         self.roots: dict[int, etree._Element] = {}
         self.names = list(given.ids)
         self.versions = np.ones(len(given), np.int64)
+        self.identities = identities
         self.is_identified = len(identities) > 0
-        for at, (name, version) in enumerate(identities):
+        for at, (name, version, _) in enumerate(identities):
             self.versions[at] = version
             if name != self.names[at]:  # an id that is the given one stays the same object
                 self.names[at] = name
@@ -417,9 +437,14 @@ class _Batch:
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
 
-    def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
-        """Return the accepted documents, numbered from the first one on."""
-        docs = np.arange(first, first + len(rows))
+    def numbers(self, rows: Numbers, first: int) -> Numbers:
+        """Return the numbers of the accepted documents: given ones, or from the first one on."""
+        if self.is_identified:
+            return np.array([self.identities[at].number for at in rows.tolist()], np.int64)
+        return np.arange(first, first + len(rows))
+
+    def arrivals(self, rows: Numbers, docs: Numbers, clocks: Numbers) -> Arrivals:
+        """Return the accepted documents with their numbers."""
         bases, versions = self.bases[rows], self.versions[rows]
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
         places = rows.tolist()

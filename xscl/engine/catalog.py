@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
-from xscl.engine.state import EngineState
+from xscl.engine.state import EngineState, Role
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.errors import StreamInUse, XsclError
@@ -34,6 +35,7 @@ class Catalog:
         self._transactions = transactions
         self._trials = trials
         self._backfills: Backfills | None = None
+        self._changing: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def backfills(self) -> Backfills:
@@ -48,6 +50,14 @@ class Catalog:
     @property
     def _state(self) -> EngineState:
         return self._transactions.state
+
+    def guard_changes(self, changing: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter a context around each change of what is registered, outside of the engine's lock.
+
+        A change would hide the results of documents that the engine has and whose results other
+        engines are still finding.
+        """
+        self._changing = changing
 
     # -- Streams ---------------------------------------------------------------------------
 
@@ -120,7 +130,9 @@ class Catalog:
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
-        if since is not None:
+        if (since is not None or history) and not self._evaluates:
+            self._subscribe_without_past(name, query, updates, language, since)
+        elif since is not None:
             self._subscribe_from(name, query, updates, language, since, seconds)
         elif history:
             self._subscribe_from(name, query, updates, language, None, seconds)
@@ -128,7 +140,7 @@ class Catalog:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
             with self._transactions.lock:
-                first = self._state.documents.next
+                first = self._state.documents.coming
                 plan = self._state.registration.planned(name, query, language, updates, first)
                 with self._transactions.change() as state:
                     state.registration.register_query(name, query, language, plan, first)
@@ -142,7 +154,7 @@ class Catalog:
         numbered: bool = True,
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
-        if history:
+        if history and self._evaluates:
             self._complete(self._begin(list(pairs), updates, None, numbered=numbered), None)
             return
         with self._transactions.lock, paused_collection():
@@ -187,7 +199,7 @@ class Catalog:
     def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
         waits = self._state.registration.may_wait(one for _, one in compiled)
         with self._transactions.change(waits=waits) as state:
-            state.registration.register(compiled, updates, state.documents.next)
+            state.registration.register(compiled, updates, state.documents.coming)
 
     def edit(
         self,
@@ -202,7 +214,7 @@ class Catalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         if paused:  # the matches of its past come before its pause
             self._complete_past(name)
-        with self._transactions.lock, paused_collection():
+        with self._changing(), self._transactions.lock, paused_collection():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
             wanted = (
@@ -248,7 +260,7 @@ class Catalog:
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
-        with self._transactions.lock:
+        with self._changing(), self._transactions.lock:
             subscriptions = self._state.subscriptions
             if purge and name not in subscriptions and subscriptions.versions(name):
                 with self._transactions.change() as state:
@@ -283,6 +295,10 @@ class Catalog:
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> None:
         """Register queries durably, all or none, whose histories are still to be read."""
+        if not self._evaluates:
+            self.subscribe_many(pairs, updates=updates)
+            self._mark_without_past(name for name, _ in pairs)
+            return
         for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
             self.backfills.completion(number)
 
@@ -312,6 +328,9 @@ class Catalog:
         They are those of `since`, or of a history.  Returns the number of the backfill to complete;
         None if it is complete, as it is for a query of events whose rows others may read.
         """
+        if not self._evaluates:
+            self._subscribe_without_past(name, query, updates, language, since)
+            return None
         if language == XSCL:
             (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
             self.backfills.completion(number)
@@ -343,6 +362,29 @@ class Catalog:
             with self.backfills.exclusive():
                 number = self._begin_events(name, text, language, updates, since)
                 self._complete([number], until)
+
+    @property
+    def _evaluates(self) -> bool:
+        return self._transactions.settings.role is not Role.DRIVER
+
+    def _subscribe_without_past(
+        self, name: str, text: str, updates: bool, language: str, since: str | int | None
+    ) -> None:
+        """Register a query that begins now, as its cell has no documents from before."""
+        if since is not None:
+            raise XsclError(
+                "a subscription of a cluster begins now: its past is not evaluated",
+                hint="register it without since; 'xscl try' shows the matches of the past",
+            )
+        self.subscribe(name, text, updates=updates, language=language)
+        self._mark_without_past([name])
+
+    def _mark_without_past(self, names: Iterable[str]) -> None:
+        """Record that there were documents whose matches some new subscriptions do not have."""
+        if self._state.documents.next > 1:
+            with self._transactions.change() as state:
+                for name in names:
+                    state.subscriptions.mark_without_past(name)
 
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
@@ -473,7 +515,7 @@ def _replace_query(
     begun: Backfill | None,
 ) -> None:
     """Make a query the next version of a subscription, with a backfill or from now on."""
-    registration, name, end = state.registration, one.name, state.documents.next
+    registration, name, end = state.registration, one.name, state.documents.coming
     first, bound = (end, None) if begun is None else (one.since, one.bound_to)
     state.subscriptions.succeed(name)
     registration.remove(name, state.position)

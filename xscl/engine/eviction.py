@@ -76,9 +76,18 @@ class Forgetting:
         composites: CompositeEvents,
         plan: Plan,
         needed_from: Callable[[], int],
+        *,
+        evaluates: bool = True,
+        delivers: bool = True,
     ) -> None:
-        """`needed_from` returns the first document that a backfill still reads."""
+        """`needed_from` returns the first document that a backfill still reads.
+
+        In an engine that does not evaluate, `hold_from` says what others still join.  One that
+        does not deliver needs only those results that its operators may make again.
+        """
         self._store = store
+        self._delivers = delivers
+        self._held_from = INFINITE if evaluates else 0
         self._needed_from = needed_from
         self._documents = documents
         self._composites = composites
@@ -122,6 +131,10 @@ class Forgetting:
         """The first document whose matches are kept."""
         return self._matches.first
 
+    def hold_from(self, doc: int) -> None:
+        """Keep the texts from a document on: results of other engines may refer to them."""
+        self._held_from = doc
+
     def retain(self, retention: Retention) -> None:
         """Set the retention; the next push applies it."""
         save_retention(self._store, retention)
@@ -159,7 +172,10 @@ class Forgetting:
         released documents.
         """
         clock, retention = self._documents.arrived, self._retention
-        if self._matches.due(clock, retention.matches):
+        if not self._delivers:
+            if not self._pushes % BOUNDED:
+                freed = self._delete_results(position) or freed
+        elif self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):
             self._sweep()
@@ -225,7 +241,8 @@ class Forgetting:
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
         """Move a horizon to an age; return True if it changed."""
         before, horizon.looked = horizon.first, clock
-        first = min(self._first_since(clock - age, horizon), self._needed_from())
+        needed = min(self._needed_from(), self._held_from)
+        first = min(self._first_since(clock - age, horizon), needed)
         horizon.first = max(before, first)
         return horizon.first > before
 
@@ -275,7 +292,7 @@ class Forgetting:
         ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
         step = FEW + 2 * texts * excess // max(1, self._bytes)
         self._hold(held_documents(self._plan))
-        first, end = self._texts.first, self._documents.next
+        first, end = self._texts.first, min(self._documents.next, self._held_from)
         while first < end:
             rows = self._store.fetch(
                 "SELECT doc, octet_length(xml) FROM state.text WHERE doc >= ? AND doc < ?"
@@ -299,7 +316,10 @@ class Forgetting:
             "SELECT min(position) FROM state.result WHERE greatest(doc1, doc2) >= ?",
             [self._matches.first],
         )
-        last = position if cut is None else min(position, cut - 1)
+        return self._delete_results(position if cut is None else min(position, cut - 1))
+
+    def _delete_results(self, last: int) -> bool:
+        """Delete the results up to a position, except those that may be made again."""
         ((oldest,),) = self._store.fetch(
             "SELECT max(position) FROM state.result WHERE position <= ?", [last]
         )

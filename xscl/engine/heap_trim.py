@@ -10,8 +10,10 @@ another.  After an hour of mixed load, 16 arenas of a service had 672 MB, of whi
 from __future__ import annotations
 
 import ctypes
+import os
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,12 +25,21 @@ MANY = 20_000
 ARENAS = 2
 """Arenas of a service: one for the thread that holds the interpreter, one for those that do not."""
 _ARENA_MAX = -8  # `M_ARENA_MAX` of malloc.h
+_STATM = Path("/proc/self/statm")
 
 
 def limit_arenas() -> None:
     """Limit the arenas of this process, where the C library is glibc; before threads start."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, ARENAS)
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process in bytes, 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def trim_heap() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,10 @@ from xscl.documents.document_log import AcceptedDocuments, DocumentIdentity, Doc
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
-from xscl.engine.state import EngineState
+from xscl.engine.state import EngineState, Role
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
+from xscl.errors import XsclError
 from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
@@ -154,6 +155,11 @@ class PushSlice:
         return PushSlice(documents, (), tuple(beats), self.arrived, identities)
 
 
+LateDocument: TypeAlias = tuple[int, int, int]
+"""A document, the watermark that it came after, and the lateness of what missed it."""
+Observer: TypeAlias = "Callable[[EngineState, pa.Table, Sequence[LateDocument]], None]"
+
+
 @dataclass(slots=True)
 class _Outcome:
     """The accumulated results and counts of a push's transactions."""
@@ -169,6 +175,7 @@ class Ingest:
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
         self.pace = Pace()
+        self._observe: Observer | None = None
         self._transactions = transactions
         self._log = log
         self._push_size = PushSize()
@@ -252,6 +259,8 @@ class Ingest:
             laps.end("wait")
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
+            if self._transactions.settings.role is Role.DRIVER:
+                raise XsclError("documents of a cluster are consumed by its driver")
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
             dataflow.begin(several=len(portion.documents) > 1)
@@ -291,16 +300,37 @@ class Ingest:
         state.arrived.append(accepted.arrivals)
         return accepted
 
-    def _commit(self, state: EngineState) -> pa.Table:
+    def observe(self, observe: Observer | None) -> None:
+        """Register a callback that gets the results of each transaction before its commit."""
+        self._observe = observe
+
+    def store_results(
+        self, state: EngineState, found: pa.Table, late: Sequence[LateDocument] = ()
+    ) -> pa.Table:
+        """Write results (`FOUND`) that other engines have found, as those of a push."""
+        return self._commit(state, found, late)
+
+    def _commit(
+        self,
+        state: EngineState,
+        found: pa.Table | None = None,
+        late: Sequence[LateDocument] = (),
+    ) -> pa.Table:
         """Write the results of a transaction, evict expired state, and return the results."""
         before, dataflow, documents = state.position, state.dataflow, state.documents
-        results = append_results(state, dataflow.results())
+        if found is None:
+            found, late = dataflow.results(), dataflow.take_late()
+        if self._observe is not None:
+            self._observe(state, found, late)
+        if self._transactions.settings.role is Role.CELL:
+            found = _remade(state, found)
+        results = append_results(state, found)
         touched = dataflow.touched()
         if state.composites.new:
             touched |= state.composites.save()
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
-        if late := dataflow.take_late():
+        if late:
             docs, watermarks, lateness = zip(*late, strict=True)
             missed = pa.nulls(len(late), pa.string())
             rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
@@ -396,7 +426,10 @@ class Ingest:
 
         with self._transactions.lock:
             state = self._transactions.state
-            return state.dataflow.is_awaited(overdue, state.streams.live_readers())
+            readers = state.streams.live_readers()
+            if self._transactions.settings.role is Role.DRIVER:  # only the cells know for what
+                return len(readers) > 0 and time > state.documents.clock
+            return state.dataflow.is_awaited(overdue, readers)
 
     # -- Consumers -------------------------------------------------------------------------
 
@@ -427,6 +460,12 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     results = found.add_column(0, "position", pa.array(positions))
     state.store.insert("state.result", results)
     return results
+
+
+def _remade(state: EngineState, found: pa.Table) -> pa.Table:
+    """Return those results that an event join may make again, and must not."""
+    of_events = pa.array(sorted(set(state.dataflow.relational.qids.values())), pa.int32())
+    return found.filter(pc.is_in(found["qid"], of_events))
 
 
 def _count_matches(state: EngineState, results: pa.Table) -> int:

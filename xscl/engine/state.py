@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from feeds.documents import Document
 from templates.batch_join import Pushed
@@ -37,6 +38,22 @@ from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
 
+MADE_FROM = 1 << 30
+"""The first number of what a cell makes itself: the numbers of documents are below it, those of
+stage 2 below twice as much."""
+
+
+class Role(Enum):
+    """What an engine does: all, or its part in a cluster (`xscl.cluster`).
+
+    A driver has the catalog, the documents and the results, and evaluates nothing.  A cell
+    evaluates documents that the driver has numbered, and keeps no results.
+    """
+
+    WHOLE = auto()
+    DRIVER = auto()
+    CELL = auto()
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -45,11 +62,18 @@ class Settings:
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
     `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
+    `role`: whether other engines evaluate for this one, or it for another one.
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
     journalled: bool = True
+    role: Role = Role.WHOLE
+
+    @property
+    def of_twin(self) -> Settings:
+        """Those of a private engine in memory, which evaluates one query over the past."""
+        return replace(self, kept_memory=None, role=Role.WHOLE)
 
 
 class EngineState:
@@ -77,6 +101,8 @@ class EngineState:
             most=settings.result_bound,
         )
         self.documents = DocumentLog(store)
+        if settings.role is Role.CELL:
+            self.documents.next = max(self.documents.next, MADE_FROM)
         self.composites = CompositeEvents(store, self.documents)
         self.subscriptions = Subscriptions(store, self.registry)
         self.ledger = ConsumedOffsets(store)
@@ -109,10 +135,13 @@ class EngineState:
             numbers,
             self.dataflow,
             shapes,
+            settings.role is not Role.DRIVER,
         )
         self.eviction = Forgetting(
             *(store, self.documents, self.composites, self.dataflow.core.plan),
             self.subscriptions.needed_from,
+            evaluates=settings.role is not Role.DRIVER,
+            delivers=settings.role is not Role.CELL,
         )
         self.registration.plan_again()
         self.readings = LatenessBounds(

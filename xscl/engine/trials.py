@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import NamedTuple
 from weakref import finalize
 
@@ -59,7 +58,7 @@ class Trials:
         `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
         TooLong after either, Stopping after `end`.
         """
-        twin = Transactions(None, replace(self._transactions.settings, kept_memory=None))
+        twin = Transactions(None, self._transactions.settings.of_twin)
         log = MatchLog(twin)
         try:
             return self._run(twin, log, trial, until, dropped)

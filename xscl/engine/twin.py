@@ -36,7 +36,7 @@ class Twin:
     def __init__(self, live: Transactions) -> None:
         """Make an engine without a subscription, which `copy` gives it."""
         self._live = live
-        self._twin = Transactions(None, replace(live.settings, kept_memory=None))
+        self._twin = Transactions(None, live.settings.of_twin)
         self._log = MatchLog(self._twin)
         self._ingest = Ingest(self._twin, self._log)
         self._subscription: Subscription

@@ -6,14 +6,13 @@ anew: `/v1/metrics` is what a monitoring system keeps.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from xscl.engine.heap_trim import resident_bytes
 from xscl.polling.feed_repository import ticks
 
 STEP = 15.0
@@ -24,8 +23,6 @@ SPANS = {"hour": 3_600_000_000, "day": 86_400_000_000}
 """The spans for which samples are shown, in ticks."""
 MOST_LATENCIES = 4_096
 """Latencies of one interval that its quantiles are made of, the last ones."""
-
-_STATM = Path("/proc/self/statm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class StatusSeries:
             found = sorted(self._latencies)
             quantiles = (_quantile(found, 0.5), _quantile(found, 0.95))
             self._samples.append(
-                StatusSample(self._now(), *rates, *self._largest, resident(), *quantiles)
+                StatusSample(self._now(), *rates, *self._largest, resident_bytes(), *quantiles)
             )
             self._began, self._largest = (now, documents, matches), (0, 0.0)
             self._latencies.clear()
@@ -96,11 +93,3 @@ class StatusSeries:
 def _quantile(found: Sequence[float], share: float) -> float:
     """Return a quantile of values in ascending order, 0 of none."""
     return found[min(len(found) - 1, int(share * len(found)))] if found else 0.0
-
-
-def resident() -> int:
-    """Return the resident memory of this process in bytes, 0 where the system does not tell."""
-    try:
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0

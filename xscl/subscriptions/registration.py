@@ -31,7 +31,10 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 @dataclass(eq=False, repr=False)
 class Registration:
-    """Adds subscriptions to the store and the plan, and removes them from both."""
+    """Adds subscriptions to the store and the plan, and removes them from both.
+
+    In an engine that does not evaluate, all are suspended for good.
+    """
 
     _store: Store
     _registry: Registry
@@ -41,6 +44,7 @@ class Registration:
     _numbers: CompositeIds
     _dataflow: Dataflow
     _shapes: Shapes
+    _evaluates: bool = True
 
     def __post_init__(self) -> None:
         self._planned = self._dataflow.subscribed
@@ -134,6 +138,7 @@ class Registration:
         Their operators over time are shared by queries of the same `bound_to`.  Those that are
         `suspended` have no operators until `activate`.
         """
+        suspended = suspended or not self._evaluates
         for name, query in compiled:
             if isinstance(query, Plain):
                 self._register_row(name, query, updates, since, suspended)
@@ -209,7 +214,7 @@ class Registration:
             self._dataflow.relational.events(query),
             bound_to,
         )
-        if suspended:
+        if suspended or not self._evaluates:
             self._planned.suspend(added)
         else:
             self._planned.attach_query(added, query)
@@ -294,7 +299,7 @@ class Registration:
         """
         self._add_waiting()
         for subscription in self._subscriptions:
-            if subscription.number in self._subscriptions.backfills:
+            if not self._evaluates or subscription.number in self._subscriptions.backfills:
                 self._suspend_again(subscription)
             elif subscription.relational:
                 self._planned.attach_query(subscription, self._query_again(subscription))

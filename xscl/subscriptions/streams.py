@@ -234,12 +234,17 @@ class Streams:
             return stream in self._declared and self._declared[stream].live
         return all(self.is_live(read) for one in publishers for read in one.reads)
 
+    @property
+    def state(self) -> tuple[int, ...]:
+        """A value that changes with each declaration, registration, edit and removal."""
+        return self._changes, *self._subscriptions.state
+
     def live_readers(self) -> Sequence[Subscription]:
         """Return the subscriptions with operators over time that read live streams only.
 
         The sequence is the same object until they change.
         """
-        state = self._changes, *self._subscriptions.state
+        state = self.state
         if self._live_for != state:
             ordered = [one for one in self._subscriptions if one.ordered or one.relational]
             reads = {one.reads for one in ordered}
@@ -260,7 +265,7 @@ class Streams:
     @property
     def cached_table(self) -> pa.Table | None:
         """The cached table of streams, None if it is outdated."""
-        state = self._changes, *self._subscriptions.state
+        state = self.state
         return self._table if self._table_for == state else None
 
     def table(self) -> pa.Table:
@@ -270,7 +275,7 @@ class Streams:
         """
         if (known := self.cached_table) is not None:
             return known
-        state = self._changes, *self._subscriptions.state
+        state = self.state
         read = {stream for one in self._subscriptions for stream in one.reads}
         made = {one.publish for one in self._subscriptions if one.publish is not None}
         names = sorted({*self._declared, *read, *made})

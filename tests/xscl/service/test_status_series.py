@@ -60,5 +60,5 @@ def test_the_ring_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
 def test_memory_is_0_where_the_system_does_not_tell(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(status_series, "_STATM", tmp_path_factory.mktemp("proc") / "statm")
-    assert status_series.resident() == 0
+    monkeypatch.setattr(heap_trim, "_STATM", tmp_path_factory.mktemp("proc") / "statm")
+    assert heap_trim.resident_bytes() == 0
