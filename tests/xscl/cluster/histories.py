@@ -109,4 +109,3 @@ def play(
                 driver.consume(documents, BatchKey(DIRECT, number, number))
                 after_batch(driver.engine)
     driver.flush()
-

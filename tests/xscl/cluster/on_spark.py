@@ -22,6 +22,8 @@ from xscl.cluster.cluster_sink import ClusterSink
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.shared_directory import SharedDirectory
 from xscl.cluster.spark_cells import SparkCells
+from xscl.engine.facade import Engine
+from xscl.engine.state import Role
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.ingestion.spark.spark_session import start_session
 
@@ -63,12 +65,12 @@ def delivered(
     with Spool(folder / "spool") as spool:
         shared = SharedDirectory(folder / "shared")
         cells = SparkCells(context, CELLS)
-        store = folder / "state.duckdb"
-        with ClusterDriver(store, shared, CELLS, cells, snapshot_every=2) as driver:
+        with Engine(folder / "state.duckdb", role=Role.DRIVER) as engine:
+            driver = ClusterDriver(engine, shared, CELLS, cells, snapshot_every=2)
             known = {one.name for one in driver.engine.subscriptions}
             for name, query in QUERIES.items():
                 if name not in known:
-                    driver.subscribe(name, query)
+                    driver.engine.subscribe(name, query)
             consumer = DirectConsumer(spool, ClusterSink(driver), batch=1)
             for number in range(spool.latest() + 1, batches + 1):
                 spool.append(documents(number), number)
@@ -77,9 +79,7 @@ def delivered(
                 consumer.run_once()
             consumer.run_once()
             driver.flush()
-            found = driver.matches.after()
-            names, ids = found["subscription"].to_pylist(), found["id"].to_pylist()
-            return list(zip(names, ids, strict=True))
+            return [(one.subscription, one.id) for one in engine.matches()]
 
 
 def _kill(context: SparkContext, folder: Path, *, executor: bool) -> None:

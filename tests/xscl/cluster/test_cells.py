@@ -28,6 +28,7 @@ from xscl.cluster.sealed_log import (
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
 from xscl.documents.document_log import DocumentIdentity
 from xscl.documents.results import Subscription
+from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 SAME = "S//a->x FOLLOWED BY{x=y, 100} S//a->y"
@@ -48,7 +49,7 @@ def in_cell(cells: dict[str, int]) -> Choose:
 
 
 def documents_of(driver: ClusterDriver, name: str) -> list[object]:
-    return [row[1] for row in delivered(driver).get(name, [])]
+    return [row[1] for row in delivered(driver.engine).get(name, [])]
 
 
 # -- Identities ------------------------------------------------------------------------------
@@ -58,7 +59,7 @@ def test_an_engine_takes_the_identities_that_a_sequencer_gave() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("new", "S//a->x")
         engine.subscribe("all", "S//a->x", updates=True)
-        given = [DocumentIdentity("d", 1), DocumentIdentity("e@7", 3)]
+        given = [DocumentIdentity("d", 1, 5), DocumentIdentity("e@7", 3, 8)]
         documents = [document("d", 1), document("e", 2)]
         found = engine.host.ingest.push(documents, identities=given)
         assert [(one.subscription, one.documents) for one in found] == [
@@ -71,8 +72,8 @@ def test_an_engine_takes_the_identities_that_a_sequencer_gave() -> None:
 def test_versions_count_documents_that_the_cell_does_not_have() -> None:
     """The first version is on a stream that no subscription of the cell reads."""
     with cluster(2) as driver:
-        driver.subscribe("r", "R//a->x", updates=True)
-        driver.subscribe("first", "R//a->x")
+        driver.engine.subscribe("r", "R//a->x", updates=True)
+        driver.engine.subscribe("first", "R//a->x")
         push(driver, document("d", 1, "one", "S"))
         push(driver, document("d", 2, "two", "R"), document("d", 3, "two", "R"))
         assert documents_of(driver, "r") == [["d@2"]]
@@ -82,7 +83,7 @@ def test_versions_count_documents_that_the_cell_does_not_have() -> None:
 def test_the_clock_passes_with_documents_that_the_cell_does_not_have() -> None:
     """A late document is late by the clock of all streams."""
     with cluster(1) as driver:
-        driver.subscribe("next", "S//a->x NEXT{x=y} S//a->y")
+        driver.engine.subscribe("next", "S//a->x NEXT{x=y} S//a->y")
         push(driver, document("d1", 1), document("r", 50, "no", "R"), document("d2", 10))
         driver.flush()
         with xscl.Engine() as engine:
@@ -95,7 +96,7 @@ def test_the_clock_passes_with_documents_that_the_cell_does_not_have() -> None:
 
 def test_malformed_documents_are_recorded_by_the_driver() -> None:
     with cluster(2) as driver:
-        driver.subscribe("s", "S//a->x")
+        driver.engine.subscribe("s", "S//a->x")
         push(driver, xscl.Document("S", "bad", 1, b"<a>"), document("d", 2))
         assert documents_of(driver, "s") == [["d"]]
         assert driver.engine.sql("SELECT id FROM rejected")["id"].to_pylist() == ["bad"]
@@ -109,19 +110,19 @@ def test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere() -> No
     cells = {"publisher": 0, "reader": 1}
     published = "SELECT <p>{x}</p> FROM " + SAME + " PUBLISH P"
     with cluster(2, in_cell(cells)) as driver, xscl.Engine() as engine:
-        driver.subscribe("publisher", published)
+        driver.engine.subscribe("publisher", published)
         engine.subscribe("publisher", published)
         batches = [[document("d1", 1)], [document("d2", 2)], [document("d3", 3)]]
         for number, batch in enumerate(batches):
             push(driver, *batch)
             engine.push(batch)
             if number == 0:
-                driver.subscribe("reader", "P//p->x")
+                driver.engine.subscribe("reader", "P//p->x")
                 engine.subscribe("reader", "P//p->x")
         expected = [one.id for one in engine.matches("reader")]
         assert len(expected) == 1
-        assert [row[0] for row in delivered(driver)["reader"]] == expected
-        assert len(delivered(driver)["publisher"]) == 3, "the copy is silent"
+        assert [row[0] for row in delivered(driver.engine)["reader"]] == expected
+        assert len(delivered(driver.engine)["publisher"]) == 3, "the copy is silent"
 
 
 # -- Placement -------------------------------------------------------------------------------
@@ -161,9 +162,9 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     log = SealedLog(shared)
     controls = (
         DeclareStream("S", 5, True, {"n": "int"}),
-        Register("a", SAME, "xscl", True, 1, (0, 2)),
+        Register("a", SAME, "xscl", True, 4, 1, (0, 2)),
         CopyPublisher("p", 2, 1),
-        Edit("a", SAME, "xscl", False, True),
+        Edit("a", SAME, "xscl", False, True, 9),
         Remove("b"),
         Flush(),
     )
@@ -171,8 +172,8 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     documents = DocumentColumns.of(
         [xscl.Document(("S", "R"), "d", 4, b"<a/>", True, "from"), document("e", 2)]
     )
-    identities = [DocumentIdentity("d", 1), DocumentIdentity("e@2", 2)]
-    log.write(2, SequencedDocuments(documents, identities, np.array([1, 4, 4]), None))
+    identities = [DocumentIdentity("d", 1, 3), DocumentIdentity("e@2", 2, 4)]
+    log.write(2, SequencedDocuments(documents, identities, np.array([1, 4, 4]), None, 5))
     assert log.read(1) == controls
     found = log.read(2)
     assert isinstance(found, SequencedDocuments)
@@ -188,7 +189,7 @@ def test_a_lost_or_damaged_entry_is_an_error(tmp_path: Path) -> None:
     log = SealedLog(shared)
     with pytest.raises(ClusterError, match="entry 1 of the log is missing"):
         log.read(1)
-    log.write(1, SequencedDocuments(DocumentColumns.of(()), [], np.array([3]), 7))
+    log.write(1, SequencedDocuments(DocumentColumns.of(()), [], np.array([3]), 7, 1))
     path = tmp_path / "sealed" / f"{1:020d}.arrow"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ClusterError, match="entry 1 of the log is damaged"):
@@ -203,14 +204,22 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
 
 def test_a_cluster_keeps_its_number_of_cells(tmp_path: Path) -> None:
     shared, cells = SharedDirectory(tmp_path / "shared"), LocalCells(in_memory=True)
-    ClusterDriver(tmp_path / "state.duckdb", shared, 2, cells).close()
-    with pytest.raises(ClusterError, match="has 2 cells, not 3"):
-        ClusterDriver(tmp_path / "state.duckdb", shared, 3, cells)
+    with xscl.Engine(role=Role.DRIVER) as engine:
+        ClusterDriver(engine, shared, 2, cells)
+        with pytest.raises(ClusterError, match="has 2 cells, not 3"):
+            ClusterDriver(engine, shared, 3, cells)
 
 
 def test_a_driver_with_an_older_store_is_refused(tmp_path: Path) -> None:
     shared, cells = SharedDirectory(tmp_path / "shared"), LocalCells(in_memory=True)
-    for _ in range(2):
-        ClusterDriver(tmp_path / "state.duckdb", shared, 2, cells).close()
-    with pytest.raises(StaleDriver):
-        ClusterDriver(tmp_path / "another.duckdb", shared, 2, cells)
+    with xscl.Engine(role=Role.DRIVER) as engine, xscl.Engine(role=Role.DRIVER) as older:
+        for _ in range(2):
+            ClusterDriver(engine, shared, 2, cells)
+        with pytest.raises(StaleDriver):
+            ClusterDriver(older, shared, 2, cells)
+
+
+def test_an_engine_that_evaluates_is_no_driver(tmp_path: Path) -> None:
+    shared, cells = SharedDirectory(tmp_path / "shared"), LocalCells(in_memory=True)
+    with xscl.Engine() as engine, pytest.raises(ClusterError, match="role=Role.DRIVER"):
+        ClusterDriver(engine, shared, 2, cells)

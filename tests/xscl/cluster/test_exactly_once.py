@@ -19,11 +19,12 @@ import pytest
 import xscl
 from tests.examples import usually
 from tests.xscl.cluster.histories import IN_MEMORY, Delivered, delivered
-from xscl.cluster import cell_host, driver, sequencer, shared_directory
+from xscl.cluster import catalog_log, cell_host, driver, sequencer, shared_directory
 from xscl.cluster.cell_host import CellHost, LocalCells
 from xscl.cluster.cell_task import CellAnswer, CellTask
-from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.driver import COMMITTED, ClusterDriver
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
+from xscl.engine.state import Role
 from xscl.errors import NameTaken, UnknownSubscription
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -48,7 +49,7 @@ def documents(number: int) -> Step:
 def subscribe(name: str, query: str) -> Step:
     def step(driver: ClusterDriver) -> None:
         with suppress(NameTaken):  # it was registered before the crash
-            driver.subscribe(name, query)
+            driver.engine.subscribe(name, query)
 
     return step
 
@@ -56,14 +57,14 @@ def subscribe(name: str, query: str) -> Step:
 def unsubscribe(name: str) -> Step:
     def step(driver: ClusterDriver) -> None:
         with suppress(UnknownSubscription):  # it was removed before the crash
-            driver.unsubscribe(name)
+            driver.engine.unsubscribe(name)
 
     return step
 
 
 def edit(name: str, query: str) -> Step:
     def step(driver: ClusterDriver) -> None:
-        driver.edit(name, query)  # the same query again is no change
+        driver.engine.edit(name, query)  # the same query again is no change
 
     return step
 
@@ -92,27 +93,22 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def opened(folder: Path, cells: LocalCells) -> ClusterDriver:
+@contextmanager
+def opened(folder: Path, cells: LocalCells) -> Iterator[ClusterDriver]:
     shared = SharedDirectory(folder / "shared")
-    return ClusterDriver(folder / "state.duckdb", shared, CELLS, cells, snapshot_every=2)
+    with xscl.Engine(folder / "state.duckdb", role=Role.DRIVER) as engine:
+        yield ClusterDriver(engine, shared, CELLS, cells, snapshot_every=2)
 
 
 def run(folder: Path, cells: LocalCells) -> Delivered:
     """Return what a history delivers; each step that crashes is repeated by a new driver."""
     done = 0
     while True:
-        current = None
-        try:
-            current = opened(folder, cells)
+        with suppress(Crash), opened(folder, cells) as current:
             while done < len(HISTORY):
                 HISTORY[done](current)
                 done += 1
-            return delivered(current)
-        except Crash:
-            pass
-        finally:
-            if current is not None:
-                current.close()
+            return delivered(current.engine)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +132,7 @@ def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Calla
             if passed == passage:
                 raise Crash(point)
 
-    for module in (cell_host, driver, sequencer, shared_directory):
+    for module in (catalog_log, cell_host, driver, sequencer, shared_directory):
         monkeypatch.setattr(module, "reached", reached)
     return lambda: passed >= passage
 
@@ -189,19 +185,28 @@ def test_the_points_of_crashes_are_those_of_the_package() -> None:
 # -- Tasks -----------------------------------------------------------------------------------
 
 
+class Recorded(LocalCells):
+    """Cells that record their tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[list[CellTask]] = []
+
+    def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
+        self.tasks.append(tasks)
+        return super().run(shared, tasks)
+
+
 @contextmanager
 def history() -> Iterator[tuple[Path, list[tuple[int, int]]]]:
-    """Yield a shared directory after a history, and its batches: after, upto."""
-    cells = LocalCells()
-    with scratch() as folder:
+    """Yield a shared directory after a history, with all answers, and its batches: after, upto."""
+    cells = Recorded()
+    with scratch() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedDirectory, "delete_results", lambda *_: None)
         with opened(folder, cells) as current:
             for step in HISTORY:
                 step(current)
-            store = current.engine.host.transactions.store
-            batches = store.fetch(
-                "SELECT DISTINCT after, upto FROM state.cluster_answer ORDER BY 1"
-            )
-            yield folder / "shared", batches
+            yield folder / "shared", [(some[0].after, some[0].upto) for some in cells.tasks]
         cells.close()
 
 
@@ -257,18 +262,12 @@ def test_a_restored_cell_reads_no_documents_from_before_its_snapshot() -> None:
         assert forget_answers(shared).items() <= answers.items()
 
 
-def test_snapshots_of_cells_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[list[int]] = []
-
-    class Watched(LocalCells):
-        def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
-            taken.append([task.cell for task in tasks if task.snapshot])
-            return super().run(shared, tasks)
-
-    cells = Watched()
+def test_snapshots_of_cells_take_turns() -> None:
+    cells = Recorded()
     with scratch() as folder:
         run(folder, cells)
     cells.close()
+    taken = [[task.cell for task in tasks if task.snapshot] for tasks in cells.tasks]
     assert all(len(some) <= 1 for some in taken)
     assert {cell for some in taken for cell in some} == set(range(CELLS))
 
@@ -287,7 +286,7 @@ def test_the_same_task_twice_at_once_gives_equal_bytes() -> None:
         for thread in threads:
             thread.join()
         assert len(found) == 2
-        assert found[0] == found[1]
+        assert found[0].sha256 == found[1].sha256
         assert forget_answers(shared).items() <= answers.items()
         for host in hosts:
             host.close()
@@ -351,23 +350,23 @@ WRONG: dict[str, Callable[[Path, list[CellAnswer]], list[CellAnswer]]] = {
 def test_wrong_answers_are_not_committed(kind: str, folder: Path) -> None:
     cells = WrongCells(WRONG[kind])
     with opened(folder, cells) as current:
-        current.subscribe("all", "S//a->x")
+        current.engine.subscribe("all", "S//a->x")
         with pytest.raises(ClusterError):
             documents(1)(current)
-        assert current.matches.position == 0
-        assert current.matches.count() == 0
+        assert current.engine.host.transactions.store.meta(COMMITTED) == 0
+        assert delivered(current.engine) == {}
     cells.close()
 
 
 def test_the_earlier_of_two_drivers_commits_nothing_more(folder: Path) -> None:
     cells = LocalCells(in_memory=True)
     with opened(folder, cells) as current:
-        current.subscribe("all", "S//a->x")
+        current.engine.subscribe("all", "S//a->x")
         documents(1)(current)
         SharedDirectory(folder / "shared").begin_epoch(current.epoch + 1)
         with pytest.raises(StaleDriver):
             documents(2)(current)
-        assert len(delivered(current)["all"]) == 2
+        assert len(delivered(current.engine)["all"]) == 2
     cells.close()
 
 
@@ -380,10 +379,10 @@ def test_a_driver_that_is_replaced_while_cells_work_commits_nothing(folder: Path
 
     cells = WrongCells(replace_driver)
     with opened(folder, cells) as current:
-        current.subscribe("all", "S//a->x")
+        current.engine.subscribe("all", "S//a->x")
         with pytest.raises(StaleDriver):
             documents(1)(current)
-        assert current.matches.position == 0
+        assert current.engine.host.transactions.store.meta(COMMITTED) == 0
     cells.close()
 
 
@@ -398,21 +397,46 @@ def test_a_failed_batch_is_committed_when_it_comes_again(folder: Path) -> None:
 
     cells = WrongCells(fail_once)
     with opened(folder, cells) as current:
-        current.subscribe("all", "S//a->x")
+        current.engine.subscribe("all", "S//a->x")
         with pytest.raises(OSError, match="the task was lost"):
             documents(1)(current)
         documents(1)(current)
-        assert len(delivered(current)["all"]) == 2
+        assert len(delivered(current.engine)["all"]) == 2
     cells.close()
 
 
-def test_a_lost_file_of_matches_is_an_error(folder: Path) -> None:
-    cells = LocalCells(in_memory=True)
-    with opened(folder, cells) as current:
-        current.subscribe("all", "S//a->x")
-        documents(1)(current)
-        for path in (folder / "shared" / "results").rglob("*.arrow"):
+def test_a_lost_answer_is_an_error(folder: Path) -> None:
+    def lose(shared: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
+        for path in (shared / "results").rglob("*.arrow"):
             path.unlink()
-        with pytest.raises(ClusterError, match="are missing"):
-            current.matches.after()
+        return answers
+
+    cells = WrongCells(lose)
+    with opened(folder, cells) as current:
+        current.engine.subscribe("all", "S//a->x")
+        with pytest.raises(ClusterError, match="is missing"):
+            documents(1)(current)
+    cells.close()
+
+
+def test_a_change_waits_for_documents_whose_results_are_not_committed(folder: Path) -> None:
+    """A removal would hide them."""
+    failures = [True]
+
+    def fail_once(_: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
+        if failures:
+            failures.pop()
+            raise OSError("the task was lost")
+        return answers
+
+    cells = WrongCells(fail_once)
+    with opened(folder, cells) as current:
+        current.engine.subscribe("all", "S//a->x")
+        with pytest.raises(OSError, match="the task was lost"):
+            documents(1)(current)
+        with pytest.raises(ClusterError, match="have not evaluated all documents"):
+            current.engine.unsubscribe("all")
+        current.commit()
+        current.engine.unsubscribe("all")
+        assert len(delivered(current.engine)["all"]) == 2
     cells.close()

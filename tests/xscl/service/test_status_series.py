@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from xscl.engine import heap_trim
 from xscl.service import status_series
 from xscl.service.status_series import STEP, StatusSeries
 
