@@ -34,7 +34,7 @@ from xscl.delivery.channels.mail import mail_server
 from xscl.polling.feed import is_url
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serve_samples
-from xscl.server.serve import ServeSettings, Service
+from xscl.server.serve import ClusterSettings, ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import is_loopback, network_of
 from xscl.service.connection_limit import CONNECTIONS
@@ -117,6 +117,18 @@ def serve(
     master: Annotated[
         str | None, setting("--master", "The Spark master to run on (local[*]).")
     ] = None,
+    shared: Annotated[
+        Path | None,
+        setting(
+            "--shared",
+            "Evaluate in cells on the executors of --master; the directory that they share.",
+            "DIR",
+        ),
+    ] = None,
+    cells: Annotated[
+        int | None,
+        setting("--cells", "The cells of a new cluster; their number stays.", min=1, max=1_024),
+    ] = None,
     workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
@@ -169,6 +181,9 @@ def serve(
             hint="it begins with https:// or http://",
         )
     spark = not demo and _uses_spark(no_spark, master)
+    cluster = None if shared is None else _cluster(shared, cells, (master or MASTER) if spark else None)
+    if cells is not None and shared is None:
+        raise UsageError("--cells is for a cluster", hint="give the shared directory: --shared DIR")
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
         spark=spark,
@@ -179,6 +194,7 @@ def serve(
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else listening.settings(fetching),
         public_url=listening.public_url,
+        cluster=cluster,
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
@@ -194,6 +210,17 @@ def serve(
             _run(place, serving, printer, on_consuming=on_consuming)
 
         serve_samples(place, serving, run)
+
+
+def _cluster(shared: Path, cells: int | None, master: str | None) -> ClusterSettings:
+    """Return the settings of a cluster; its cells are in this process without a master."""
+    if master is not None and master.partition("[")[0] == "local":
+        raise UsageError(
+            f"the master {master} has no executors for cells",
+            hint="spark://HOST:7077, k8s://..., yarn, or local-cluster[2,1,1024] to try it;"
+            " with --no-spark the cells are in this process",
+        )
+    return ClusterSettings(shared, cells)
 
 
 def _run(

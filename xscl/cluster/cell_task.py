@@ -59,6 +59,26 @@ class CellLoad:
     held_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CellState:
+    """A cell as its driver sees it; figures are those of its last task.
+
+    `lag` is the number of entries that were sequenced and not committed.  `snapshot` is the entry
+    of its last snapshot, 0 without one: a cell that is lost repeats the entries after it.
+    """
+
+    cell: int
+    subscriptions: int
+    lag: int
+    snapshot: int
+    entry: int
+    seconds: float = 0.0
+    documents: int = 0
+    host: str = ""
+    process: int = 0
+    memory: int = 0
+
+
 class CellRunner(Protocol):
     """Runs the tasks of all cells for one batch, wherever the cells are."""
 

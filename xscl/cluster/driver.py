@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -24,21 +26,21 @@ from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.answers import Adoption
 from xscl.cluster.catalog_log import CatalogLog, placements
-from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.sealed_log import Flush, SealedLog
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
-from xscl.engine.state import Role
+from xscl.engine.state import CELLS, Role
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
 
 SNAPSHOT_EVERY = 64
 """Batches from one snapshot of a cell to its next; the cells take turns."""
 
-_EPOCH, _CELLS, _BATCHES = "cluster_epoch", "cluster_cells", "cluster_batches"
+_EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
 COMMITTED = "cluster_committed"
 """The key of the last committed entry in the store's named numbers."""
 _SCHEMA = """
@@ -77,7 +79,6 @@ class ClusterDriver:
         if engine.host.transactions.settings.role is not Role.DRIVER:
             raise ClusterError("a cluster needs an engine that does not evaluate: role=Role.DRIVER")
         self.engine = engine
-        self.loads: Mapping[int, CellLoad] = {}
         self._shared = shared
         self._runner = runner
         self._snapshot_every = snapshot_every
@@ -86,10 +87,15 @@ class ClusterDriver:
         """Held from the first document of a batch to its commit, outside of the engine's lock."""
         self._is_unfinished = False  # documents were sequenced, and not committed
         self._held_from: dict[int, int] = {}
+        self._loads: Mapping[int, CellLoad] = {}
+        self._snapshots: Mapping[int, int] = {}
         shared.create()
         self._begin(cells)
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
+        for cell in range(cells):
+            if newest := shared.snapshots(cell):
+                self._snapshots = {**self._snapshots, cell: newest[0][0]}
         log = SealedLog(shared)
         self._sequencer = Sequencer(engine.host, log)
         self._catalog = CatalogLog(engine, log, choose or self._placement())
@@ -102,14 +108,14 @@ class ClusterDriver:
             store = state.store
             for schema in (catalog_log.SCHEMA, _SCHEMA):
                 store.connection.execute(schema)
-            known = store.meta(_CELLS)
+            known = store.meta(CELLS)
             if known not in (0, cells):
                 raise ClusterError(
                     f"the cluster has {known} cells, not {cells}",
                     hint=f"start it with {known} cells: they are fixed when it begins",
                 )
             self.cells, self.epoch = cells, store.meta(_EPOCH) + 1
-            store.set_meta(**{_CELLS: cells, _EPOCH: self.epoch})
+            store.set_meta(**{CELLS: cells, _EPOCH: self.epoch})
         self._shared.begin_epoch(self.epoch)
 
     def _placement(self) -> Placement:
@@ -128,6 +134,29 @@ class ClusterDriver:
                 )
             yield
             self._catalog.append_changes()
+
+    def cells_now(self) -> tuple[CellState, ...]:
+        """Return the state of each cell; any thread may call it."""
+        with self.engine.host.transactions.lock:
+            store = self.engine.host.transactions.store
+            counts = Counter(placements(store).values())
+            sequenced, committed = store.meta(SEQUENCED), store.meta(COMMITTED)
+        loads, snapshots = self._loads, self._snapshots
+        found = []
+        for cell in range(self.cells):
+            lag, snapshot = sequenced - committed, snapshots.get(cell, 0)
+            one = CellState(cell, counts[cell], lag, snapshot, committed)
+            if (load := loads.get(cell)) is not None:
+                one = replace(
+                    one,
+                    seconds=round(load.seconds, 4),
+                    documents=load.documents,
+                    host=load.host,
+                    process=load.process,
+                    memory=load.memory,
+                )
+            found.append(one)
+        return tuple(found)
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -203,7 +232,7 @@ class ClusterDriver:
             results = host.ingest.store_results(state, adoption.results(), adoption.late())
             store.fetch("DELETE FROM state.cluster_intent")
             store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
-            self._note_loads(answers)
+            self._note(tasks, answers)
             if len(self._held_from) == self.cells:
                 state.eviction.hold_from(min(self._held_from.values()))
         reached("cells_committed")
@@ -212,9 +241,12 @@ class ClusterDriver:
             matches = host.log.expand(results)
         self._on_matches(matches)
 
-    def _note_loads(self, answers: Sequence[CellAnswer]) -> None:
+    def _note(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
+        """Note what the cells have had to do, and their snapshots."""
         loads = {one.cell: one.load for one in answers if one.load is not None}
-        self.loads = {**self.loads, **loads}
+        self._loads = {**self._loads, **loads}
+        taken = {one.cell: one.after for one in tasks if one.snapshot}
+        self._snapshots = {**self._snapshots, **taken}
         for cell, load in loads.items():
             if load.held_from is not None:
                 self._held_from[cell] = load.held_from

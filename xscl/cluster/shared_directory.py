@@ -31,6 +31,18 @@ class ClusterError(XsclError):
     code = "cluster"
 
 
+class CellsFailed(ClusterError):
+    """Tasks of cells failed again and again; the batch can be repeated."""
+
+    code = "cluster_cells_failed"
+
+
+class CellsStarting(ClusterError):
+    """The cells are not ready yet."""
+
+    code = "cluster_starting"
+
+
 class StaleDriver(ClusterError):
     """A later driver has taken over the shared directory."""
 

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 from xscl.cluster.cell_process import run_here
 from xscl.cluster.cell_task import CellAnswer, CellTask
-from xscl.cluster.shared_directory import ClusterError
+from xscl.cluster.shared_directory import CellsFailed
 from xscl.ingestion.spark.spark_session import reason_of
 
 
@@ -28,14 +28,13 @@ class SparkCells:
         self._cells = context.parallelize(range(cells), cells).persist()
 
     def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
-        """Return the answers to all tasks; raises ClusterError if a task fails again and again."""
+        """Return the answers to all tasks; raises CellsFailed if a task fails again and again."""
         work = partial(_run, shared, {task.cell: task for task in tasks})
         try:
             return self._cells.mapPartitions(work).collect()
         except (PySparkException, Py4JError) as error:
-            raise ClusterError(
-                f"a task of a cell failed: {reason_of(error)}",
-                hint="the batch is repeated when the driver starts again",
+            raise CellsFailed(
+                f"a task of a cell failed: {reason_of(error)}", hint="the batch is repeated"
             ) from error
 
 

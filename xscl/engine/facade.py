@@ -64,7 +64,7 @@ class Engine:
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
         journalled: bool = True,
-        role: Role = Role.WHOLE,
+        role: Role | None = None,
     ) -> None:
         """Open the engine of a file, or a new one.
 
@@ -74,7 +74,7 @@ class Engine:
         arriving document with one join, the newest partners first; it belongs to a store as its
         queries do, so open it with the same one.  `journalled` commits small pushes to a journal
         beside the file, which is faster; readers see no difference.  `role` is for clusters
-        (`xscl.cluster`): a store keeps its role.  `views` and `workers` have no effect.
+        (`xscl.cluster`), and a store keeps it.  `views` and `workers` have no effect.
 
         Raises StoreInUse if another process has the file open, and other StoreErrors if it is
         damaged, of another version, or older than its mark.

@@ -260,7 +260,10 @@ class Ingest:
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
             if self._transactions.settings.role is Role.DRIVER:
-                raise XsclError("documents of a cluster are consumed by its driver")
+                raise XsclError(
+                    "the documents of a cluster are evaluated by its cells",
+                    hint="start them with 'xscl serve --shared DIR'",
+                )
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
             dataflow.begin(several=len(portion.documents) > 1)

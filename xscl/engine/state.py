@@ -22,6 +22,7 @@ from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
+from xscl.errors import StoreError
 from xscl.inspection.relations import Relations
 from xscl.planning.compile import CompiledQuery, compile_parts
 from xscl.planning.compile_cache import Shapes
@@ -55,6 +56,30 @@ class Role(Enum):
     CELL = auto()
 
 
+CELLS = "cluster_cells"
+"""The key, in the named numbers of a driver's store, of the number of its cells."""
+
+
+def role_of(store: Store, asked: Role | None) -> Role:
+    """Return the role of an engine over a store; raises StoreError for one that it cannot have.
+
+    A store that evaluated has state that no cell has, and one of a driver has no state.
+    """
+    is_driver = store.meta(CELLS) > 0
+    if asked is None:
+        return Role.DRIVER if is_driver else Role.WHOLE
+    if is_driver and asked is not Role.DRIVER:
+        raise StoreError(
+            "the store belongs to the driver of a cluster", hint="serve it with --shared DIR"
+        )
+    if asked is Role.DRIVER and not is_driver and store.progress("next_doc") > 1:
+        raise StoreError(
+            "the store has the state of a single engine, which the cells of a cluster lack",
+            hint="export subscriptions and feeds, and import them into a new data directory",
+        )
+    return asked
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of join evaluation, fixed while an engine is open.
@@ -62,13 +87,14 @@ class Settings:
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
     `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
-    `role`: whether other engines evaluate for this one, or it for another one.
+    `role`: whether other engines evaluate for this one, or it for another one; None is what the
+    store says.
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
     journalled: bool = True
-    role: Role = Role.WHOLE
+    role: Role | None = None
 
     @property
     def of_twin(self) -> Settings:

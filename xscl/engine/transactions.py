@@ -18,10 +18,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.engine.state import EngineState, Settings
+from xscl.engine.state import EngineState, Settings, role_of
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
 from xscl.planning.compile import compile_query
@@ -47,7 +48,6 @@ class Transactions:
     """
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
-        self.settings = settings
         self.store = Store(path, journalled=settings.journalled)
         self.lock = threading.RLock()
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
@@ -59,6 +59,7 @@ class Transactions:
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
         try:
             with self.store.translate_errors(), paused():
+                self.settings = replace(settings, role=role_of(self.store, settings.role))
                 self.state = self._loaded()
                 self.state.keep_image()
             self.freeze()

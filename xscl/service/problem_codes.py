@@ -78,6 +78,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("store", "store_closed", "store_damaged", "store_in_use", "store_memory"),
             "store_unavailable",
             *("store_version", "store_went_back", "evaluation"),
+            *("cluster", "cluster_starting", "cluster_cells_failed", "cluster_stale_driver"),
         ),
     ),
 }
