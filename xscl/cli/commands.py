@@ -111,6 +111,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
     "token": ("tokens.app", "Tokens of the service's users."),
     "user": ("users.app", "The data of a user: export it, or erase it for good."),
+    "cluster": ("cluster.app", "Cells of a cluster: engines on executors of Spark."),
     "spool": ("spool.app", "The queue of documents that were taken and not consumed yet."),
 }
 """The location of each command, and the first sentence of its help.

@@ -181,7 +181,9 @@ def serve(
             hint="it begins with https:// or http://",
         )
     spark = not demo and _uses_spark(no_spark, master)
-    cluster = None if shared is None else _cluster(shared, cells, (master or MASTER) if spark else None)
+    cluster = (
+        None if shared is None else _cluster(shared, cells, (master or MASTER) if spark else None)
+    )
     if cells is not None and shared is None:
         raise UsageError("--cells is for a cluster", hint="give the shared directory: --shared DIR")
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)

@@ -23,7 +23,7 @@ def status(call: Call) -> None:
     Example:
       xscl status --json
     """
-    figures, note = _of_running(call), None
+    figures, note = figures_of_running(call), None
     if figures is not None:
         found, note = _of_service(figures)
     else:
@@ -39,7 +39,7 @@ def status(call: Call) -> None:
     answer({**found.as_dict(), **process}, lines, as_json=call.as_json)
 
 
-def _of_running(place: Place) -> dict[str, Any] | None:
+def figures_of_running(place: Place) -> dict[str, Any] | None:
     """Return the figures of a running service, None if none runs.
 
     Those on a data directory are read from its file, which needs no token.

@@ -9,7 +9,7 @@ before it sequences another document, so its position in the log is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from feeds.faultpoints import reached
 from xscl.cluster.placement import Choose, needed_copies
@@ -38,6 +38,9 @@ registration, the version that the log has, and whether it is paused there.  `cl
 declarations as the log has them."""
 
 
+_COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
+
+
 def placements(store: Store) -> dict[str, int]:
     """Return the cell in which each subscription was placed, by its key."""
     return dict(store.fetch("SELECT key, cell FROM state.cluster_member WHERE NOT silent"))
@@ -51,6 +54,8 @@ class CatalogLog:
         self._log = log
         self._choose = choose
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
+        self.counts: Mapping[int, int] = {}
+        """The number of subscriptions in each cell; replaced with each change."""
 
     def append_changes(self, *more: Control) -> None:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
@@ -73,7 +78,8 @@ class CatalogLog:
                 if controls:
                     self._log.write(number, tuple(controls))
                     store.set_meta(**{SEQUENCED: number})
-            self._appended = current
+                counts = dict(store.fetch(_COUNTS))
+            self.counts, self._appended = counts, current
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         columns = "name, lateness, live, attributes"

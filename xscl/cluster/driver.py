@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -98,6 +97,7 @@ class ClusterDriver:
                 self._snapshots = {**self._snapshots, cell: newest[0][0]}
         log = SealedLog(shared)
         self._sequencer = Sequencer(engine.host, log)
+        self._committed = self._meta(COMMITTED)
         self._catalog = CatalogLog(engine, log, choose or self._placement())
         self.commit()  # of entries with the catalog as it was
         self._catalog.append_changes()
@@ -119,8 +119,10 @@ class ClusterDriver:
         self._shared.begin_epoch(self.epoch)
 
     def _placement(self) -> Placement:
-        placed = placements(self.engine.host.transactions.store)
-        known = [(one, placed[one.key]) for one in self.engine.subscriptions if one.key in placed]
+        with self.engine.host.transactions.lock:
+            placed = placements(self.engine.host.transactions.store)
+            every = self.engine.subscriptions
+        known = [(one, placed[one.key]) for one in every if one.key in placed]
         return Placement(self.cells, known)
 
     @contextmanager
@@ -137,15 +139,12 @@ class ClusterDriver:
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
-        with self.engine.host.transactions.lock:
-            store = self.engine.host.transactions.store
-            counts = Counter(placements(store).values())
-            sequenced, committed = store.meta(SEQUENCED), store.meta(COMMITTED)
-        loads, snapshots = self._loads, self._snapshots
+        counts, loads, snapshots = self._catalog.counts, self._loads, self._snapshots
+        sequenced, committed = self._sequencer.last, self._committed
         found = []
         for cell in range(self.cells):
-            lag, snapshot = sequenced - committed, snapshots.get(cell, 0)
-            one = CellState(cell, counts[cell], lag, snapshot, committed)
+            lag, snapshot = max(0, sequenced - committed), snapshots.get(cell, 0)
+            one = CellState(cell, counts.get(cell, 0), lag, snapshot, committed)
             if (load := loads.get(cell)) is not None:
                 one = replace(
                     one,
@@ -188,30 +187,31 @@ class ClusterDriver:
         """Commit what is found in all entries: of the batch that was intended, then of the rest."""
         with self._batch:
             while (batch := self._intend()) is not None:
-                after, upto = batch
+                (after, upto), batches = batch, self._meta(_BATCHES)
                 tasks = [
-                    CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell))
+                    CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
                     for cell in range(self.cells)
                 ]
                 self._commit(tasks, self._runner.run(self._shared.path, tasks))
             self._is_unfinished = False
 
-    def _takes_snapshot(self, cell: int) -> bool:
-        batches = self.engine.host.transactions.store.meta(_BATCHES)
+    def _meta(self, key: str) -> int:
+        with self.engine.host.transactions.lock:
+            return self.engine.host.transactions.store.meta(key)
+
+    def _takes_snapshot(self, cell: int, batches: int) -> bool:
         return batches > 0 and (batches + cell) % self._snapshot_every == 0
 
     def _intend(self) -> tuple[int, int] | None:
         """Return the batch to commit next, as recorded; None if all entries are committed."""
-        store = self.engine.host.transactions.store
-        with self.engine.host.transactions.lock:
-            if store.meta(COMMITTED) == store.meta(SEQUENCED):
-                return None
+        if self._meta(COMMITTED) == self._meta(SEQUENCED):
+            return None
         with self.engine.host.transactions.change() as state:
             known = state.store.fetch("SELECT after, upto FROM state.cluster_intent")
             if known:
                 ((after, upto),) = known
                 return after, upto
-            after, upto = state.store.meta(COMMITTED), self._sequencer.last
+            after, upto = state.store.meta(COMMITTED), state.store.meta(SEQUENCED)
             state.store.insert_rows("state.cluster_intent", [(after, upto)])
         reached("intended")
         return after, upto
@@ -235,6 +235,7 @@ class ClusterDriver:
             self._note(tasks, answers)
             if len(self._held_from) == self.cells:
                 state.eviction.hold_from(min(self._held_from.values()))
+        self._committed = upto
         reached("cells_committed")
         self._shared.delete_results(after)
         with host.transactions.lock:

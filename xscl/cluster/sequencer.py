@@ -31,11 +31,8 @@ class Sequencer:
     def __init__(self, host: EngineHost, log: SealedLog) -> None:
         self._host = host
         self._log = log
-
-    @property
-    def last(self) -> int:
-        """The number of the last entry, 0 if there is none."""
-        return self._host.transactions.store.meta(SEQUENCED)
+        self.last = 0
+        """The number of the last entry with documents of this process, 0 if there is none."""
 
     def append(
         self, documents: Sequence[Document], batch: BatchKey, poison: Collection[int] = ()
@@ -73,6 +70,7 @@ class Sequencer:
                 state.arrived.append(arrivals)
             state.store.set_meta(**{SEQUENCED: number})
             self._host.ingest.store_results(state, FOUND.empty_table())
+        self.last = number
         reached("sequenced")
         return True
 

@@ -259,11 +259,7 @@ class Ingest:
             laps.end("wait")
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
-            if self._transactions.settings.role is Role.DRIVER:
-                raise XsclError(
-                    "the documents of a cluster are evaluated by its cells",
-                    hint="start them with 'xscl serve --shared DIR'",
-                )
+            self.expect_evaluation()
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
             dataflow.begin(several=len(portion.documents) > 1)
@@ -286,6 +282,14 @@ class Ingest:
         outcome.behind += accepted.arrivals.behind()
         self.pace.count(len(accepted.arrivals), matches)
         return results
+
+    def expect_evaluation(self) -> None:
+        """Raise XsclError if other engines evaluate for this one."""
+        if self._transactions.settings.role is Role.DRIVER:
+            raise XsclError(
+                "the documents of a cluster are evaluated by its cells",
+                hint="start them with 'xscl serve --shared DIR'",
+            )
 
     def _accept(
         self, state: EngineState, portion: PushSlice, origins: Sequence[DocumentOrigin] = ()

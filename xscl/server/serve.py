@@ -458,7 +458,8 @@ class Service:
             self._failures = 0
             hand_on(matches)
 
-        known = engine.host.transactions.store.meta(CELLS)
+        with engine.host.transactions.lock:
+            known = engine.host.transactions.store.meta(CELLS)
         with ExitStack() as opened:
             runner: CellRunner
             if self._serving.spark:

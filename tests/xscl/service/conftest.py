@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +18,14 @@ from tests.waiting import eventually as eventually  # for the tests of the servi
 from xscl.delivery.channels.mail import MailServer
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
-from xscl.server.serve import ServeSettings, Service
+from xscl.server.serve import ClusterSettings, ServeSettings, Service
 from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 30.0
 ANY_PORT = ServiceSettings(port=0, warm=False)
+CELLS = int(os.environ.get("XSCL_TEST_CELLS", "0"))
+"""Cells of each service in these tests, to see that all works on a cluster; 0: one engine."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,9 @@ def serving(
     clock: ArrivalClock | None = None,
     spark: bool = False,
     public_url: str = "",
+    cells: int = CELLS,
 ) -> Iterator[Running]:
-    """Run a service on a data directory while the block runs."""
+    """Run a service on a data directory while the block runs, with cells in this process if any."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
@@ -68,6 +72,7 @@ def serving(
         fetching=listen.fetching,
         mail=mail,
         keep_matches=keep_matches,
+        cluster=ClusterSettings(home.path / "shared", cells) if cells else None,
         clock=clock,
         public_url=public_url,
     )

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.cluster.cell_task import CellState
 from xscl.drawing import Picture, draw_series
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
@@ -88,6 +89,7 @@ def status(
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
         series=list(_series(asked.here.series.since(begin))),
+        cells=[CellState(**one) for one in written.get("cells") or ()],
         windows=[WindowState(**one) for one in written.get("windows") or ()],
         deliveries=_deliveries(asked),
     )
