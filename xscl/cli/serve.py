@@ -222,7 +222,7 @@ def _cluster(shared: Path, cells: int | None, master: str | None) -> ClusterSett
             hint="spark://HOST:7077, k8s://..., yarn, or local-cluster[2,1,1024] to try it;"
             " with --no-spark the cells are in this process",
         )
-    return ClusterSettings(shared, cells)
+    return ClusterSettings(shared.expanduser().absolute(), cells)
 
 
 def _run(

@@ -6,16 +6,16 @@
     catalog_log        changes of the driver's catalog as controls of the log
     sequencer          identity, version and clock of documents, once for all cells
     cell_host          one cell: restores its engine, replays the log, answers
-    cell_task          the task of a cell for one batch, and its answer
+    cell_task          the task of a cell for one batch, its answer, its load
+    answers            the results of a cell as a file, and as results of the driver's engine
     driver             sequence, intent, answers, commit
-    committed_matches  the matches of all cells at one committed position
     cluster_sink       the driver as a consumer's sink
     cell_process       the cells of one Python process
     spark_cells        tasks of cells on the executors of Spark
 
 A cell is an ordinary `Engine`.  It receives the documents of its streams, evaluates them for its
-subscriptions, and answers with their matches.  No state of joins is in the driver
-(docs/decisions/104 to 106).
+subscriptions, and answers with their results.  The driver's engine has documents and results, and
+no state of joins (docs/decisions/104 to 106, 126).
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.

@@ -1,4 +1,4 @@
-"""What a cell has found in the entries of a task, and how the driver stores it as its own.
+"""Answers of cells: the results of the entries of a task, and how the driver stores them.
 
 Documents have the driver's numbers in all cells.  What a cell has made itself, composites and
 published documents, has numbers of its own, so an answer describes it:

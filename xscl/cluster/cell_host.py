@@ -100,7 +100,7 @@ class CellHost:
     # -- The log ---------------------------------------------------------------------------
 
     def _evaluate(self, task: CellTask) -> tuple[pa.Table, CellLoad]:
-        """Return what is found in the entries of a task, and what it cost."""
+        """Return the answer to a task, and the load."""
         began, documents = time.perf_counter(), 0
         found = Findings(frozenset())
         try:
@@ -139,7 +139,7 @@ class CellHost:
         return 0
 
     def _observed(self, engine: Engine, found: Findings | None) -> None:
-        """Let the results of the following transactions be collected."""
+        """Register the callback that collects the results of the following transactions."""
         if found is not None:
             found.keys = frozenset(self._answers)
         engine.host.ingest.observe(None if found is None else found.observe)

@@ -44,7 +44,7 @@ class CellAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CellLoad:
-    """What a cell had to do: seconds and documents of a task, and where and with what it runs.
+    """The load of a cell: seconds and documents of a task, and the process that it runs in.
 
     `held_from` is the number of the oldest document whose text it still needs; None if it was not
     determined.

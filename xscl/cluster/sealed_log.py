@@ -114,7 +114,7 @@ class CopyPublisher:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a subscription is from here on, wherever it is: its query, and whether it is paused.
+    """An edit, a pause or a resumption: the new query of a subscription, in all cells that have it.
 
     Another query sees documents from the number `since` on.
     """

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import uuid
 from dataclasses import dataclass
@@ -108,9 +109,14 @@ class SharedDirectory:
         self.place(self._driver, json.dumps({"epoch": epoch}).encode())
 
     def expect_epoch(self, epoch: int) -> None:
-        """Raise StaleDriver if a later driver has begun."""
-        if self.epoch != epoch:
-            raise StaleDriver(f"a driver of epoch {self.epoch} has replaced that of epoch {epoch}")
+        """Raise StaleDriver if a later driver has begun, ClusterError if this is no such place."""
+        if (found := self.epoch) == 0:
+            raise ClusterError(
+                f"{self.path} is not the shared directory of a driver on {socket.gethostname()}",
+                hint="mount it at the same path on all machines",
+            )
+        if found != epoch:
+            raise StaleDriver(f"a driver of epoch {found} has replaced that of epoch {epoch}")
 
     # -- Files -----------------------------------------------------------------------------
 
@@ -119,7 +125,7 @@ class SharedDirectory:
         return self.path / "results" / str(cell) / f"{upto:020d}.arrow"
 
     def delete_results(self, upto: int) -> None:
-        """Delete what cells have found up to an entry: the driver's store has it."""
+        """Delete the answers up to an entry, whose results are in the driver's store."""
         for path in (self.path / "results").glob("*/*.arrow"):
             if not path.name.startswith(".") and int(path.stem) <= upto:
                 path.unlink(missing_ok=True)

@@ -223,3 +223,9 @@ def test_an_engine_that_evaluates_is_no_driver(tmp_path: Path) -> None:
     shared, cells = SharedDirectory(tmp_path / "shared"), LocalCells(in_memory=True)
     with xscl.Engine() as engine, pytest.raises(ClusterError, match="does not evaluate"):
         ClusterDriver(engine, shared, 2, cells)
+
+
+def test_a_place_that_is_not_the_shared_directory_is_an_error(tmp_path: Path) -> None:
+    """As on a machine where it is not mounted."""
+    with pytest.raises(ClusterError, match="is not the shared directory of a driver"):
+        SharedDirectory(tmp_path).expect_epoch(1)

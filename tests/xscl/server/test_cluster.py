@@ -1,0 +1,223 @@
+"""A service whose documents are evaluated in cells, here in its own process: as one engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import xscl
+from feeds.spool import Spool
+from tests.waiting import eventually
+from tests.xscl.commandline import called
+from tests.xscl.service.conftest import Running, serving
+from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.shared_directory import CellsFailed
+from xscl.engine.state import Role
+from xscl.errors import StoreError
+from xscl.server import serve
+from xscl.server.serve import ClusterSettings, ServeSettings, Service
+from xscl.store.data_directory import DataDirectory
+
+CELLS = 3
+QUERIES = {
+    "pairs": "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y",
+    "publisher": "SELECT <p>{x}</p> FROM S//a->x FOLLOWED BY{x=y, 1 h} S//a->y PUBLISH P",
+    "reader": "P//p->x",
+    "next": "S//a->x NEXT{x=y} S//a->y",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    return DataDirectory(tmp_path_factory.mktemp("cluster") / "data")
+
+
+@pytest.fixture(scope="module")
+def running(home: DataDirectory) -> Iterator[Running]:
+    with serving(home, cells=CELLS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(running: Running) -> Iterator[httpx.Client]:
+    with running.client() as made:
+        for name, query in QUERIES.items():
+            put(made, name, query)
+        push(made, 1, 2, 3)
+        yield made
+
+
+def put(client: httpx.Client, name: str, query: str) -> None:
+    answer = client.put(f"/v1/subscriptions/{name}", json={"query": query, "history": False})
+    assert answer.is_success, answer.text
+
+
+def push(client: httpx.Client, *numbers: int) -> None:
+    for number in numbers:
+        asked = {"id": f"d{number}", "time": f"2026-03-01T12:00:{number:02}Z"}
+        content = f"<a>{number % 2}</a>"
+        answer = client.post("/v1/documents/S", params=asked, content=content)
+        assert answer.is_success, answer.text
+
+
+def matches(client: httpx.Client, name: str) -> list[Any]:
+    """Return the matches of a subscription, the newest first."""
+    answer = client.get(f"/v1/subscriptions/{name}/matches")
+    assert answer.is_success, answer.text
+    return list(answer.json()["matches"])
+
+
+def expected(name: str, *numbers: int) -> list[str]:
+    """Return the ids of the matches of one engine with the same registrations and documents."""
+    with xscl.Engine() as engine:
+        for one, query in QUERIES.items():
+            engine.subscribe(one, query)
+        for number in numbers:
+            time = 1_772_366_400_000_000 + number * 1_000_000
+            engine.push(xscl.Document("S", f"d{number}", time, f"<a>{number % 2}</a>".encode()))
+        return [one.id for one in engine.matches(name)]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_matches_are_those_of_one_engine(client: httpx.Client, name: str) -> None:
+    ids = expected(name, 1, 2, 3)
+    eventually(lambda: len(matches(client, name)) >= len(ids))
+    assert {one["id"] for one in matches(client, name)} == set(ids)
+
+
+def test_explanations_and_trials_read_the_documents(client: httpx.Client) -> None:
+    eventually(lambda: bool(matches(client, "pairs")))
+    why = client.post("/v1/why", json={"subscription": "pairs", "documents": ["d1", "d3"]})
+    assert why.is_success, why.text
+    tried = client.post("/v1/try", json={"query": QUERIES["pairs"]})
+    assert [one["documents"] for one in tried.json()["matches"]] == [["d1", "d3"]]
+
+
+def test_status_page_and_metrics_show_the_cells(
+    running: Running, client: httpx.Client, home: DataDirectory
+) -> None:
+    def cells() -> list[Any]:
+        return (home.read_status() or {}).get("cells") or []
+
+    eventually(lambda: sum(one["subscriptions"] for one in cells()) == len(QUERIES))
+    assert [one["cell"] for one in cells()] == list(range(CELLS))
+    eventually(lambda: "process" in client.get("/status").text)
+    assert 'id="cells-title"' in client.get("/status").text
+    assert 'xscl_cell_subscriptions{cell="2"}' in client.get("/v1/metrics").text
+    shown = called("cluster", "status", "--data", str(home.path))
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.splitlines()[0].startswith("cell  subscriptions  runs on")
+
+
+def test_changes_are_made_in_the_cells(client: httpx.Client) -> None:
+    """It has another name, a pause without matches, and a name that is used again."""
+    put(client, "changed", "S//a->x")
+    push(client, 10)
+    eventually(lambda: len(matches(client, "changed")) == 1)
+    assert client.patch("/v1/subscriptions/changed", json={"name": "renamed"}).is_success
+    assert client.patch("/v1/subscriptions/renamed", json={"paused": True}).is_success
+    push(client, 11)
+    assert client.patch("/v1/subscriptions/renamed", json={"paused": False}).is_success
+    push(client, 12)
+    eventually(lambda: len(matches(client, "renamed")) == 2)
+    assert [one["documents"] for one in matches(client, "renamed")] == [["d12"], ["d10"]]
+    assert client.delete("/v1/subscriptions/renamed").is_success
+    put(client, "renamed", "S//a->y")
+    push(client, 13)
+    eventually(lambda: len(matches(client, "renamed")) > 2)
+    assert matches(client, "renamed")[0]["documents"] == ["d13"]
+
+
+def test_a_subscription_begins_now(client: httpx.Client) -> None:
+    asked = {"query": "S//a->x", "since": "7 d"}
+    refused = client.put("/v1/subscriptions/past", json=asked)
+    assert refused.status_code >= 400
+    assert "a subscription of a cluster begins now" in refused.json()["detail"]
+    made = client.put("/v1/subscriptions/past", json={"query": "S//a->x"})
+    assert made.json()["history"] == "failed"
+    assert matches(client, "past") == []
+
+
+def test_a_restart_continues(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    with serving(home, cells=CELLS) as found, found.client() as client:
+        put(client, "pairs", QUERIES["pairs"])
+        push(client, 1)
+        eventually(lambda: client.get("/v1/status").json()["service"]["documents"] == 1)
+    with serving(home, cells=CELLS) as found, found.client() as client:
+        push(client, 3)
+        eventually(lambda: bool(matches(client, "pairs")))
+        assert [one["documents"] for one in matches(client, "pairs")] == [["d1", "d3"]]
+
+
+# -- What is refused -------------------------------------------------------------------------
+
+
+def test_a_store_keeps_its_role(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    with home.hold("test"), xscl.Engine(home.database) as engine:
+        engine.push(xscl.Document("S", "d", 1, b"<a/>"))
+    with pytest.raises(StoreError, match="state of a single engine"), serving(home, cells=2):
+        pass
+    other = DataDirectory(tmp_path / "other")
+    with serving(other, cells=2):
+        pass
+    with pytest.raises(StoreError, match="belongs to the driver of a cluster"):
+        Service(other, ServeSettings(spark=False), lambda matches: None).run()
+    with xscl.Engine(other.database) as engine:
+        assert engine.host.transactions.settings.role is Role.DRIVER
+    refused = called("push", "--data", str(other.path), "--stream", "S", "-", given="<a/>")
+    assert refused.exit_code == 1
+    assert "xscl serve --shared DIR" in refused.stderr
+
+
+def test_cells_need_executors(tmp_path: Path) -> None:
+    for options, said in (
+        (("--shared", "s", "--master", "local[2]"), "has no executors for cells"),
+        (("--cells", "3", "--no-spark"), "--cells is for a cluster"),
+    ):
+        refused = called("serve", *options, "--data", str(tmp_path / "data"))
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+
+
+def test_a_batch_is_repeated_until_the_cells_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, failures = LocalCells.run, [1, 2]
+
+    def fail_twice(cells: LocalCells, shared: Path, tasks: Any) -> Any:
+        if failures:
+            failures.pop()
+            raise CellsFailed("a task of a cell failed")
+        return run(cells, shared, tasks)
+
+    monkeypatch.setattr(LocalCells, "run", fail_twice)
+    monkeypatch.setattr(serve, "RETRY", 0.05)
+    home = DataDirectory(tmp_path / "data")
+    with serving(home, cells=2) as found, found.client() as client:
+        put(client, "all", "S//a->x")
+        push(client, 1)
+        eventually(lambda: bool(matches(client, "all")))
+    assert not failures
+
+
+def test_cells_that_always_fail_end_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(cells: LocalCells, shared: Path, tasks: Any) -> Any:
+        raise CellsFailed("a task of a cell failed")
+
+    monkeypatch.setattr(LocalCells, "run", fail)
+    monkeypatch.setattr(serve, "RETRY", 0.001)
+    home = DataDirectory(tmp_path / "data")
+    with home.hold("test"), xscl.Engine(home.database), Spool(home.spool) as spool:
+        spool.append([xscl.Document("S", "d", 1, b"<a/>")], 1)
+    cluster = ClusterSettings(tmp_path / "shared", 2)
+    service = Service(home, ServeSettings(spark=False, cluster=cluster), lambda matches: None)
+    with pytest.raises(CellsFailed):
+        service.run()
