@@ -37,8 +37,8 @@ setup: .venv/.installed
 	@touch $@
 
 demo: setup
-	@echo "demo: three sample feeds, five subscriptions; Ctrl-C stops"
-	@$(BIN)/xscl demo $(if $(ONCE),--once)
+	@echo "demo: $(if $(CLUSTER),four cells on two executors,three sample feeds and five subscriptions; Ctrl-C stops)"
+	@$(BIN)/xscl demo $(if $(ONCE),--once) $(if $(CLUSTER),--cluster)
 
 test: setup
 	@echo "test: format" && $(BIN)/ruff format --check .

@@ -299,6 +299,10 @@ def demo(
     once: Annotated[bool, option("--once", "End after the last match.")] = False,
     data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
     no_spark: NoSpark = False,
+    cluster: Annotated[
+        bool,
+        option("--cluster", "Show cells on two executors of this machine, one of which is killed."),
+    ] = False,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -307,7 +311,17 @@ def demo(
     \b
     Example:
       xscl demo --once
+      xscl demo --cluster
     """
+    if cluster:
+        require("spark", "'xscl demo --cluster'")
+        require("service", "'xscl demo --cluster'")
+        # Of no use to any other command.
+        from xscl.server.demo_cluster import demonstrate_cluster
+
+        with _demo_directory(data) as place:
+            demonstrate_cluster(place, warn)
+        return
     if not once:
         require("service", "'xscl demo' without --once")
     spark = _uses_spark(no_spark, None)

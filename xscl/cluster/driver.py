@@ -127,7 +127,7 @@ class ClusterDriver:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Delay a change of the catalog until the batch is committed; append it to the log at once."""
+        """Delay a change of the catalog until the batch is committed, and append it at once."""
         with self._batch:
             if self._is_unfinished:
                 raise ClusterError(
@@ -253,7 +253,7 @@ class ClusterDriver:
                 self._held_from[cell] = load.held_from
 
     def _read(self, answer: CellAnswer) -> pa.Table:
-        """Return the table of an answer; raises ClusterError if its file is missing or another one."""
+        """Return the table of an answer; raises ClusterError if its file is missing or changed."""
         path = self._shared.results_of(answer.cell, answer.upto)
         try:
             content = path.read_bytes()

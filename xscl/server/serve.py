@@ -185,7 +185,7 @@ class Service:
         limit_arenas()
         with self._opened() as (engine, outbox, spool, store):
             looks = StatusReader(
-                *(store, self._home), engine=engine, now=self._clock.now, cells=self._cells
+                *(store, self._home), engine=engine, now=self._clock.now, cells=self.cells
             )
             self._report(looks)
             with self._answering(engine, spool, outbox), self._following(engine):
@@ -265,7 +265,8 @@ class Service:
     def _role(self) -> Role:
         return Role.WHOLE if self._serving.cluster is None else Role.DRIVER
 
-    def _cells(self) -> tuple[CellState, ...] | None:
+    def cells(self) -> tuple[CellState, ...] | None:
+        """Return the cells of the cluster, None without one or while they start."""
         return None if self._driver is None else self._driver.cells_now()
 
     def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox) -> None:

@@ -74,7 +74,8 @@ class Subscriptions:
         """Return a subscription; an unknown name raises with the nearest known ones."""
         found = self._by_name.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self._by_name, n=1)
+            names = list(self._by_name)  # a copy at once: any thread may ask while it changes
+            near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them"
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
