@@ -82,6 +82,9 @@ class CatalogLog:
             self.counts, self._appended = counts, current
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
+        store.fetch(
+            "DELETE FROM state.cluster_stream WHERE name NOT IN (SELECT name FROM state.stream)"
+        )
         columns = "name, lateness, live, attributes"
         new = store.fetch(
             f"SELECT {columns} FROM state.stream EXCEPT SELECT {columns} FROM state.cluster_stream"

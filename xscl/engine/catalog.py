@@ -285,7 +285,7 @@ class Catalog:
 
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
-        with self._transactions.change() as state:
+        with self._changing(), self._transactions.change() as state:
             state.streams.erase(prefix)
             state.eviction.erase(prefix)
 

@@ -33,7 +33,8 @@ from xscl.subscriptions.subscriptions import Subscriptions
 class Registration:
     """Adds subscriptions to the store and the plan, and removes them from both.
 
-    In an engine that does not evaluate, all are suspended for good.
+    In an engine that does not evaluate, all are suspended for good, except queries of events, whose
+    published rows others may name; no document reaches their operators.
     """
 
     _store: Store
@@ -214,7 +215,7 @@ class Registration:
             self._dataflow.relational.events(query),
             bound_to,
         )
-        if suspended or not self._evaluates:
+        if suspended:
             self._planned.suspend(added)
         else:
             self._planned.attach_query(added, query)
@@ -299,7 +300,9 @@ class Registration:
         """
         self._add_waiting()
         for subscription in self._subscriptions:
-            if not self._evaluates or subscription.number in self._subscriptions.backfills:
+            if subscription.number in self._subscriptions.backfills or not (
+                self._evaluates or subscription.relational
+            ):
                 self._suspend_again(subscription)
             elif subscription.relational:
                 self._planned.attach_query(subscription, self._query_again(subscription))

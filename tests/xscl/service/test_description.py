@@ -17,6 +17,7 @@ import xscl
 from feeds.errors import FeedError
 from feeds.formats.opml import read_list
 from feeds.spool import SpoolError
+from xscl.cluster.shared_directory import ClusterError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.errors import (
     DocumentError,
@@ -185,7 +186,7 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
     422: (QueryError, BadName, WrongTag, RowError, TooLong, SqlError),
     429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
-    503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
+    503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed, ClusterError),
 }
 
 
