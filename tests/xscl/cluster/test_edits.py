@@ -193,11 +193,11 @@ def test_queries_with_calendars_find_the_same() -> None:
     """Instants occur in a cell with the documents of others, too."""
     minute = 60_000_000
 
-    def steps(to: ClusterDriver | xscl.Engine) -> None:
+    def steps(to: xscl.Engine, push: Push) -> None:
         to.subscribe("none", "AT '*/3 * * * *'->t NOT FOLLOWED BY{2 min} S//a")
         to.subscribe("soon", "R//a->x FOLLOWED BY{2 min} AT '*/5 * * * *'->t")
         for number, stream in enumerate("SRRSSRSRRR"):
             name = f"{stream}{number}"
-            push(to, xscl.Document(stream, name, number * 2 * minute, b"<r><a/></r>"))
+            push(xscl.Document(stream, name, number * 2 * minute, b"<r><a/></r>"))
 
     assert assert_same(steps, {"none": 0, "soon": 1}) > 4

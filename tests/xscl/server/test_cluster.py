@@ -116,11 +116,13 @@ def test_status_page_and_metrics_show_the_cells(
 def test_changes_are_made_in_the_cells(client: httpx.Client) -> None:
     """It has another name, a pause without matches, and a name that is used again."""
     put(client, "changed", "S//a->x")
+    put(client, "all", "S//a->x")
     push(client, 10)
     eventually(lambda: len(matches(client, "changed")) == 1)
     assert client.patch("/v1/subscriptions/changed", json={"name": "renamed"}).is_success
     assert client.patch("/v1/subscriptions/renamed", json={"paused": True}).is_success
     push(client, 11)
+    eventually(lambda: len(matches(client, "all")) == 2)
     assert client.patch("/v1/subscriptions/renamed", json={"paused": False}).is_success
     push(client, 12)
     eventually(lambda: len(matches(client, "renamed")) == 2)
