@@ -151,7 +151,7 @@ class CellHost:
         if not (len(some.documents) or self._waits):
             return 0  # the clock comes with the next document
         key = BatchKey(SOURCE, number, number, some.beats(), some.arrived)
-        engine.host.state.documents.expect(entry.moment)
+        engine.host.state.documents.expected = entry.moment
         self._observed(engine, found)
         engine.host.ingest.push(some.documents, source=key, identities=some.identities)
         return len(some.documents)
@@ -163,7 +163,7 @@ class CellHost:
                 engine.stream(name, lateness=lateness, live=live, attributes=types)
             case Edit(key, query, language, updates, paused, since):
                 if engine.subscription(key) is not None:
-                    engine.host.state.documents.expect(since)
+                    engine.host.state.documents.expected = since
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Remove(key):
                 self._answers.discard(key)
@@ -185,7 +185,7 @@ class CellHost:
         self._answers.update(one.key for one in here if one.cell == self._cell)
         for (language, updates), some in groupby(here, lambda one: (one.language, one.updates)):
             together = list(some)
-            engine.host.state.documents.expect(together[0].since)
+            engine.host.state.documents.expected = together[0].since
             if language == XSCL:
                 engine.subscribe_many(((one.key, one.query) for one in together), updates=updates)
             else:

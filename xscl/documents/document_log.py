@@ -97,7 +97,8 @@ class DocumentLog:
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
-        self._coming: int | None = None  # where another log numbers the documents
+        self.expected: int | None = None
+        """The least number of documents to come, where another log numbers them."""
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
@@ -257,15 +258,11 @@ class DocumentLog:
     @property
     def coming(self) -> int:
         """The least number of documents that arrive from now on."""
-        return self.next if self._coming is None else self._coming
-
-    def expect(self, number: int) -> None:
-        """Set the least number of documents that arrive from now on: another log numbers them."""
-        self._coming = number
+        return self.next if self.expected is None else self.expected
 
     def number_instant(self) -> int:
         """Return a number after all documents, and before all that arrive later."""
-        return self.next_number() if self._coming is None else self._coming
+        return self.next_number() if self.expected is None else self.expected
 
     def _version_id(self, given: str, version: int) -> str:
         """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""

@@ -140,7 +140,7 @@ class Catalog:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
             with self._transactions.lock:
-                first = self._state.documents.coming
+                first = _coming(self._state)
                 plan = self._state.registration.planned(name, query, language, updates, first)
                 with self._transactions.change() as state:
                     state.registration.register_query(name, query, language, plan, first)
@@ -199,7 +199,7 @@ class Catalog:
     def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
         waits = self._state.registration.may_wait(one for _, one in compiled)
         with self._transactions.change(waits=waits) as state:
-            state.registration.register(compiled, updates, state.documents.coming)
+            state.registration.register(compiled, updates, _coming(state))
 
     def edit(
         self,
@@ -473,6 +473,12 @@ class Catalog:
                     state.eviction.retain(retention)
 
 
+def _coming(state: EngineState) -> int:
+    """Return the first document that a new subscription sees."""
+    documents = state.documents  # not its property `coming`: a registration enters few modules
+    return documents.next if documents.expected is None else documents.expected
+
+
 def _begin_backfill(
     state: EngineState, name: str, since: str | int | None, *, acknowledged: bool
 ) -> int:
@@ -515,7 +521,7 @@ def _replace_query(
     begun: Backfill | None,
 ) -> None:
     """Make a query the next version of a subscription, with a backfill or from now on."""
-    registration, name, end = state.registration, one.name, state.documents.coming
+    registration, name, end = state.registration, one.name, _coming(state)
     first, bound = (end, None) if begun is None else (one.since, one.bound_to)
     state.subscriptions.succeed(name)
     registration.remove(name, state.position)

@@ -132,7 +132,7 @@ class Dataflow:
             lambda: bool(published.streams),
         )
         self._records = Records(self.core.clock)
-        planner = Planner(self.core, registry, number, lateness)
+        planner = self._planner = Planner(self.core, registry, number, lateness)
         self.relational = Relational(self.core, self._records, planner.source, lateness, schema)
         self.subscribed = PlannedSubscriptions(
             registry,
@@ -222,7 +222,7 @@ class Dataflow:
             each = zip(*(column.tolist() for column in columns), strict=True)
             for clock, rank, ts, first in each:
                 self.advance(clock, first)  # there may have been a beat
-                if self.relational.qids or ts > self.core.next_instant():
+                if self.relational.qids or self._passes_instant(ts):
                     self.core.pass_instants(ts, first)
                     self._records.release(rank - rank % LEVELS + LEVELS)
                     self.join()
@@ -235,7 +235,7 @@ class Dataflow:
 
         Instants that it passes have the number `arrival`, or one after that of all documents.
         """
-        if clock > self.core.next_instant():
+        if self._passes_instant(clock):
             number = self._documents.number_instant() if arrival is None else arrival
             self.core.pass_instants(clock, number)
             self.join()
@@ -243,6 +243,11 @@ class Dataflow:
             self.core.raise_clock(clock)
         else:
             self.core.clock.now = max(self.core.clock.now, clock)
+
+    def _passes_instant(self, clock: int) -> bool:
+        """Test if the clock passes an instant of a calendar that some query reads."""
+        reads = self.relational.qids or self._planner.calendars
+        return bool(reads) and clock > self.core.next_instant()
 
     def occur(self, begin: int, end: int) -> None:
         """Let the instants between two times occur, in time for everything that comes."""

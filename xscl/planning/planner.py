@@ -106,7 +106,9 @@ class Planner:
     ) -> None:
         self.core = core.plan
         self.registry = registry
-        self.read_calendar, self._leave_calendar = core.read_calendar, core.leave_calendar
+        self._read_calendar, self._leave_calendar = core.read_calendar, core.leave_calendar
+        self.calendars = 0
+        """The number of reads of calendars by queries in XSCL."""
         self.number = number
         self.lateness = lateness
         self.steps = lru_cache(maxsize=10_000)(self._steps)
@@ -144,7 +146,13 @@ class Planner:
         planned.held.clear()
         for name in planned.calendars:
             self._leave_calendar(name)
+        self.calendars -= len(planned.calendars)
         planned.calendars.clear()
+
+    def read_calendar(self, name: str) -> Operator:
+        """Return the operator of a calendar, until `release_operators`."""
+        self.calendars += 1
+        return self._read_calendar(name)
 
     def source(self, name: str) -> Operator:
         """Return a stream of documents."""
