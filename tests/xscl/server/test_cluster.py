@@ -48,6 +48,7 @@ def client(running: Running) -> Iterator[httpx.Client]:
         for name, query in QUERIES.items():
             put(made, name, query)
         push(made, 1, 2, 3)
+        eventually(lambda: bool(matches(made, "pairs")))  # d3 is evaluated
         yield made
 
 
