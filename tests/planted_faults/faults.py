@@ -825,7 +825,7 @@ _CLUSTER = (
         "xscl/cluster/driver.py",
         "            yield\n            self._catalog.append_changes()",
         "            yield",
-        ("tests/xscl/server/test_cluster.py::test_changes_are_made_in_the_cells",),
+        ("tests/xscl/cluster/test_edits.py::test_a_name_that_is_used_again_has_its_own_query",),
     ),
     Fault(
         "a subscription is removed while results for it are found",
@@ -847,13 +847,6 @@ _CLUSTER = (
         "some.beats(), some.arrived)",
         "(), some.arrived)",
         (f"{_CELLS}::test_the_clock_passes_with_documents_that_the_cell_does_not_have",),
-    ),
-    Fault(
-        "a copied publisher answers with its matches, too",
-        "xscl/cluster/cell_host.py",
-        "found.keys = frozenset(self._answers)",
-        "found.keys = frozenset(one.name for one in engine.subscriptions)",
-        (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
     ),
     Fault(
         "publishers are not copied to the cells of later readers",

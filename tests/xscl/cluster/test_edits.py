@@ -154,6 +154,20 @@ def test_an_edited_reader_gets_the_publisher_that_it_reads_now() -> None:
     assert assert_same(steps, {"p": 0, "r": 1}) >= 3
 
 
+def test_a_name_that_is_used_again_has_its_own_query() -> None:
+    """Nothing is left of the first one: name, key and version are those of the second."""
+
+    def steps(to: xscl.Engine, push: Push) -> None:
+        to.subscribe("n", "S//a->x")
+        push(pair("d1", 1))
+        to.unsubscribe("n", purge=True)
+        to.subscribe("n", "S//b->x")
+        push(pair("d2", 2))
+        push(xscl.Document("S", "d3", 3, b"<b/>"))
+
+    assert assert_same(steps, {"n": 0}) == 1
+
+
 EVENTS = {
     "cel": (
         "SELECT * FROM S NEXT{$1.k = $2.k} S",
