@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import Sequencer
 from xscl.cluster.shared_directory import SharedDirectory
 from xscl.documents.results import Subscription
+from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 NAME = "cluster"
@@ -138,7 +140,7 @@ def _sequence(shared: Path, plan: Plan, choose: Choose) -> float:
     directory.create()
     directory.begin_epoch(1)
     log = SealedLog(directory)
-    with xscl.Engine() as engine:
+    with xscl.Engine(role=Role.DRIVER) as engine:
         with engine.host.transactions.change() as state:
             state.store.connection.execute(catalog_log.SCHEMA)
         wanted = wishes("b", plan.subscriptions, SEED)
@@ -169,11 +171,21 @@ def _alone(shared: Path, plan: Plan, cell: int) -> tuple[Cost, list[tuple[str, s
             measured += plan.batch
             read += (shared / "sealed" / f"{entry:020d}.arrow").stat().st_size
             written += path.stat().st_size
-        table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
-        columns = (table[name].to_pylist() for name in ("subscription", "id"))
-        found += zip(*columns, strict=True)
+        found += _found(path)
     host.close()
     return Cost(1e6 * spent / measured, read, written), found
+
+
+def _found(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the results of an answer, once for each subscription that has them."""
+    (answer,) = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all().to_pylist()
+    readers = defaultdict(list)
+    for one in answer["readers"]:
+        readers[one["qid"]].append(one)
+    for row in answer["results"]:
+        for one in readers[row["qid"]]:
+            bound = sorted(zip(one["outputs"], row["nodes"], strict=True))
+            yield one["key"], f"{row['doc1']} {row['doc2']} {bound}"
 
 
 # -- Recovery and jobs ---------------------------------------------------------------------

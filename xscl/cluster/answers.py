@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document
 from templates.batch_join import FOUND
-from xscl.documents.composite_events import Composite, composite_of
+from xscl.documents.composite_events import Composite, composite_of, joined
 from xscl.documents.document_log import LEVELS, DocumentOrigin
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import LateDocument
@@ -54,7 +54,9 @@ _PUBLISHED = pa.struct(
 ANSWER = pa.schema(
     {
         "results": pa.list_(pa.struct(FOUND)),
-        "readers": pa.list_(pa.struct({"qid": pa.int32(), "keys": pa.list_(pa.string())})),
+        "readers": pa.list_(
+            pa.struct({"qid": pa.int32(), "key": pa.string(), "outputs": pa.list_(pa.string())})
+        ),
         "composites": pa.list_(_COMPOSITE),
         "published": pa.list_(_PUBLISHED),
         "cuts": pa.list_(pa.struct({"key": pa.string(), "row": pa.int32(), "doc": pa.int64()})),
@@ -63,8 +65,10 @@ ANSWER = pa.schema(
         ),
     }
 )
-"""`readers`: the keys of the subscriptions that have the results of a `qid` of the cell.  A cut is
-one of the `row`-th row of R_T of a subscription."""
+"""`readers`: the keys of the subscriptions that have the results of a `qid` of the cell, and the
+variables of these in their order, which another engine may have in another one: equal embeddings of
+a query in its template are told apart by what was registered before.  A cut is one of the `row`-th
+row of R_T of a subscription."""
 
 
 # -- In a cell -----------------------------------------------------------------------------
@@ -76,7 +80,7 @@ class Findings:
 
     keys: frozenset[str]
     _results: list[pa.Table] = field(default_factory=list)
-    _readers: dict[int, list[str]] = field(default_factory=dict)
+    _readers: dict[int, list[Subscription]] = field(default_factory=dict)
     _composites: list[Composite] = field(default_factory=list)
     _published: list[dict[str, Any]] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
@@ -90,8 +94,9 @@ class Findings:
                 self._describe(state, arrivals.docs.tolist(), arrivals.xml)
         for qid in pc.unique(found["qid"]).to_pylist():
             sharers = state.subscriptions.by_qid.get(qid, ())
-            self._readers[qid] = sorted(one.key for one in sharers if one.key in self.keys)
-        read = [qid for qid, keys in self._readers.items() if keys]
+            here = (one for one in sharers if one.key in self.keys)
+            self._readers[qid] = sorted(here, key=lambda one: one.key)
+        read = [qid for qid, readers in self._readers.items() if readers]
         results = found.filter(pc.is_in(found["qid"], pa.array(read, pa.int32())))
         if results.num_rows:
             self._results.append(self._translated(state, results))
@@ -162,7 +167,9 @@ class Findings:
         results = pa.concat_tables([FOUND.empty_table(), *self._results]).combine_chunks()
         (rows,) = results.to_struct_array().chunks or [pa.array([], pa.struct(FOUND))]
         readers = [
-            {"qid": qid, "keys": keys} for qid, keys in sorted(self._readers.items()) if keys
+            {"qid": qid, "key": one.key, "outputs": [name for _, name in one.outputs]}
+            for qid, some in sorted(self._readers.items())
+            for one in some
         ]
         cuts = [dict(zip(("key", "row", "doc"), one, strict=True)) for one in self._cuts]
         names = "doc", "watermark", "lateness"
@@ -280,16 +287,50 @@ class Adoption:
         found = _renumbered(answer.results, numbers) if numbers else answer.results
         if not found.num_rows:
             return found
+        receivers = self._receivers(answer)
         qids, at = np.unique(found["qid"].to_numpy(), return_inverse=True)
-        readers = dict(answer.readers)
-        others = [
-            sorted({one.qid for key in readers[qid] if (one := self._subscription(key))})
-            for qid in qids.tolist()
-        ]
+        others = [sorted(receivers.get(qid, {})) for qid in qids.tolist()]
         rows = np.repeat(np.arange(len(at)), np.array([len(some) for some in others])[at])
         moved = np.array([qid for place in at.tolist() for qid in others[place]], np.int32)
         place = found.schema.get_field_index("qid")
-        return found.take(rows).set_column(place, FOUND.field("qid"), pa.array(moved, pa.int32()))
+        taken = found.take(rows)
+        table = taken.set_column(place, FOUND.field("qid"), pa.array(moved, pa.int32()))
+        orders = {
+            other: order
+            for some in receivers.values()
+            for other, order in some.items()
+            if order is not None
+        }
+        return self._ordered(table, orders) if orders else table
+
+    def _receivers(self, answer: _Answer) -> dict[int, dict[int, _Order | None]]:
+        """Return, by the qids of a cell, those here, with the order of variables if it differs."""
+        found = defaultdict[int, dict[int, _Order | None]](dict)
+        for qid, key, names in answer.readers:
+            if (one := self._subscription(key)) is not None:
+                here = [name for _, name in one.outputs]
+                order = None if here == names else _Order([names.index(n) for n in here], one.split)
+                found[qid][one.qid] = order
+        return found
+
+    def _ordered(self, table: pa.Table, orders: Mapping[int, _Order]) -> pa.Table:
+        """Return results whose nodes are in the order of the variables here."""
+        rows = table.to_pylist()
+        numbers = {row[name] for row in rows if row["qid"] in orders for name in ("doc1", "doc2")}
+        parts = self._state.composites.of(numbers)
+        for row in rows:
+            if (order := orders.get(row["qid"])) is None:
+                continue
+            one, other, nodes = row["doc1"], row["doc2"], row["nodes"]
+            if len(nodes) == len(order.places):  # both sides are documents
+                row["nodes"] = [nodes[place] for place in order.places]
+                continue
+            whole = joined(parts, one, other, nodes, order.split)
+            bound = [place for place in order.places if place < len(whole.nodes)]
+            whole = whole._replace(nodes=tuple(whole.nodes[place] for place in bound))
+            row["doc1"] = row["doc2"] = self._state.composites.number(whole)
+            row["nodes"] = []
+        return pa.Table.from_pylist(rows, schema=FOUND)
 
 
 def _distinct(found: pa.Table, repeated: Collection[int]) -> pa.Table:
@@ -306,6 +347,13 @@ def _distinct(found: pa.Table, repeated: Collection[int]) -> pa.Table:
     return found.filter(pa.array(stays))
 
 
+class _Order(NamedTuple):
+    """The places, in a cell's order, of the variables here; `split` are of the first document."""
+
+    places: Sequence[int]
+    split: int
+
+
 class _Answer:
     """An answer as it was read."""
 
@@ -315,7 +363,7 @@ class _Answer:
             return found
 
         self.results = pa.Table.from_struct_array(table["results"].combine_chunks().flatten())
-        self.readers = [(one["qid"], one["keys"]) for one in rows("readers")]
+        self.readers = [(one["qid"], one["key"], one["outputs"]) for one in rows("readers")]
         self.composites = [composite_of(list(one.values())) for one in rows("composites")]
         self.published = rows("published")
         self.cuts = [(one["key"], one["row"], one["doc"]) for one in rows("cuts")]

@@ -215,3 +215,24 @@ def test_queries_with_calendars_find_the_same() -> None:
             push(xscl.Document(stream, name, number * 2 * minute, b"<r><a/></r>"))
 
     assert assert_same(steps, {"none": 0, "soon": 1}) > 4
+
+
+def test_variables_that_a_cell_has_in_another_order() -> None:
+    """Equal embeddings of a query in its template are told apart by what was registered before."""
+
+    def side(*names: str) -> str:
+        return "S//e" + "".join(
+            f"[./{leaf}->{name}]" for leaf, name in zip("ab", names, strict=True)
+        )
+
+    def steps(to: xscl.Engine, push: Push) -> None:
+        to.subscribe("a", "S//e[./a->x] FOLLOWED BY{x=y, 100} S//e[./a->y]")
+        to.subscribe("b", "S//e[./b->x] FOLLOWED BY{x=y, 100} S//e[./b->y]")
+        both = f"{side('x', 'y')} FOLLOWED BY{{x=u AND y=v, 100}} {side('u', 'v')}"
+        to.subscribe("both", both)
+        to.subscribe("chain", f"({both}) FOLLOWED BY{{u=w, 100}} S//e[./a->w]")
+        for number in range(1, 5):
+            xml = b"<e><b>2</b><a>1</a></e>"
+            push(xscl.Document("S", f"d{number}", number, xml))
+
+    assert assert_same(steps, {"a": 1, "b": 0, "both": 0, "chain": 0}) > 8
