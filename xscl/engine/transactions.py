@@ -59,7 +59,8 @@ class Transactions:
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
         try:
             with self.store.translate_errors(), paused():
-                self.settings = replace(settings, role=role_of(self.store, settings.role))
+                with self.store.whole():
+                    self.settings = replace(settings, role=role_of(self.store, settings.role))
                 self.state = self._loaded()
                 self.state.keep_image()
             self.freeze()

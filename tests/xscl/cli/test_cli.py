@@ -461,6 +461,7 @@ COMMANDS = [
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
     *(["user", name] for name in ("export", "erase")),
+    *(["cluster", name] for name in ("plan", "status")),
     ["spool", "skip"],
 ]
 
