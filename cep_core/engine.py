@@ -225,7 +225,7 @@ class Engine:
         self._streams.leave_calendar(name)
 
     def begin_instants(self, time: int) -> None:
-        """Let the instants of all calendars begin with a time, whatever the clock."""
+        """Set the time from which instants of all calendars occur, whatever the clock."""
         if self._streams.instants is not None:
             self._streams.instants.begin(time)
 

@@ -69,7 +69,7 @@ class Instants:
         del self._calendars[name], self._next[name]
 
     def begin(self, time: int) -> None:
-        """Let the instants of all calendars begin with a time."""
+        """Set the time from which instants of all calendars occur."""
         self._next = dict.fromkeys(self._next, time)
 
     def before(self, time: int) -> list[Instant]:

@@ -1,4 +1,4 @@
-"""Arrow tables lent to DuckDB under fixed names, replaced for every batch.
+"""Short statements of DuckDB: parsed once, over Arrow tables lent under fixed names.
 
 Rows are also inserted through a lent relation (`Lender.insert`).
 

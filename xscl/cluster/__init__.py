@@ -7,7 +7,9 @@
     sequencer          identity, version and clock of documents, once for all cells
     cell_host          one cell: restores its engine, replays the log, answers
     cell_task          the task of a cell for one batch, its answer, its load
-    answers            the results of a cell as a file, and as results of the driver's engine
+    answers            the form of an answer, and the numbers of what a cell has made
+    findings           the results of a cell's transactions, collected to an answer
+    adoption           answers as results of the driver's engine
     driver             sequence, intent, answers, commit
     cluster_sink       the driver as a consumer's sink
     cell_process       the cells of one Python process

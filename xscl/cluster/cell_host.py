@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.answers import Findings
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
+from xscl.cluster.findings import Findings
 from xscl.cluster.sealed_log import (
     Control,
     CopyPublisher,

@@ -23,7 +23,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
-from xscl.cluster.answers import Adoption
+from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import CatalogLog, placements
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
 from xscl.cluster.placement import Choose, Placement

@@ -38,6 +38,14 @@ class CompositeIds:
         self._uses[number] += 1
         return number
 
+    def definition(self, number: int) -> str:
+        """Return the definition of a number in use."""
+        return self._definitions[number]
+
+    def number(self, definition: str) -> int:
+        """Return the number of a definition in use."""
+        return int(self._numbers[definition])
+
     def save(self) -> None:
         """Write the new definitions."""
         self._store.insert_rows("state.composite_stream", self._new)

@@ -56,7 +56,7 @@ class DocumentOrigin(NamedTuple):
 
 
 class DocumentIdentity(NamedTuple):
-    """What another log has determined of a document: id, such as `id@2`, version, number."""
+    """The identity of a document in another log: id, such as `id@2`, version, number."""
 
     id: str
     version: int

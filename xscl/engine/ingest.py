@@ -372,7 +372,7 @@ class Ingest:
             self._commit(state)
 
     def occur(self, begin: int, end: int) -> None:
-        """Let the instants of calendars between two times occur, before documents are replayed."""
+        """Emit the instants of calendars between two times, before documents are replayed."""
         with self._transactions.change() as state:
             state.dataflow.begin(several=True)
             state.dataflow.occur(begin, end)

@@ -45,7 +45,7 @@ stage 2 below twice as much."""
 
 
 class Role(Enum):
-    """What an engine does: all, or its part in a cluster (`xscl.cluster`).
+    """The role of an engine: it stands alone, or it is a part of a cluster (`xscl.cluster`).
 
     A driver has the catalog, the documents and the results, and evaluates nothing.  A cell
     evaluates documents that the driver has numbered, and keeps no results.
@@ -137,7 +137,7 @@ class EngineState:
         self.pushes = 0
         self.flow = Flow()
         shapes = Shapes(compile_parts)
-        numbers = CompositeIds(store)
+        self.composite_ids = CompositeIds(store)
         self.streams = Streams(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)
         self.dataflow = Dataflow(
@@ -145,7 +145,7 @@ class EngineState:
             self.processor,
             self.documents,
             self.composites,
-            numbers.acquire,
+            self.composite_ids.acquire,
             self.streams.lateness,
             self._publish,
             self.streams.schema,
@@ -158,7 +158,7 @@ class EngineState:
             self.processor,
             self.subscriptions,
             self.streams,
-            numbers,
+            self.composite_ids,
             self.dataflow,
             shapes,
             settings.role is not Role.DRIVER,

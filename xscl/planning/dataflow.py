@@ -250,7 +250,7 @@ class Dataflow:
         return bool(reads) and clock > self.core.next_instant()
 
     def occur(self, begin: int, end: int) -> None:
-        """Let the instants between two times occur, in time for everything that comes."""
+        """Emit the instants between two times, before any document that follows."""
         self.core.begin_instants(begin)
         self.core.pass_instants(end, self._documents.next_number())
         self.join()

@@ -48,6 +48,7 @@ from xscl.store.store_errors import (
     StoreDamaged,
     StoreInUse,
     StoreUnavailable,
+    first_line,
     store_error,
 )
 from xscl.store.store_file import FilePart, StoreFile, new_id
@@ -165,7 +166,7 @@ class Store:
     def lose(self, error: BaseException) -> None:
         """Refuse every use of the database, on all connections, until it is opened again."""
         if self.path is not None and self._shared.lose():
-            _log.error("the store %s has to be opened again: %s", self.path, _line(error))
+            _log.error("the store %s has to be opened again: %s", self.path, first_line(error))
             self._shared.on_lost()
 
     def reopen(self) -> None:
@@ -519,8 +520,7 @@ class Store:
         For rows that are asked for by their numbers: if one is missing, `fetch` finds it.
         """
         with self.translate_errors():
-            connection = self._raw
-            return connection.execute(self._parsed(query), list(parameters)).fetchall()
+            return self._raw.execute(self._parsed(query), list(parameters)).fetchall()
 
     def arrow(self, query: str) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
@@ -579,7 +579,7 @@ class Store:
         is_opening = self._shared.is_lost and self._generation == self._shared.generation
         if self.path is not None and is_lost(error) and not is_opening:
             self.lose(error)
-            return StoreUnavailable(self.path, _line(error))
+            return StoreUnavailable(self.path, first_line(error))
         if is_ended(error) and self._generation != self._shared.generation:
             return StoreClosed() if self._shared.is_closed else StoreUnavailable(self.path)
         answer = store_error(self.path, error)
@@ -698,8 +698,3 @@ class CurrentConnection:
 
 _NEVER = -2
 """The generation of a connection that cannot be used until the database is opened again."""
-
-
-def _line(error: BaseException) -> str:
-    """Return the first line of an error's text."""
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -191,3 +191,8 @@ def store_error(path: Path | None, error: Exception) -> StoreError:
         f"the store {where} failed: {line}",
         hint="nothing of the change was kept; if it happens again, report it with this message",
     )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -218,7 +218,7 @@ def test_queries_with_calendars_find_the_same() -> None:
 
 
 def test_variables_that_a_cell_has_in_another_order() -> None:
-    """Equal embeddings of a query in its template are told apart by what was registered before."""
+    """The order of registration decides between equal embeddings of a query in its template."""
 
     def side(*names: str) -> str:
         return "S//e" + "".join(
@@ -236,3 +236,18 @@ def test_variables_that_a_cell_has_in_another_order() -> None:
             push(xscl.Document("S", f"d{number}", number, xml))
 
     assert assert_same(steps, {"a": 1, "b": 0, "both": 0, "chain": 0}) > 8
+
+
+def test_equal_queries_with_calendars_in_two_cells_find_each_instant_once() -> None:
+    """The streams of composites have other numbers in each engine, and so have their instants."""
+    minute = 60_000_000
+    query = "AT '*/3 * * * *'->t FOLLOWED BY{2 min} S//a->x"
+
+    def steps(to: xscl.Engine, push: Push) -> None:
+        to.subscribe("before", "S//a->x NEXT{x=y} S//a->y")
+        to.subscribe("one", query)
+        to.subscribe("other", query)
+        for number in range(1, 9):
+            push(xscl.Document("S", f"d{number}", number * 2 * minute, b"<a>hi</a>"))
+
+    assert assert_same(steps, {"before": 1, "one": 0, "other": 1}) > 8

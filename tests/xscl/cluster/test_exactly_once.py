@@ -386,7 +386,9 @@ def test_a_driver_that_is_replaced_while_cells_work_commits_nothing(folder: Path
     cells.close()
 
 
-def test_a_failed_batch_is_committed_when_it_comes_again(folder: Path) -> None:
+@contextmanager
+def failed_once(folder: Path) -> Iterator[ClusterDriver]:
+    """Yield a driver whose first batch was sequenced, and not answered."""
     failures = [True]
 
     def fail_once(_: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
@@ -400,9 +402,14 @@ def test_a_failed_batch_is_committed_when_it_comes_again(folder: Path) -> None:
         current.engine.subscribe("all", "S//a->x")
         with pytest.raises(OSError, match="the task was lost"):
             documents(1)(current)
+        yield current
+    cells.close()
+
+
+def test_a_failed_batch_is_committed_when_it_comes_again(folder: Path) -> None:
+    with failed_once(folder) as current:
         documents(1)(current)
         assert len(delivered(current.engine)["all"]) == 2
-    cells.close()
 
 
 def test_a_lost_answer_is_an_error(folder: Path) -> None:
@@ -421,22 +428,9 @@ def test_a_lost_answer_is_an_error(folder: Path) -> None:
 
 def test_a_change_waits_for_documents_whose_results_are_not_committed(folder: Path) -> None:
     """A removal would hide them."""
-    failures = [True]
-
-    def fail_once(_: Path, answers: list[CellAnswer]) -> list[CellAnswer]:
-        if failures:
-            failures.pop()
-            raise OSError("the task was lost")
-        return answers
-
-    cells = WrongCells(fail_once)
-    with opened(folder, cells) as current:
-        current.engine.subscribe("all", "S//a->x")
-        with pytest.raises(OSError, match="the task was lost"):
-            documents(1)(current)
+    with failed_once(folder) as current:
         with pytest.raises(ClusterError, match="have not evaluated all documents"):
             current.engine.unsubscribe("all")
         current.commit()
         current.engine.unsubscribe("all")
         assert len(delivered(current.engine)["all"]) == 2
-    cells.close()

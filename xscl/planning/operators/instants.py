@@ -17,6 +17,17 @@ _SECONDS = 1 << 40
 """More than there are seconds in the calendar of Python; half of them are before 1970."""
 
 
+def document_number(stream: int, second: int) -> int:
+    """Return what an instant has in place of a document, by the number of its calendar's stream."""
+    return -(abs(stream) * _SECONDS + _SECONDS // 2 + second)
+
+
+def stream_and_second(number: int) -> tuple[int, int]:
+    """Return the number of the stream, below 0, and the second of an instant."""
+    stream, second = divmod(-number, _SECONDS)
+    return -stream, second - _SECONDS // 2
+
+
 class Instants(SlotWiseMOp):
     """A calendar, by the number of its stream."""
 
@@ -30,6 +41,6 @@ class Instants(SlotWiseMOp):
     def receive(self, row: Row, members: Members) -> None:
         """Take an instant in."""
         t0, t1, first, at = row
-        number = -(abs(self._stream) * _SECONDS + _SECONDS // 2 + t1 // UNITS["s"])
+        number = document_number(self._stream, t1 // UNITS["s"])
         made = Composite((number,), (), (at,), t0, t1, EARLIEST, 0, first, 1, (number,))
         self._output.emit(made.row, members)
