@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from templates.batch_join import Apart, BatchJoin, Pushed
-from templates.columns.arrow_tables import Lender
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.model.result_bound import RESULTS, Cut
@@ -36,8 +35,7 @@ class Processor:
     With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
     without over R_bin and R_doc (Algorithm 1); the results are the same.
     `budget` is how many bytes of the join state may be in memory; None: all of it.
-    `lender` is that of the connection, if somebody else lends there, too.  `most` answers
-    of a join and an arriving document stay at most (`result_bound`).
+    `most` answers of a join and an arriving document stay at most (`result_bound`).
     """
 
     def __init__(
@@ -47,10 +45,9 @@ class Processor:
         *,
         views: bool = True,
         budget: int | None = None,
-        lender: Lender | None = None,
         most: int = RESULTS,
     ) -> None:
-        self.lender = Lender(connection) if lender is None else lender
+        self.lender = registry.lender
         self.most = most
         self._registry = registry
         self._views = views

@@ -4,9 +4,6 @@ Every distinct join is one row of its template's R_T, for all its subscribers;
 uses are counted, and unused rows are dropped.  Memory is the index, the database
 the source of truth: `load` rebuilds the one from the other.
 
-Added rows may wait to be written: a caller that keeps the query of a join adds it
-again after `load`, in the same order and under its number.
-
 Added rows are counted and indexed as columns on first use, all of a batch together,
 by the same code that reads R_T after a restart.
 """
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import duckdb
 import pyarrow as pa
 
+from templates.columns.arrow_tables import Lender
 from templates.columns.columns import pack
 from templates.model.join_graph import Edge, JoinGraph, Node
 from templates.model.relations import INFINITE, OPERATORS, Pair
@@ -30,9 +28,6 @@ from templates.registry.variable_pairs import VariablePairs, WitnessRetention
 
 if TYPE_CHECKING:
     from templates.registry.text_edges import TextEdges
-
-FEW = 8
-"""Rows up to which they are written as parameters: lending a table takes longer."""
 
 SCHEMA = """
 CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
@@ -55,10 +50,14 @@ class Placed(NamedTuple):
 
 
 class Registry:
-    """All registered joins, shared as far as they are equal."""
+    """All registered joins, shared as far as they are equal.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    `lender` inserts the rows; it is that of the connection, if somebody else lends there, too.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, lender: Lender | None = None) -> None:
         self._connection = connection
+        self.lender = Lender(connection) if lender is None else lender
         self.templates = Templates()
         self.members: dict[int, Members] = {}
         self.firing = Firing()
@@ -83,7 +82,6 @@ class Registry:
         lateness: int = 0,
         *,
         apart: bool = False,
-        qid: int | None = None,
     ) -> Placed:
         """Register a join and return its place; `save` makes it durable.
 
@@ -91,8 +89,7 @@ class Registry:
 
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
-        `apart` is guaranteed by the caller, see `Row`.  `qid` is the number of a new row: the
-        one from before a restart.
+        `apart` is guaranteed by the caller, see `Row`.
         """
         numbers = [self.pairs.variable(one) for one in variables]
         template = self._template(reduced)
@@ -103,17 +100,16 @@ class Registry:
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
         row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
-        placed_at = self._qids.get(row) or self._insert(row, qid or self._next_qid)
+        placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
         return Placed(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
         """Remove one use of a join and return the pairs that are unused now.
 
-        Added rows must have been written before.
+        Rows that were added before are written.
         """
-        self._settle()
-        assert not self._new, "what waits is written before something is removed"
+        self.save()
         self._uses[qid] -= 1
         if self._uses[qid]:
             return ()
@@ -130,35 +126,14 @@ class Registry:
 
     def save(self) -> None:
         """Write the rows added since the last time."""
-        self.write()
-        self.written()
-
-    def written(self) -> None:
-        """Mark the rows of `write` as stored, after the commit."""
-        self._new.clear()
-
-    def write(self) -> None:
-        """Write the rows added since the last time; they count as waiting until the commit."""
         self._settle()
         for table, rows in self._new.items():
-            if len(rows) > FEW:
-                columns = list(zip(*rows, strict=True))
-                batch = pa.table({f"c{i}": column for i, column in enumerate(columns)})
-                self._connection.register("new_rows", batch)
-                self._connection.execute(f"INSERT INTO {table} SELECT * FROM new_rows")
-            else:
-                row = f"({', '.join('?' * len(rows[0]))})"
-                values = [value for each in rows for value in each]
-                self._connection.execute(
-                    f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))}", values
-                )
+            columns = list(zip(*rows, strict=True))
+            named = {f"c{i}": column for i, column in enumerate(columns)}
+            self.lender.insert(table, pa.table(named))
+        self._new.clear()
 
     # -- What stage 1 and the processor need to know ---------------------------------------
-
-    @property
-    def waiting(self) -> int:
-        """The number of rows that wait to be written."""
-        return sum(map(len, self._new.values())) + sum(map(len, self._fresh.values()))
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last call."""
@@ -198,15 +173,15 @@ class Registry:
     def _know_template(self, template: Template) -> None:
         self.members[template.number] = Members.of(template)
 
-    def _insert(self, row: Row, qid: int) -> int:
-        self._next_qid = max(self._next_qid, qid + 1)
+    def _insert(self, row: Row) -> int:
+        qid, self._next_qid = self._next_qid, self._next_qid + 1
         self._rows[qid] = row
         self._qids[row] = qid
         self._fresh.setdefault(row.template, []).append(qid)
         return qid
 
     def _settle(self) -> None:
-        """Count and index the rows added since the last call; they wait to be written."""
+        """Count and index the rows added since the last call, which `save` writes."""
         for number, qids in self._fresh.items():
             members = self.members[number]
             columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
@@ -264,8 +239,7 @@ class Registry:
     def load(self, uses: Iterable[tuple[int, int]], taken: int = 0) -> None:
         """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
 
-        New rows get numbers above `taken`, which kept results of removed rows have.  Uses of
-        unwritten rows are omitted: these rows have to be added again.
+        New rows get numbers above `taken`, which kept results of removed rows have.
         """
         self.pairs.load()
         graphs = self._connection.execute("SELECT id, graph FROM state.template ORDER BY id")
@@ -276,7 +250,7 @@ class Registry:
             query = f"SELECT * FROM {r_t(number)}"
             found = self._connection.execute(query).fetchnumpy()
             self._load_rows(template, {name: c.tolist() for name, c in found.items()})
-        self._uses.update({qid: count for qid, count in uses if qid in self._rows})
+        self._uses.update(dict(uses))
         self._next_qid = max(taken, *self._rows, 0) + 1
 
     def _load_rows(self, template: Template, columns: Rows) -> None:

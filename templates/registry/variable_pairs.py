@@ -64,13 +64,13 @@ class _PairUses:
 
 
 class VariablePairs:
-    """All variables and pairs; `waiting` buffers new rows by table until they are written."""
+    """All variables and pairs; `new` collects new rows by table until they are written."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, waiting: Mapping[str, list[tuple[object, ...]]]
+        self, connection: duckdb.DuckDBPyConnection, new: Mapping[str, list[tuple[object, ...]]]
     ) -> None:
         self._connection = connection
-        self._waiting = waiting
+        self._new = new
         self._variables: dict[str, int] = {}
         self._definitions: list[str | None] = [None]  # by number
         self._uses = _PairUses()
@@ -99,7 +99,7 @@ class VariablePairs:
         if number is None:
             number, self._next_variable = self._next_variable, self._next_variable + 1
             self._know_variable(number, definition)
-            self._waiting["state.variable"].append((number, definition))
+            self._new["state.variable"].append((number, definition))
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
@@ -108,7 +108,7 @@ class VariablePairs:
         if number is None:
             number, self._next_pair = self._next_pair, self._next_pair + 1
             self._know_pair(number, ends)
-            self._waiting["state.pair"].append((number, *ends))
+            self._new["state.pair"].append((number, *ends))
         return number
 
     def describe(self, number: int) -> Pair:

@@ -121,8 +121,8 @@ def early_unlock() -> None:
     change = Transactions.change
 
     @contextmanager
-    def _change(self: Transactions, *, waits: bool = False) -> Iterator[Any]:
-        with change(self, waits=waits) as state:
+    def _change(self: Transactions) -> Iterator[Any]:
+        with change(self) as state:
             yield state
             held = self.lock._release_save()  # type: ignore[attr-defined]  # the planted defect
             self.lock._acquire_restore(held)  # type: ignore[attr-defined]  # the planted defect

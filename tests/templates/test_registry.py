@@ -155,17 +155,3 @@ def test_what_is_read_again_is_what_was_built(one_by_one: bool) -> None:
         assert loaded.remove(qid) == registry.remove(qid)
         assert known(loaded) == known(registry)
     assert not loaded.rows()
-
-
-def test_a_row_that_waits_has_the_number_that_is_given() -> None:
-    connection = database()
-    registry = Registry(connection)
-    graph, variables, operator, window, _ = JOINS[0]
-    assert registry.add(graph, tuple(variables), operator, window, qid=7).qid == 7
-    assert registry.add(graph, tuple(variables), operator, window, qid=9).qid == 7
-    assert registry.add(graph, tuple("abcdeg"), operator, window).qid == 8
-    assert registry.waiting
-    assert 7 in registry
-    loaded = Registry(connection)
-    loaded.load([(7, 2), (8, 1)])
-    assert 7 not in loaded

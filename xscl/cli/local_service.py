@@ -459,7 +459,6 @@ class LocalService:
 
     def backup(self, file: Path) -> Backup:
         """Write a backup of the data directory to a file."""
-        self.engine.host.transactions.save()
         with closing(self.engine.host.connect()) as store:
             return back_up(store, file, self.home.spool)
 

@@ -197,8 +197,7 @@ class Catalog:
         return answers
 
     def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
-        waits = self._state.registration.may_wait(one for _, one in compiled)
-        with self._transactions.change(waits=waits) as state:
+        with self._transactions.change() as state:
             state.registration.register(compiled, updates, _coming(state))
 
     def edit(

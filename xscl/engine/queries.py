@@ -65,12 +65,7 @@ class Queries:
             with store.translate_errors():
                 state.relations.refresh(values)
             try:
-                if not state.registry.waiting:
-                    with store.reading():
-                        return store.answer(query)
                 with store.reading():
-                    store.refuse_changes(query)
-                with store.reading(state.registry.write):
                     return store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
@@ -92,7 +87,6 @@ class Queries:
 
     def backup(self, path: Path) -> Backup:
         """Write a backup of all state to one file, as of one commit."""
-        self._transactions.save()
         with closing(self._transactions.connect()) as store:
             return back_up(store, path)
 

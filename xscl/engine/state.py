@@ -118,12 +118,11 @@ class EngineState:
         """Build the state; `compiled` returns the compiled query of a text."""
         memory = settings.kept_memory
         self.store = store
-        self.registry = Registry(store.current)
+        self.registry = Registry(store.current, store.lender)
         self.processor = Processor(
             store.current,
             self.registry,
             budget=a_quarter() if memory is None else memory,
-            lender=store.lender,
             most=settings.result_bound,
         )
         self.documents = DocumentLog(store)

@@ -31,8 +31,6 @@ from xscl.store.store_errors import StoreDamaged, StoreInUse, StoreWentBack, Wro
 
 _log = logging.getLogger(__name__)
 
-WAITING = 2_000
-"""Rows of R_T that wait to be written at most: after a kill they are made from the queries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """Seconds between attempts to open a lost database again: doubled after each failure."""
 _FINAL = (StoreDamaged, StoreInUse, StoreWentBack, WrongVersion)
@@ -76,11 +74,10 @@ class Transactions:
             return EngineState(self.store, self.settings, self.compiled)
 
     @contextmanager
-    def change(self, *, waits: bool = False) -> Iterator[EngineState]:
+    def change(self) -> Iterator[EngineState]:
         """Yield the state within a transaction; if the block raises, nothing has changed.
 
-        Rows of R_T that wait to be written are written, unless `waits` allows those of this change
-        to wait, too.  Raises StoreError; StoreUnavailable while the database is being opened again.
+        Raises StoreError; StoreUnavailable while the database is being opened again.
         If the state cannot be loaded again after a failure, for another reason than a disk that is
         full or fails, the engine is closed.
         """
@@ -91,11 +88,8 @@ class Transactions:
             state = self.state
             try:
                 with self.store.transaction():
-                    if not waits:
-                        state.registry.save()
                     yield state
-                    if not waits or state.registry.waiting > WAITING:
-                        state.registry.save()
+                    state.registry.save()
                     state.pushed = None
                 state.pushed = state.processor.pushed
             except BaseException as error:
@@ -184,20 +178,6 @@ class Transactions:
         _log.warning("the store is open again, at commit %d", self.store.seen().commits)
         return True
 
-    def save(self) -> None:
-        """Write the rows of R_T that wait to be written, if there is room.
-
-        They follow from the queries, so nothing is lost without it: they continue to wait.
-        """
-        with self.lock:
-            registry = self.state.registry
-            if registry.waiting:
-                try:
-                    with self.store.transaction(registry.written):
-                        registry.write()
-                except StoreError as error:
-                    _log.warning("what follows from queries is not written now: %s", error)
-
     def connect(self) -> Store:
         """Return the store on a new connection, for another thread; close it before the engine."""
         with self.lock:
@@ -220,13 +200,9 @@ class Transactions:
         self._close_by = time.monotonic() + seconds
 
     def close(self) -> None:
-        """Write what waits, and close the store.  The caller holds the lock."""
+        """Close the store, and keep the image of stage 1.  The caller holds the lock."""
         self._closing.set()
-        try:
-            if self.store.path is not None:
-                self.save()
-        finally:
-            self.store.close()
-            if self.state.pushed is not None:  # else a change has failed
-                self.state.keep_image(self._close_by)
-            self._unfreeze()
+        self.store.close()
+        if self.state.pushed is not None:  # else a change has failed
+            self.state.keep_image(self._close_by)
+        self._unfreeze()

@@ -65,7 +65,6 @@ class Backups:
             self._room.refuse(_size(home, ConsumedOffsets(store).segment))
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = home.backups / "backup.xscl"
-        self._engine.host.transactions.save()
         try:
             with self._reading() as store:
                 back_up(store, target, home.spool)

@@ -7,8 +7,10 @@ store with a smaller count than its mark has gone backwards; one with another id
 another store.
 
 The mark is written after the commit: a kill between the two leaves it one behind,
-never ahead.  The file has two slots, a sector each, written in turns, so that a torn
-write leaves the previous one; a checksum detects it.
+never ahead.  After a commit to the journal it is written, but not synchronised: a crash of
+the machine leaves it behind by the records since the last commit of the database at most.
+The file has two slots, a sector each, written in turns, so that a torn write leaves the
+previous one; a checksum detects it.
 
 Count 0 means a database under construction: nothing in it was ever acknowledged.
 No store reaches the count `UNFINISHED`.  With it no store opens, until all files of a
@@ -74,13 +76,17 @@ class CommitWatermark:
         self.lock = threading.RLock()
         self._descriptor = os.open(watermark_path(database), os.O_WRONLY | os.O_CLOEXEC)
 
+    def note(self, commits: int) -> None:
+        """Write the number of commits to the mark, which survives a kill of the process."""
+        place = commits % 2 * _PLACE
+        os.pwrite(self._descriptor, _encoded(CommitPoint(self.store, commits)), place)
+
     def write(self, commits: int) -> None:
         """Write the number of commits to the mark; durable on return.
 
         The file keeps its size, so only one sector has to reach the disk.
         """
-        place = commits % 2 * _PLACE
-        os.pwrite(self._descriptor, _encoded(CommitPoint(self.store, commits)), place)
+        self.note(commits)
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:

@@ -1,12 +1,14 @@
-"""The commits of a store in a file: to its journal or to its database, each counted by the mark.
+"""The commits of a store: to its journal or to its database, each counted by the mark.
 
 The engine's transactions that only append are records of the journal (`xscl.store.journal`).  All
-others are transactions of DuckDB; before one begins, the database receives the records.
+others are transactions of DuckDB; before one begins, the database receives the records.  A store in
+memory has records without a journal, and no mark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Protocol
 
 from feeds.faultpoints import reached
@@ -35,9 +37,13 @@ class Commits:
     """
 
     def __init__(
-        self, file: StoreFile, lose: Callable[[BaseException], None], connect: Callable[[], Bringer]
+        self,
+        file: StoreFile | None,
+        lose: Callable[[BaseException], None],
+        connect: Callable[[], Bringer],
     ) -> None:
         self.tail = Tail()
+        self._in_memory = RLock()  # in place of the lock of the mark
         self._file = file
         self._lose = lose
         self._connect = connect
@@ -45,38 +51,45 @@ class Commits:
 
     @property
     def mark(self) -> CommitWatermark | None:
-        """The mark; None until the store is open."""
-        return self._file.mark
+        """The mark; None in memory, and until the store is open."""
+        return None if self._file is None else self._file.mark
 
-    def append(self, appends: Appends, committed: Callable[[], None]) -> None:
-        """Commit appended rows to the journal, and advance the mark; raises StoreError."""
-        assert self.mark is not None
+    def append(self, appends: Appends) -> None:
+        """Commit appended rows to the journal, and note that in the mark; raises StoreError."""
         payload = appends.encode() if appends else b""
-        with self.mark.lock:
+        mark = self.mark
+        with self._in_memory if mark is None else mark.lock:
             try:
                 if payload:
                     self.tail.append(payload)
-                committed()
                 reached("after_commit")
-                if payload:
-                    self.mark.write(self.tail.commits)
+                if payload and mark is not None:
+                    mark.note(self.tail.commits)
             except OSError as error:
                 if self.tail.is_broken:
                     self._lose(error)
+                assert self._file is not None, "memory has no input and output"
                 raise store_error(self._file.path, error) from error
             reached("marked")
+
+    def commit_unmarked(self, commit: Callable[[], object], records: Sequence[Record]) -> None:
+        """Commit a transaction of DuckDB, which brings `records`, where there is no mark."""
+        with self._in_memory:
+            commit()
+            self.tail.note_commit(0, records)
+        reached("after_commit")
 
     def commit(
         self,
         count: Callable[[], int],
         commit: Callable[[], object],
-        committed: Callable[[], None],
         records: Sequence[Record],
     ) -> None:
-        """Commit a transaction of DuckDB, which `count` counts, and advance the mark.
+        """Commit a transaction of DuckDB, which `count` counts, and synchronise the mark.
 
-        The mark counts `records`, which the transaction brings, already.
+        The transaction brings `records` to the database.
         """
+        assert self._file is not None
         assert self.mark is not None
         with self.mark.lock:
             counted, size = count(), self._file.log_size()
@@ -87,12 +100,10 @@ class Commits:
                     self._lose(error)
                 raise
             self.tail.note_commit(counted, records)
-            committed()
             reached("after_commit")
             try:
                 self._file.forget_log()
-                if not records:
-                    self.mark.write(self.tail.commits)
+                self.mark.write(self.tail.commits)
             except OSError as error:
                 raise store_error(self._file.path, error) from error
             reached("marked")

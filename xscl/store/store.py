@@ -100,12 +100,13 @@ class Store:
         self._is_within = False  # a transaction
         self._appends: Appends | None = None  # of a transaction that has only appended
         self._is_direct = False  # a transaction of DuckDB is open
-        self._commits: Commits | None = None  # None in memory
+        self._commits: Commits | None = None  # None until it is opened
         try:
             if self.path is None:
                 self._memory = MemoryDatabase()
                 self._connection = self._memory.connection
                 self._connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS)
+                self._commits = Commits(None, self.lose, self.connect_again)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
             self._share()
@@ -282,26 +283,19 @@ class Store:
                 self._connect()
 
     @contextmanager
-    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Commit what the block writes, or nothing of it.
-
-        `committed` is called right after COMMIT; writing the mark can still raise.
-        """
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it."""
         self.expect_open()
         commits = self._commits
         if commits is not None and (commits.tail.is_full or not self._own):
             commits.bring()
-        is_open = self._own and commits is not None and commits.mark is not None
-        with self._transacting(committed, is_journalled=is_open and self._is_journalled):
+        is_made = commits is not None and (self.path is None or commits.mark is not None)
+        with self._transacting(is_journalled=is_made and self._own and self._is_journalled):
             yield
 
     @contextmanager
     def _transacting(
-        self,
-        committed: Callable[[], None] = lambda: None,
-        *,
-        is_journalled: bool = False,
-        records: Sequence[Record] = (),
+        self, *, is_journalled: bool = False, records: Sequence[Record] = ()
     ) -> Iterator[None]:
         """Run a transaction that may be committed to the journal, or that brings its records."""
         with self.translate_errors(), self._on_one_connection():
@@ -315,10 +309,10 @@ class Store:
                 if self._appends is not None and self._appends.nbytes > BULK:
                     self._begin_directly(self._appends)
                 if self._appends is None:
-                    self._commit(committed, records)
+                    self._commit(records)
                 else:
                     assert self._commits is not None
-                    self._commits.append(self._appends, committed)
+                    self._commits.append(self._appends)
             except BaseException:
                 self._roll_back()
                 raise
@@ -365,10 +359,11 @@ class Store:
         self.expect_open()
         with self._transacting(records=records):
             Appends.of(record.payload for record in records).write(self)
-            self.fetch("UPDATE mark.store SET journal = ?", [records[-1].number])
+            if self.path is not None:
+                self.fetch("UPDATE mark.store SET journal = ?", [records[-1].number])
         self.lender.release()
 
-    def _commit(self, committed: Callable[[], None], records: Sequence[Record]) -> None:
+    def _commit(self, records: Sequence[Record]) -> None:
         """Commit the transaction of DuckDB."""
         connection = self._raw
 
@@ -383,12 +378,11 @@ class Store:
         def commit() -> None:
             connection.execute(self._parsed("COMMIT"))
 
-        if self._commits is None or self._commits.mark is None:
-            commit()
-            committed()
-            reached("after_commit")
+        assert self._commits is not None
+        if self._commits.mark is None:
+            self._commits.commit_unmarked(commit, records)
         else:
-            self._commits.commit(count, commit, committed, records)
+            self._commits.commit(count, commit, records)
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Register an Arrow table under a name for later queries."""
@@ -450,27 +444,23 @@ class Store:
     # -- Reading ---------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Refuse every change within the block, also one inside a SELECT.
 
-        Reads see the snapshot of the first read, and the writes of `begin`.  With `begin` the
-        changes are rolled back, except those of sequences (see `refuse_changes`).
-        What the disk has no room for the owner writes there, too.
+        Reads see the snapshot of the first read.  What the disk has no room for the owner writes
+        there, too, and rolls it back.
         """
         with ExitStack() as stack:
             lacking = self._lacking(stack)
             connection = self._raw
-            is_changing = bool(begin or lacking)
             with self._on_one_connection():
                 with self.translate_errors():
-                    begun = f"BEGIN TRANSACTION{'' if is_changing else ' READ ONLY'}"
+                    begun = f"BEGIN TRANSACTION{'' if lacking else ' READ ONLY'}"
                     connection.execute(self._parsed(begun))
                 try:
                     if lacking:
                         lacking.write(self)
                     stack.close()
-                    if begin is not None:
-                        begin()
                     yield
                 finally:
                     with self.translate_errors():
@@ -530,13 +520,6 @@ class Store:
     def answer(self, query: str) -> pa.Table:
         """Return the answer of a user's query; errors are DuckDB's own."""
         return self.connection.sql(query).to_arrow_table()
-
-    def refuse_changes(self, query: str) -> None:
-        """Raise duckdb.Error if a user's query would change anything; only within `reading`.
-
-        Planning the query is enough.
-        """
-        self.connection.sql(query).explain()
 
     def has(self, table: str) -> bool:
         """Return True if the optional table `state.*` exists."""
@@ -656,7 +639,7 @@ class Store:
 
     def _close_journal(self, commits: Commits) -> None:
         """Bring the journal to the database; if that fails, the next start does."""
-        if self._connection is not None and not self._shared.is_lost:
+        if self.path is not None and self._connection is not None and not self._shared.is_lost:
             try:
                 commits.bring()
             except StoreError as error:

@@ -124,7 +124,7 @@ class Appends:
 
 
 class Tail:
-    """The commits of a store that are in its journal only.
+    """The commits of a store that are in its journal only, or in memory, if it is a store there.
 
     The engine's thread appends, and any thread drops what it has brought to the database; both
     hold the lock of the watermark.  `flushing` is held by the thread that brings them: one at a
@@ -171,9 +171,9 @@ class Tail:
 
     def append(self, payload: bytes) -> None:
         """Commit a record; raises OSError."""
-        assert self._journal is not None, "a store is open while it commits"
         record = Record(self._last + 1, self._counted, payload)
-        self._journal.append(record)
+        if self._journal is not None:
+            self._journal.append(record)
         if not self.records:
             self._since = time.monotonic()
         self._last = record.number

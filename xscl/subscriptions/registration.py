@@ -118,11 +118,6 @@ class Registration:
             raise
         return query
 
-    @staticmethod
-    def may_wait(queries: Iterable[Registrable]) -> bool:
-        """True if everything that a registration writes follows from the texts of the queries."""
-        return all(isinstance(query, Plain) for query in queries)
-
     # -- Within a transaction --------------------------------------------------------------
 
     def register(
@@ -146,7 +141,7 @@ class Registration:
             else:
                 self._register_planned(name, query, updates, since, bound_to, suspended)
         self._subscriptions.save()
-        if not self.may_wait(query for _, query in compiled):
+        if not all(isinstance(query, Plain) for _, query in compiled):
             self._numbers.save()
         self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
@@ -164,8 +159,8 @@ class Registration:
         else:
             self._planned.attach_row(added)
 
-    def _add(self, query: Plain, qid: int | None = None) -> Placed:
-        """Add a query to R_T; `qid` is the number of its row if it is new there."""
+    def _add(self, query: Plain) -> Placed:
+        """Add a query to R_T."""
         shape = query.shape
         two_sided = shape.reduced.two_sided
         return self._registry.add(
@@ -175,7 +170,6 @@ class Registration:
             shape.window,
             max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
             apart=shape.apart,
-            qid=qid,
         )
 
     def _register_planned(
@@ -298,8 +292,9 @@ class Registration:
 
         Nothing is written, so that a full disk does not prevent a restart.
         """
-        self._add_waiting()
         for subscription in self._subscriptions:
+            if subscription.template and subscription.qid not in self._registry:
+                raise _has_no_join(subscription.name)
             if subscription.number in self._subscriptions.backfills or not (
                 self._evaluates or subscription.relational
             ):
@@ -341,24 +336,6 @@ class Registration:
             *(outline, subscription.since, subscription.updates, subscription.bound_to)
         )
 
-    def _add_waiting(self) -> None:
-        """Add the rows of R_T again that were not written when the process ended.
-
-        They belong to the newest subscriptions, whose numbers were acknowledged.  In the order of
-        registration their variables get the same numbers as before, which decide between several
-        equal embeddings of a query in its template.
-        """
-        registry = self._registry
-        waiting = [s for s in self._subscriptions if s.template and s.qid not in registry]
-        for subscription in waiting:
-            query = self._shapes.prepare(subscription.query)
-            if not isinstance(query, Plain):
-                raise _made_otherwise(subscription.name)
-            placed = self._add(query, subscription.qid)
-            found = placed.template, placed.qid, self._subscriptions.outputs(query, placed)
-            if found != (subscription.template, subscription.qid, subscription.outputs):
-                raise _made_otherwise(subscription.name)
-
     def set_prompt(self) -> None:
         """Set whether some temporal operator reads a stream that another one publishes."""
         self._planned.set_prompt(
@@ -370,12 +347,11 @@ class Registration:
         )
 
 
-def _made_otherwise(name: str) -> StoreError:
+def _has_no_join(name: str) -> StoreError:
     return StoreError(
-        f"the join of the subscription {name!r} was not written yet when its process was killed,"
-        " and this release makes another one of its query",
-        hint="open the store once with the release that it was written by, and close that: it"
-        " writes all joins then",
+        f"the join of the subscription {name!r} is missing: versions before 0.2.0 wrote joins"
+        " later than subscriptions, and a process of such a version was killed in between",
+        hint="open the store once with that version, and close it: it writes all joins then",
     )
 
 

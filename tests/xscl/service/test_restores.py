@@ -134,8 +134,8 @@ def backed_up_at_each_transaction(home: DataDirectory, into: list[Path]) -> Iter
     folder.mkdir()
 
     @contextmanager
-    def transaction(store: Store, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
-        with of_store(store, committed):
+    def transaction(store: Store) -> Iterator[None]:
+        with of_store(store):
             yield
         if store.path == home.database:
             with taking:

@@ -1,4 +1,4 @@
-"""Rows of R_T that wait to be written, which a kill leaves to be made again from the queries."""
+"""Registrations in the journal: what a kill and a full disk leave of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import xscl.store.commits
 import xscl.store.store
 from feeds.documents import Document
 from tests.examples import examples
-from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.errors import SqlError, StoreError
-from xscl.service.restore import restore
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -57,11 +53,6 @@ def killed(engine: Engine, directory: Path) -> Path:
     return directory / path.name
 
 
-def stored_pairs(path: Path) -> int:
-    with closing(Store(path)) as store:
-        return len(store.fetch("FROM state.pair"))
-
-
 def ids(matches: Iterable[Match]) -> list[str]:
     return [match.id for match in matches]
 
@@ -71,14 +62,27 @@ def subscribe(engine: Engine, *names: str) -> None:
         engine.subscribe(name, QUERIES[name])
 
 
+def records(engine: Engine) -> int:
+    """The commits that only the journal has."""
+    commits = engine.host.transactions.store._commits
+    assert commits is not None
+    return len(commits.tail.records)
+
+
+def test_a_registration_is_a_record_of_the_journal(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")  # it makes the template, which is a table
+        engine.sql("FROM subscriptions")
+        subscribe(engine, "c b", "b b")
+        assert records(engine) == 2
+
+
 def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
     with Engine() as steady, Engine(tmp_path / "state.duckdb") as engine:
         for one in (steady, engine):
             subscribe(one, "b c", "c b", "b b")
         (tmp_path / "killed").mkdir()
-        path = killed(engine, tmp_path / "killed")
-        assert stored_pairs(path) == 0
-        with Engine(path) as again:
+        with Engine(killed(engine, tmp_path / "killed")) as again:
             assert told(again) == told(engine) == told(steady)
             for number in range(6):
                 assert ids(again.push(document(number))) == ids(steady.push(document(number)))
@@ -89,7 +93,6 @@ def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
                 for one in (again, steady)
             ]
             assert answers[0] == answers[1]
-        assert stored_pairs(path) > 0
 
 
 def test_relations_are_whole(tmp_path: Path) -> None:
@@ -112,20 +115,15 @@ def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         for name in ("b c", "b c, 2"):
             subscribe(engine, name)
-            assert engine.host.state.registry.waiting
             before = engine.host.transactions.store.seen()
             with pytest.raises(SqlError, match="Cannot write"):
                 engine.sql(query)
             assert engine.host.transactions.store.seen() == before
             assert engine.sql("FROM R_T_1").num_rows > 0
-            engine.host.transactions.save()
-            assert not engine.host.state.registry.waiting
-            with pytest.raises(SqlError, match="Cannot write"):
-                engine.sql(query)
     Engine(tmp_path / "state.duckdb").close()
 
 
-def test_what_waits_can_be_removed(tmp_path: Path) -> None:
+def test_what_only_the_journal_has_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c", "c b")
@@ -134,20 +132,10 @@ def test_what_waits_can_be_removed(tmp_path: Path) -> None:
         before = told(engine)
         path = killed(engine, tmp_path / "killed")
     with Engine(path) as engine:
-        assert engine.host.state.registry.waiting
         assert told(engine) == before
         engine.unsubscribe("c b")
         engine.unsubscribe("c, 2")
         assert all(not engine.sql(f"FROM state.{table}").num_rows for table in ("pair", "variable"))
-
-
-def test_no_more_wait_than_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
-        subscribe(engine, "b c")
-        assert engine.host.state.registry.waiting
-        monkeypatch.setattr(transactions, "WAITING", engine.host.state.registry.waiting)
-        subscribe(engine, "b c, 2")
-        assert not engine.host.state.registry.waiting
 
 
 def full(point: str) -> None:
@@ -164,19 +152,18 @@ def full(point: str) -> None:
     ],
     ids=["push", "subscribe", "unsubscribe"],
 )
-def test_on_a_full_disk_they_go_on_waiting(
+def test_on_a_full_disk_registrations_stay(
     fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c", "c b")
-        before, waiting = told(engine), engine.host.state.registry.waiting
+        before = told(engine)
         with monkeypatch.context() as patch:
             patch.setattr(xscl.store.store, "reached", full)
             with pytest.raises(StoreError, match="No space left"):
                 fail(engine)
-        assert (told(engine), engine.host.state.registry.waiting) == (before, waiting)
+        assert told(engine) == before
         engine.push([document(30), document(31)])
-        assert engine.host.state.registry.waiting == 0
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
 
 
@@ -186,75 +173,25 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
     path = tmp_path / "state.duckdb"
     engine = Engine(path)
     subscribe(engine, "b c", "c b")
-    before, waiting = told(engine), engine.host.state.registry.waiting
+    before = told(engine)
     with monkeypatch.context() as patch:
         patch.setattr(xscl.store.store, "reached", full)
         assert engine.sql("FROM R_T_1").num_rows == 1  # they share it
         assert engine.sql("FROM state.pair").num_rows > 0
-        engine.host.transactions.save()
-        assert engine.host.state.registry.waiting == waiting
         engine.close()
-    assert stored_pairs(path) == 0
     with Engine(path) as engine:
         assert told(engine) == before
         engine.push([document(30), document(31)])
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
 
 
-@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
-def test_saving_is_no_change_that_could_be_undone(
-    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failing one loads nothing again, and what was committed is not written twice."""
-
-    def fail(at: str) -> None:
-        if at == point:
-            raise duckdb.IOException("No space left on device")
-
+def test_a_subscription_without_its_join_is_refused(tmp_path: Path) -> None:
+    """Versions before 0.2.0 wrote joins later; a killed process left some unwritten."""
     path = tmp_path / "state.duckdb"
     with Engine(path) as engine:
-        subscribe(engine, "b c", "c b")
-        registry = engine.host.state.registry
-        waiting = registry.waiting
-        engine.host.transactions.store.flush()
-        with monkeypatch.context() as patch:
-            for module in (xscl.store.store, xscl.store.commits):
-                patch.setattr(module, "reached", fail)
-            engine.host.transactions.save()
-        assert engine.host.state.registry is registry
-        assert registry.waiting == (waiting if point == "before_commit" else 0)
-        engine.host.transactions.save()
-        assert registry.waiting == 0
-        rows = engine.sql("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM state.pair")
-        assert rows["rows"] == rows["ids"]
-
-
-def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c")
-        engine.sql("FROM R_T_1")
-        assert engine.host.state.registry.waiting, "who reads writes nothing"
-        engine.backup(tmp_path / "backup.xscl")
-        assert not engine.host.state.registry.waiting
-        subscribe(engine, "c, 2")
-        assert engine.host.state.registry.waiting
-    home = DataDirectory(tmp_path / "restored")
-    restore(tmp_path / "backup.xscl", home)
-    assert 0 < stored_pairs(home.database) < stored_pairs(tmp_path / "state.duckdb")
-
-
-@pytest.mark.parametrize(
-    "otherwise",
-    ["query = 'S//a->x NEXT{x=y} S//a->y'", "template = 7", "outputs = list_reverse(outputs)"],
-)
-def test_a_join_that_a_release_makes_otherwise_is_refused(otherwise: str, tmp_path: Path) -> None:
-    """A release that made another join of a query would give its numbers another meaning."""
-    (tmp_path / "killed").mkdir()
-    with Engine(tmp_path / "state.duckdb") as engine:
-        subscribe(engine, "b c")
-        path = killed(engine, tmp_path / "killed")
     with closing(Store(path)) as store, store.transaction():
-        store.fetch(f"UPDATE state.subscription SET {otherwise}")
+        store.fetch("DELETE FROM state.t_1")
     with pytest.raises(StoreError, match="the join of the subscription 'b c'") as caught:
         Engine(path)
     assert caught.value.hint is not None
