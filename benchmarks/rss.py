@@ -45,10 +45,10 @@ from benchmarks.harness import (
 from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
 from templates.processor import Processor
-from xscl.documents import document_log
 from xscl.documents.document_log import LEVELS, DocumentLog
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
+from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
@@ -60,7 +60,7 @@ WINDOWS = {"INF": None, "1 d": DAY}
 STAGES = {
     **STAGE_2,
     "accept": (DocumentLog, "accept"),
-    "parse": (document_log, "parse"),
+    "parse": (MarkupCache, "read"),
     "shred": (scan, "shred"),
     "insert": (Store, "insert"),
     "texts": (DocumentLog, "store_texts"),

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lxml import etree
 
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
@@ -36,6 +35,7 @@ from xscl.documents.document_validation import (
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import DocumentError, StoreError
 from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesses
+from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
@@ -94,6 +94,7 @@ class DocumentLog:
         ((latest,),) = store.fetch("SELECT max(arrived) FROM state.document")
         self.arrived = EARLIEST if latest is None else int(latest)
         self._trees = TreeCache()
+        self._markups = MarkupCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
@@ -197,7 +198,7 @@ class DocumentLog:
             return False
         if not batch.elsewhere.fine[at]:
             try:
-                batch.roots[at] = parse(batch.given.xml[at])
+                batch.read[at] = self._markups.read(batch.given.xml[at])
             except MalformedDocument as error:
                 batch.refused[at] = error
                 return False
@@ -416,7 +417,7 @@ class _Batch:
         self.hashes = [hashlib.blake2b(xml, digest_size=16).digest() for xml in given.xml]
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
-        self.roots: dict[int, etree._Element] = {}
+        self.read: dict[int, ReadDocument] = {}
         self.names = list(given.ids)
         self.versions = np.ones(len(given), np.int64)
         self.identities = identities
@@ -460,7 +461,7 @@ class _Batch:
             firsts,
             versions,
             self.elsewhere.chosen(rows),
-            {place: self.roots[at] for place, at in enumerate(places) if at in self.roots},
+            {place: self.read[at] for place, at in enumerate(places) if at in self.read},
         )
 
     def columns(self, rows: Numbers, arrivals: Arrivals, times: Numbers) -> tuple[Any, ...]:

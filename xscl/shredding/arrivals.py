@@ -20,6 +20,7 @@ from lxml import etree
 from feeds.xml.xmlparse import parse
 from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch.known_markup import ReadDocument, SplitDocument
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.remote.remote_bindings import Numbers, RemoteBindings, merge_bindings
 
@@ -96,7 +97,7 @@ class RemoteWitnesses:
 class Arrivals:
     """Documents with their numbers, as columns: see `templates.model.relations.Witnesses`.
 
-    `roots` are those that were parsed, by their places here.
+    `read` are those that this process has read, by their places here.
     """
 
     docs: Numbers
@@ -109,7 +110,7 @@ class Arrivals:
     firsts: Numbers
     versions: Numbers
     elsewhere: RemoteWitnesses
-    roots: dict[int, etree._Element] = field(default_factory=dict)
+    read: dict[int, ReadDocument] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> Arrivals:
@@ -135,12 +136,17 @@ class Arrivals:
         behind: list[int] = self.docs[self.clocks > self.ts].tolist()
         return behind
 
+    def document(self, place: int) -> ReadDocument:
+        """Return a document, parsed on first use."""
+        read = self.read.get(place)
+        if read is None:
+            read = self.read[place] = parse(self.xml[place])
+        return read
+
     def root(self, place: int) -> etree._Element:
         """Return the root of a document, parsed on first use."""
-        root = self.roots.get(place)
-        if root is None:
-            root = self.roots[place] = parse(self.xml[place])
-        return root
+        read = self.document(place)
+        return read.root if isinstance(read, SplitDocument) else read
 
     def times(self, places: Numbers) -> pa.Table:
         """Return R_docTSW of some of the documents."""
@@ -188,7 +194,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
             elsewhere.append((portion, found.places[rows], batch.docs[some[rows]]))
             here[rows] = False
         for place in some[here].tolist():
-            columns.add(int(batch.docs[place]), batch.streams[place], batch.root(place))
+            columns.add(int(batch.docs[place]), batch.streams[place], batch.document(place))
     bindings, values = (
         merge_bindings(columns.tables(), elsewhere) if elsewhere else columns.tables()
     )

@@ -16,15 +16,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from lxml import etree
 
 from xscl.language.syntax import Path
 from xscl.shredding.automaton.automaton_states import AutomatonState, IndexedPlaces, PatternPlace
 from xscl.shredding.automaton.lineage import Int32s, RowCache, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
+from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
 from xscl.shredding.nodes.names import Steps, steps_of
-from xscl.shredding.nodes.tree import string_value
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
@@ -258,18 +257,18 @@ def shape_of(
 class ShapeDocuments:
     """Documents of one shape, by their places from 0; `docs` are their numbers."""
 
-    __slots__ = ("_texts", "docs", "nodes", "shape")
+    __slots__ = ("_texts", "docs", "read", "shape")
 
     def __init__(self, shape: DocumentShape) -> None:
         self.shape = shape
         self.docs: list[int] = []
-        self.nodes: list[Sequence[etree._Element]] = []
+        self.read: list[ParsedDocument | SplitDocument] = []
         self._texts: dict[int, list[Any]] = {}  # None: not read yet
 
-    def add(self, doc: int, nodes: Sequence[etree._Element]) -> None:
+    def add(self, doc: int, document: ParsedDocument | SplitDocument) -> None:
         """Add a document, before the evaluation."""
         self.docs.append(doc)
-        self.nodes.append(nodes)
+        self.read.append(document)
 
     def text(self, node: int, one: int) -> str:
         """Return the string value of a node in a document."""
@@ -279,8 +278,8 @@ class ShapeDocuments:
         text: str | None = known[one]
         if text is None:
             place, name = self.shape.structure.places[node]
-            element = self.nodes[one][place]
-            text = string_value(element) if name is None else str(element.get(name))
+            document = self.read[one]
+            text = document.text(place) if name is None else str(document.nodes[place].get(name))
             known[one] = text
         return text
 
@@ -295,13 +294,11 @@ class ShapeDocuments:
         if None not in texts:
             return texts
         place, name = self.shape.structure.places[node]
-        elements = [self.nodes[one][place] for one in which]
+        documents = [self.read[one] for one in which]
         if name is not None:
-            texts = [str(element.get(name)) for element in elements]
-        elif place in self.shape.structure.leaves:
-            texts = [element.text or "" for element in elements]
+            texts = [str(document.nodes[place].get(name)) for document in documents]
         else:
-            texts = [string_value(element) for element in elements]
+            texts = [document.text(place) for document in documents]
         for one, text in zip(which, texts, strict=True):
             known[one] = text
         return texts

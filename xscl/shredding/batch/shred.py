@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from lxml import etree
 
 from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
@@ -26,6 +25,7 @@ from xscl.shredding.automaton.lineage import WIDTH, Column, Lineage, bindings, c
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import skeleton
 from xscl.shredding.batch.index_view import rows_of
+from xscl.shredding.batch.known_markup import ParsedDocument, ReadDocument, SplitDocument
 from xscl.shredding.batch.shape import DocumentShape, ShapeRows, shape_of
 from xscl.shredding.batch.shape_batch import ShapeBatch
 from xscl.shredding.batch.walk import DocumentWalk
@@ -72,14 +72,19 @@ class WitnessColumns:
         self._rows: tuple[Column, Column, Column, Column, Column]
         self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
 
-    def add(self, doc: int, streams: tuple[str, ...], root: etree._Element) -> None:
+    def add(self, doc: int, streams: tuple[str, ...], read: ReadDocument) -> None:
         """Add the witnesses of one document."""
-        nodes = list(root.iter())
-        shape = shape_of(self._automaton, streams, skeleton(nodes))
+        document: ParsedDocument | SplitDocument
+        if isinstance(read, SplitDocument):
+            document, found = read, read.markup.skeleton
+        else:
+            document = ParsedDocument(read)
+            found = skeleton(document.nodes)
+        shape = shape_of(self._automaton, streams, found)
         if shape is None:
             return
         together = self._alike.get(shape) or ShapeBatch(shape)
-        together.add(len(self._docs), nodes)
+        together.add(len(self._docs), document)
         self._docs.append(doc)
         if shape.remembered is None:  # no other document will have it
             self._add_matches(together)

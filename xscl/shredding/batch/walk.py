@@ -52,7 +52,7 @@ class DocumentWalk:
 
     def _node(self, number: int) -> etree._Element | AttributeNode:
         place, name = self.shape.structure.places[number]
-        node = self._alike.nodes[self.place][place]
+        node = self._alike.read[self.place].nodes[place]
         return node if name is None else AttributeNode(node, name, str(node.get(name)))
 
     def text(self, number: int) -> str:
@@ -99,7 +99,7 @@ class DocumentWalk:
         if self._residuals is None:
             from xscl.shredding.conditions.xpath import evaluation  # loads elementpath
 
-            self._residuals = evaluation(self._alike.nodes[self.place][0])
+            self._residuals = evaluation(self._alike.read[self.place].nodes[0])
         return self._residuals
 
     def _texts(self, path: Path, node: int) -> Iterator[str]:

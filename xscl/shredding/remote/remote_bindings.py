@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
-from feeds.xml.xmlparse import parse
 from templates.model.relations import BINDINGS, VALUES
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.shredding.batch.shred import WitnessColumns
 
 _VERSION = b"version"
@@ -58,10 +58,11 @@ def compute_bindings(automaton: Automaton, version: str, texts: Iterable[Text]) 
     """Return the witnesses of documents; those that cannot be parsed have none."""
     columns = WitnessColumns(automaton)
     refused: set[int] = set()
+    markups = MarkupCache()
     with paused():
         for place, (streams, xml) in enumerate(texts):
             try:
-                columns.add(place, streams, parse(xml))
+                columns.add(place, streams, markups.read(xml))
             except MalformedDocument:
                 refused.add(place)
     bindings, values = columns.tables()

@@ -1,0 +1,162 @@
+"""Documents whose markup is known: a split at the tags replaces the parser.
+
+The items of a feed have few sequences of tags.  A document with the tags of one that was parsed is
+well-formed, and has the same tree, if its character data is plain: without references, without
+what a parser refuses or replaces.  Then no element is made of it.
+
+    <a><b>1</b><c/></a>     tags       <a>  <b>  </b>  <c/>  </a>
+                            texts    0    1    2     3     4     5
+                            a has the texts 1 to 4, b has 2, c has none
+
+Only sequences of bare names are learned (no attribute, no comment, no declaration), so the tags
+alone decide about the tree.  The parser decides about everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lxml import etree
+
+from feeds.xml.xmlparse import parse
+from xscl.shredding.automaton.structure import Skeleton, skeleton
+from xscl.shredding.nodes.tree import string_value
+
+LONGEST = 1 << 14
+"""Bytes of a document up to which it is split: in long ones the tags cost less."""
+MOST = 1_000
+"""Sequences of tags that are known at the same time."""
+_TAG = re.compile("(<[^<>]*>)")
+_BARE = re.compile(r"(?:</?[^\s\"'=<>/!?&]+/?>)+")
+_ODD = bytes({*range(0x20)} - {0x09, 0x0A}) + b"&"
+"""Bytes that only the parser reads: control characters, CR, which it replaces, and references."""
+_BLANK = " \t\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """The tags of documents; `spans` has the first and the last place of the texts of an element,
+    by its place in the skeleton."""
+
+    skeleton: Skeleton
+    spans: tuple[tuple[int, int], ...]
+
+
+class ParsedDocument:
+    """A document with its elements, comments and instructions, in order."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, root: etree._Element) -> None:
+        self.nodes: Sequence[etree._Element] = list(root.iter())
+
+    def text(self, place: int) -> str:
+        """Return the string value of the element at a place of the skeleton."""
+        return string_value(self.nodes[place])
+
+
+class SplitDocument:
+    """A document of known markup; `root` and `nodes` are parsed on first use."""
+
+    __slots__ = ("_nodes", "_texts", "_xml", "markup")
+
+    def __init__(self, markup: Markup, texts: Sequence[str], xml: bytes) -> None:
+        self.markup = markup
+        self._texts = texts
+        self._xml = xml
+        self._nodes: list[etree._Element] | None = None
+
+    def text(self, place: int) -> str:
+        """Return the string value of the element at a place of the skeleton."""
+        first, end = self.markup.spans[place]
+        texts = self._texts
+        return texts[first] if end - first == 1 else "".join(texts[first:end])
+
+    @property
+    def nodes(self) -> Sequence[etree._Element]:
+        """The elements in document order."""
+        if self._nodes is None:
+            self._nodes = list(parse(self._xml).iter())
+        return self._nodes
+
+    @property
+    def root(self) -> etree._Element:
+        """The root of the document."""
+        return self.nodes[0]
+
+
+ReadDocument: TypeAlias = etree._Element | SplitDocument
+"""A well-formed document: the root of one that was parsed, or one that was split."""
+
+
+class MarkupCache:
+    """The markup of documents that were parsed; a sequence of tags is learned at its second
+    occurrence."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Markup] = {}
+        self._seen: set[int] = set()
+
+    def read(self, xml: bytes) -> ReadDocument:
+        """Return a well-formed document; raises `MalformedDocument`."""
+        parts = _split(xml)
+        if parts is None:
+            return parse(xml)
+        tags = "".join(parts[1::2])
+        markup = self._known.get(tags)
+        if markup is not None:
+            return SplitDocument(markup, parts[::2], xml)
+        root = parse(xml)
+        self._see(tags, parts, root)
+        return root
+
+    def _see(self, tags: str, parts: Sequence[str], root: etree._Element) -> None:
+        number = hash(tags)
+        if number not in self._seen:
+            if len(self._seen) >= MOST:
+                self._seen.clear()
+            self._seen.add(number)
+        elif _BARE.fullmatch(tags):
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[tags] = _learned(parts, root)
+
+
+def _split(xml: bytes) -> list[str] | None:
+    """Return the texts and tags of a document in turns, None if only the parser may read it."""
+    if len(xml) > LONGEST or len(xml.translate(None, _ODD)) < len(xml):
+        return None
+    try:
+        text = xml.decode()
+    except UnicodeDecodeError:
+        return None
+    if "]]>" in text or not (text.isascii() or _is_plain(text)):
+        return None
+    parts = _TAG.split(text)
+    if parts[0] or parts[-1].strip(_BLANK) or text.count("<") > len(parts) // 2:
+        return None
+    return parts
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether XML allows all characters of a decoded text; it has no control characters."""
+    return "\ufffe" not in text and "\uffff" not in text
+
+
+def _learned(parts: Sequence[str], root: etree._Element) -> Markup:
+    """Return the markup of a parsed document whose tags are bare."""
+    spans: list[tuple[int, int]] = []
+    above: list[int] = []  # the open elements
+    for place, tag in enumerate(parts[1::2], 1):
+        if tag[1] == "/":
+            element = above.pop()
+            spans[element] = spans[element][0], place
+        elif tag[-2] == "/":
+            spans.append((place, place))
+        else:
+            above.append(len(spans))
+            spans.append((place, place))
+    return Markup(skeleton(list(root.iter())), tuple(spans))
