@@ -108,8 +108,8 @@ class Index:
 
     def _bounds(self, wanted: Column) -> tuple[Column, Column]:
         return (
-            np.searchsorted(self._sorted, wanted, "left"),
-            np.searchsorted(self._sorted, wanted, "right"),
+            self._sorted.searchsorted(wanted, "left"),
+            self._sorted.searchsorted(wanted, "right"),
         )
 
 
@@ -297,16 +297,16 @@ class SortedRuns:
         """Return the number of rows with a value within each of some bounds, both inclusive."""
         found = np.zeros(len(low), dtype=np.int64)
         for values, _ in self._runs:
-            found += np.searchsorted(values, high, "right")
-            found -= np.searchsorted(values, low, "left")
+            found += values.searchsorted(high, "right")
+            found -= values.searchsorted(low, "left")
         return found
 
     def rows(self, low: Column, high: Column) -> tuple[Column, Column]:
         """Return all pairs of a place of the bounds and a row with a value within them."""
         places, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for values, rows in self._runs:
-            first = np.searchsorted(values, low, "left")
-            last = np.searchsorted(values, high, "right")
+            first = values.searchsorted(low, "left")
+            last = values.searchsorted(high, "right")
             which, at = spread(first, last)
             places.append(which)
             found.append(rows[at])
@@ -339,7 +339,7 @@ class HashFilter:
         found = np.zeros(len(numbers), dtype=np.bool_)
         for run in self._runs:
             if len(run):
-                place = np.searchsorted(run, numbers)
+                place = run.searchsorted(numbers)
                 place[place == len(run)] = 0
                 found |= run[place] == numbers
         return found

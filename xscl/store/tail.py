@@ -35,6 +35,8 @@ OLD = 10.0
 BULK = 1 << 18
 """Bytes of rows from which on a transaction is written to the database at once: then the fixed
 cost of statements matters less than writing each row twice."""
+_STREAM = pa.ipc.IpcWriteOptions()
+"""Given to each stream: without it pyarrow reads seven environment variables for each."""
 NUMBERED = {"state.core": "number"}
 """The tables whose entries are replaced, with the column that numbers them; no number is used
 again."""
@@ -64,7 +66,7 @@ class Appends:
         """Append rows to a table."""
         if rows.num_rows:
             self._rows.append((table, rows))
-            self.nbytes += rows.nbytes
+            self.nbytes += rows.get_total_buffer_size()
 
     def remove(self, table: str, numbers: Sequence[int]) -> None:
         """Remove numbered entries."""
@@ -79,7 +81,7 @@ class Appends:
         streams = []
         for _, rows in self._rows:
             sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema) as stream:
+            with pa.ipc.new_stream(sink, rows.schema, options=_STREAM) as stream:
                 stream.write_table(rows)
             streams.append(sink.getvalue())
         tables = [[name, len(s)] for (name, _), s in zip(self._rows, streams, strict=True)]

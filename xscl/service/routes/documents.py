@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
@@ -40,6 +40,8 @@ Stream = Annotated[
 
 class Given(JsonBody):
     """Query parameters of a document."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
     """Id of the document; default: generated. Equal content under a known id has no effect, other
