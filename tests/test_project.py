@@ -74,6 +74,25 @@ def test_every_test_folder_is_a_package() -> None:
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
+def test_every_file_that_states_the_release_states_the_same() -> None:
+    release = PYPROJECT["project"]["version"]
+    title = rf"^## {re.escape(release)} \((\d{{4}}-\d\d-\d\d)\)$"
+    (day,) = re.findall(title, (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {release}\ndate-released: {day}\n" in citation
+    minor = release.rpartition(".")[0]
+    assert f"minor version, now {minor}." in (ROOT / "SECURITY.md").read_text("utf-8")
+    stated = re.compile(r"\bxscl[-:](\d+\.\d+\.\d+)\b")
+    found = {
+        path.relative_to(ROOT).as_posix(): set(stated.findall(path.read_text("utf-8")))
+        for path in project_files()
+        if path.suffix in {".md", ".yaml"} or path.name == "Dockerfile"
+    }
+    named = {path: versions for path, versions in found.items() if versions}
+    assert set(named) >= {"README.md", "deploy/compose.yaml"}
+    assert {path: versions for path, versions in named.items() if versions != {release}} == {}
+
+
 def test_requirements_are_those_of_pyproject() -> None:
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]

@@ -172,7 +172,7 @@ def serve(
         require("service", "'xscl serve'")
     if workers is not None:
         warn(
-            "--workers has no effect since version 0.1.0",
+            "--workers has no effect since version 0.2.0",
             hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
         )
     if listening.public_url and not is_url(listening.public_url):

@@ -445,7 +445,7 @@ def _warn_of_removed(**arguments: object) -> None:
     """Warn the caller of `Engine` of arguments that have no effect any more."""
     for name, value in arguments.items():
         if value is not None:
-            message = f"xscl.Engine({name}=...) has no effect since version 0.1.0"
+            message = f"xscl.Engine({name}=...) has no effect since version 0.2.0"
             warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 

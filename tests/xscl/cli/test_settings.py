@@ -97,7 +97,7 @@ def test_names_of_arguments_are_no_settings(folder: Path) -> None:
 def test_the_removed_setting_workers_warns_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warning = "xscl: --workers has no effect since version 0.1.0\n"
+    warning = "xscl: --workers has no effect since version 0.2.0\n"
     serve = ("serve", "--once", "--no-spark")
     called("subscribe", "a", "S//a")
     for arguments in (serve, (*serve, "--workers", "2")):

@@ -43,7 +43,7 @@ def count(engine: xscl.Engine, relation: str) -> int:
 
 
 def test_removed_arguments_warn_and_have_no_effect() -> None:
-    with pytest.warns(DeprecationWarning, match=r"has no effect since version 0\.1\.0$") as warned:
+    with pytest.warns(DeprecationWarning, match=r"has no effect since version 0\.2\.0$") as warned:
         engine = xscl.Engine(views=False, workers=2)
     with engine:
         engine.subscribe("q", TWICE)
