@@ -2,7 +2,10 @@
 
 Files are blocks with a title.  Lines of a console that begin with `$ ` are commands; the lines
 below are what they print, with `...` for anything.  The directory is called /tour.  `xscl serve &`
-and `python3 -m http.server 8080 &` run until the page ends, or until `^C`.
+and `python3 -m http.server 8080 &` run until the page ends, or until `^C`.  So does a program that
+a page starts with `NAME=value python3 FILE &`: a text after it is what that program prints.  In a
+command, `whsec_...` and `xscl_...` stand for the secret that was printed last, and `> FILE` at its
+end keeps what it prints.
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ import doctest
 import http.server
 import io
 import json
+import os
 import re
 import shlex
+import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +33,7 @@ import httpx
 from lxml import etree
 
 from tests.documentation.blocks import Block, blocks
+from tests.waiting import eventually
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli.settings import config
@@ -36,7 +43,8 @@ from xscl.store.data_directory import DataDirectory
 
 TOUR = "/tour"
 _SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost):8425")
-_FILES = re.compile(r"(?:127\.0\.0\.1|localhost):8080")
+_FILES = re.compile(r"(?:127\.0\.0\.1|localhost)(:|\", )8080")
+_SECRET = re.compile(r"\b(whsec|xscl)_[\w+/=-]{20,}")
 _SHELL = ("cat", "ls", "mkdir", "rm", "chmod", "grep", "wc", "sleep")
 
 
@@ -54,6 +62,9 @@ class Session:
     addresses: dict[str, str] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     printed: str | None = None
+    secrets: dict[str, str] = field(default_factory=dict)
+    background: Path | None = None
+    """What the program that a page started has printed."""
 
     def run(self, page: Path) -> int:
         """Run a page; return how many of its blocks did something."""
@@ -79,6 +90,8 @@ class Session:
                 self.printed = self._python(block.text)
             case "console":
                 self._console(block.text)
+            case "text" | "" if self.background is not None:
+                _compare(block.text, _grown(self.background, block.text.count("\n")))
             case "text" | "":
                 assert said is not None, "a text that nothing before it prints"
                 _compare(block.text, said)
@@ -99,7 +112,11 @@ class Session:
     def here(self, text: str) -> str:
         """Return a text with the addresses and the directory of this run."""
         text = _SERVICE.sub(self.addresses.get("service", "127.0.0.1:8425"), text)
-        text = _FILES.sub(self.addresses.get("files", "127.0.0.1:8080"), text)
+        if _FILES.search(text):
+            files = self.addresses.setdefault("files", _free())
+            text = _FILES.sub(lambda found: files.replace(":", found[1]), text)
+        for kind, secret in self.secrets.items():
+            text = text.replace(f"{kind}_...", secret)
         return text.replace(TOUR, str(self.folder))
 
     def _there(self, text: str) -> str:
@@ -124,12 +141,17 @@ class Session:
 
     def _console(self, text: str) -> None:
         for command, wanted in _commands(text):
-            _compare(wanted, self._there(self._command(self.here(command), wanted)))
+            printed = self._command(self.here(command), wanted)
+            self.secrets |= {one[1]: one[0] for one in _SECRET.finditer(printed)}
+            _compare(wanted, self._there(printed))
 
     def _command(self, line: str, wanted: str) -> str:
         """Do a command; one may fail if the page shows its message."""
         words = shlex.split(line, comments=True)
         background = words[-1:] == ["&"]
+        kept = self.folder / words.pop() if words[-2:-1] == [">"] else None
+        if kept is not None:
+            words.pop()
         if line == "^C":
             self.servers.close()
             self.addresses.clear()
@@ -143,9 +165,14 @@ class Session:
             assert not done.exception or isinstance(done.exception, SystemExit), done.exception
             if done.exit_code and not wanted.startswith("xscl: "):
                 raise AssertionError(f"{line}: {done.output}")
+            if kept is not None:
+                kept.write_text(done.stdout)
+                return done.stderr
             return done.stderr + done.stdout
         if words[0] == "curl":
             return self._request(words[1:])
+        if background and words[1] == "python3" and "=" in words[0]:
+            return self._start(words[2], dict([words[0].split("=", 1)]))
         if words[0] == "python3":
             return self._python((self.folder / words[1]).read_text())
         assert words[0] in _SHELL, f"nothing runs {words[0]!r}"
@@ -161,11 +188,34 @@ class Session:
 
     def _serve_files(self) -> str:
         handler = partial(_Quiet, directory=str(self.folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        host, port = self.addresses.setdefault("files", _free()).split(":")
+        server = http.server.ThreadingHTTPServer((host, int(port)), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.servers.callback(server.server_close)
         self.servers.callback(server.shutdown)
-        self.addresses["files"] = f"127.0.0.1:{server.server_port}"
+        return ""
+
+    def _start(self, file: str, variables: dict[str, str]) -> str:
+        """Run a server of the page in a process of its own."""
+        self.background = self.folder / f"{file}.out"
+        with self.background.open("w") as out:
+            process = subprocess.Popen(
+                [sys.executable, self.folder / file],
+                cwd=self.folder,
+                env={**os.environ, **variables},
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+            )
+        self.servers.callback(process.wait)
+        self.servers.callback(process.terminate)
+        host, port = self.addresses["files"].split(":")
+
+        def listens() -> bool:
+            assert process.poll() is None, f"{file} has ended"
+            with socket.socket() as tried:
+                return tried.connect_ex((host, int(port))) == 0
+
+        eventually(listens)
         return ""
 
     def _request(self, words: list[str]) -> str:
@@ -195,6 +245,19 @@ class Session:
             answer = client.request(method, url, headers=headers, content=body)
         assert answer.is_success, answer.text
         return answer.text + "\n" if answer.text else ""
+
+
+def _free() -> str:
+    """Return an address on loopback at which nothing listens."""
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{tried.getsockname()[1]}"
+
+
+def _grown(file: Path, lines: int) -> str:
+    """Return the text of a file that a program writes, when it has so many lines."""
+    eventually(lambda: file.read_text().count("\n") >= lines)
+    return file.read_text()
 
 
 def _is_lines(block: Block) -> bool:

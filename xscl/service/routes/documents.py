@@ -195,7 +195,9 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
         raise Problem(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
-            hint=NAME_HINT,
+            hint=f"{stream!r} has the items of all feeds: choose another name"
+            if stream == EVERYTHING
+            else NAME_HINT,
         )
     known = who.qualify(stream)
     if here.engine.host.catalog.is_published(known):

@@ -156,7 +156,7 @@ def accounts(here: Here, _: TheOperator) -> list[User_]:
 
 @router.put("/accounts/{name}/quota", summary="Set the quota of a user")
 def allow(name: User, quotas: Quotas, here: Here, _: TheOperator) -> User_:
-    """Replaces the quota of a user."""
+    """Replaces the quota of a user: a limit that is null or absent does not exist."""
     _existing(here, name)
     return _user(here, here.accounts.allow(name, Quota(**quotas.model_dump())))
 
