@@ -569,11 +569,11 @@ def _children(pid: int) -> list[str]:
 
 
 def _opened_by(pid: str) -> set[str] | None:
-    """The open files of a child; None if it runs no query (then it is not niced)."""
-    stat = _said(pid, "stat")
-    if not stat or stat.rsplit(b")", 1)[1].split()[16] != b"10":
-        return None
+    """The open files of a child; None if it runs no query (then it is as nice as this process)."""
+    nice = min(19, os.nice(0) + 10)
     try:
+        if os.getpriority(os.PRIO_PROCESS, int(pid)) != nice:
+            return None
         return {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
     except OSError:
         return None

@@ -342,15 +342,13 @@ def _children(pid: int) -> list[int]:
 
 
 def _busy(pid: int) -> list[int]:
-    """The children that have a question: they are nice."""
+    """The children that have a question: they are nicer than the server, by 10 or up to 19."""
+    nice = min(19, os.getpriority(os.PRIO_PROCESS, pid) + 10)
     found = []
     for child in _children(pid):
-        try:
-            stat = Path(f"/proc/{child}/stat").read_text()
-        except OSError:
-            continue
-        if stat.rsplit(")", 1)[1].split()[16] == "10":
-            found.append(child)
+        with suppress(ProcessLookupError):
+            if os.getpriority(os.PRIO_PROCESS, child) == nice:
+                found.append(child)
     return found
 
 
