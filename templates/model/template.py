@@ -49,6 +49,14 @@ class Templates:
 
     def of(self, minor: JoinGraph) -> Template:
         """Return the template of a minor, a new one if no known one is isomorphic."""
+        known = self.find(minor)
+        if known is None:
+            known = Template(self._next, minor)
+            self.restore(known)
+        return known
+
+    def find(self, minor: JoinGraph) -> Template | None:
+        """Return the template of a minor, None if no known one is isomorphic."""
         known = self._by_minor.get(minor)
         if known is not None:
             return known
@@ -56,8 +64,7 @@ class Templates:
             if embedding(template.graph, minor, (0,) * len(minor.nodes), ties=0) is not None:
                 self._by_minor[minor] = template
                 return template
-        self.restore(Template(self._next, minor))
-        return self._by_minor[minor]
+        return None
 
     def drop(self, template: Template) -> None:
         """Drop an unused template; its number may be assigned again after a restart."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 from feeds.faultpoints import reached
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
 from xscl.cluster.findings import Findings
+from xscl.cluster.relations_export import exported, packed
 from xscl.cluster.sealed_log import (
     Control,
     CopyPublisher,
@@ -66,6 +67,7 @@ class CellHost:
         self._engine: Engine | None = None
         self._scratch: Path | None = None
         self._entry = 0  # the last one that the engine has
+        self._arrived = self._pushed = 0  # the last one with documents, and that of the last push
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._streams: frozenset[str] = frozenset()
@@ -80,6 +82,8 @@ class CellHost:
             self._shared.expect_epoch(task.epoch)
             if task.snapshot and self._entry == task.after and self._engine is not None:
                 self._save_snapshot(self._engine)
+            if task.relations:
+                return self._answer_relations(task)
             path = self._shared.results_of(self._cell, task.upto)
             try:
                 return CellAnswer.of(task, path.read_bytes())
@@ -91,6 +95,15 @@ class CellHost:
             self._shared.place(path, content)
             reached("answered")
             return CellAnswer.of(task, content, load)
+
+    def _answer_relations(self, task: CellTask) -> CellAnswer:
+        _, load = self._evaluate(task)
+        assert self._engine is not None
+        pushed = self._pushed and self._pushed == self._arrived
+        content = ipc_bytes(packed(exported(self._engine, has_pushed=bool(pushed))))
+        answer = CellAnswer.of(task, content, load)
+        self._shared.place(self._shared.relations_of(self._cell, answer.sha256), content)
+        return answer
 
     def close(self) -> None:
         """Drop the engine and its scratch files."""
@@ -126,6 +139,7 @@ class CellHost:
         """Pass one entry to the engine, observed by `found`; return the number of documents."""
         entry = self._sealed.read(number)
         if isinstance(entry, SequencedDocuments):
+            self._arrived = number
             return self._push(engine, number, entry, found)
         for kind, controls in groupby(entry, type):
             if kind is Register:
@@ -154,6 +168,7 @@ class CellHost:
         engine.host.state.documents.expected = entry.moment
         self._observed(engine, found)
         engine.host.ingest.push(some.documents, source=key, identities=some.identities)
+        self._pushed = number
         return len(some.documents)
 
     def _control(self, engine: Engine, control: Control, found: Findings | None) -> None:
@@ -245,7 +260,7 @@ class CellHost:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
         self._engine = self._scratch = None
-        self._entry = 0
+        self._entry = self._arrived = self._pushed = 0
         self._answers, self._copied, self._streams = set(), set(), frozenset()
         self._waits = False
 

@@ -13,6 +13,7 @@ class CellTask:
     """Answer with what was found in the entries after one and up to another one.
 
     `epoch` is that of the driver.  With `snapshot` the cell first writes its state as of `after`.
+    With `relations` it answers with its relations instead; `after` and `upto` are equal.
     """
 
     cell: int
@@ -20,6 +21,7 @@ class CellTask:
     upto: int
     epoch: int
     snapshot: bool = False
+    relations: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -27,12 +28,15 @@ from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import CatalogLog, placements
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
 from xscl.cluster.placement import Choose, Placement
+from xscl.cluster.relations_export import unpacked
+from xscl.cluster.relations_union import united
 from xscl.cluster.sealed_log import Flush, SealedLog
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, Role
+from xscl.inspection.relations import JoinRelations
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
 
@@ -88,6 +92,7 @@ class ClusterDriver:
         self._held_from: dict[int, int] = {}
         self._loads: Mapping[int, CellLoad] = {}
         self._snapshots: Mapping[int, int] = {}
+        self._relations: JoinRelations | None = None  # those of the last commit, if asked for
         shared.create()
         self._begin(cells)
         if engine.retention is None or not engine.retention.everything:
@@ -102,6 +107,7 @@ class ClusterDriver:
         self.commit()  # of entries with the catalog as it was
         self._catalog.append_changes()
         engine.host.catalog.guard_changes(self._changing)
+        engine.host.queries.read_joins_from(self.relations)
 
     def _begin(self, cells: int) -> None:
         with self.engine.host.transactions.change() as state:
@@ -157,6 +163,30 @@ class ClusterDriver:
             found.append(one)
         return tuple(found)
 
+    @contextmanager
+    def relations(self) -> Iterator[JoinRelations]:
+        """Yield the relations of all cells at the last commit; none comes before the block ends."""
+        with self._batch:
+            if self._is_unfinished:
+                raise ClusterError(
+                    "the cells have not evaluated all documents, and their relations are in doubt",
+                    hint="try again: the batch is repeated",
+                )
+            if self._relations is None:
+                entry = self._meta(COMMITTED)
+                tasks = [
+                    CellTask(cell, entry, entry, self.epoch, relations=True)
+                    for cell in range(self.cells)
+                ]
+                answers = self._asked(tasks)
+                paths = [self._shared.relations_of(one.cell, one.sha256) for one in answers]
+                each = zip(answers, paths, strict=True)
+                found = [unpacked(self._read(*one)) for one in each]
+                with self.engine.host.transactions.lock:
+                    self._relations = united(self.engine.host.state, found)
+                self._shared.delete_relations()
+            yield self._relations
+
     # -- Documents -------------------------------------------------------------------------
 
     def consume(
@@ -192,7 +222,7 @@ class ClusterDriver:
                     CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
                     for cell in range(self.cells)
                 ]
-                self._commit(tasks, self._runner.run(self._shared.path, tasks))
+                self._commit(tasks, self._asked(tasks))
             self._is_unfinished = False
 
     def _meta(self, key: str) -> int:
@@ -216,13 +246,19 @@ class ClusterDriver:
         reached("intended")
         return after, upto
 
-    def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
-        """Commit the answers to all tasks; raises ClusterError unless each has exactly one."""
+    def _asked(self, tasks: list[CellTask]) -> list[CellAnswer]:
+        """Return the answers by cell; raises ClusterError unless each task has exactly one."""
+        answers = self._runner.run(self._shared.path, tasks)
         asked = sorted((one.cell, one.after, one.upto) for one in tasks)
         given = sorted((one.cell, one.after, one.upto) for one in answers)
         if asked != given:
             raise ClusterError(f"the cells answered {given}, and were asked {asked}")
-        found = [self._read(one) for one in sorted(answers, key=lambda one: one.cell)]
+        return sorted(answers, key=lambda one: one.cell)
+
+    def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
+        """Commit the answers to all tasks."""
+        paths = [self._shared.results_of(one.cell, one.upto) for one in answers]
+        found = [self._read(*one) for one in zip(answers, paths, strict=True)]
         self._shared.expect_epoch(self.epoch)
         host, after, upto = self.engine.host, tasks[0].after, tasks[0].upto
         with host.transactions.change() as state:
@@ -235,7 +271,7 @@ class ClusterDriver:
             self._note(tasks, answers)
             if len(self._held_from) == self.cells:
                 state.eviction.hold_from(min(self._held_from.values()))
-        self._committed = upto
+        self._committed, self._relations = upto, None
         reached("cells_committed")
         self._shared.delete_results(after)
         with host.transactions.lock:
@@ -252,9 +288,8 @@ class ClusterDriver:
             if load.held_from is not None:
                 self._held_from[cell] = load.held_from
 
-    def _read(self, answer: CellAnswer) -> pa.Table:
+    def _read(self, answer: CellAnswer, path: Path) -> pa.Table:
         """Return the table of an answer; raises ClusterError if its file is missing or changed."""
-        path = self._shared.results_of(answer.cell, answer.upto)
         try:
             content = path.read_bytes()
         except FileNotFoundError as error:

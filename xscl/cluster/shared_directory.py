@@ -3,6 +3,7 @@
     driver.json              the epoch of the driver: a later driver makes earlier ones stale
     sealed/N.arrow|.json     entry N of the log: sequenced documents, or controls
     results/CELL/N.arrow     what a cell found up to entry N, until it is committed
+    relations/CELL@SHA.arrow the relations of a cell for SQL, until the driver has read them
     snapshots/CELL@N.tar     the state of a cell after entry N
 
 Any file system serves whose `rename` is atomic and whose `fsync` is durable.  Two tasks may write
@@ -23,7 +24,7 @@ from feeds.faultpoints import reached
 from xscl.errors import XsclError
 from xscl.store.atomic_files import synchronise
 
-_PARTS = ("sealed", "results", "snapshots")
+_PARTS = ("sealed", "results", "relations", "snapshots")
 
 
 class ClusterError(XsclError):
@@ -129,6 +130,15 @@ class SharedDirectory:
         for path in (self.path / "results").glob("*/*.arrow"):
             if not path.name.startswith(".") and int(path.stem) <= upto:
                 path.unlink(missing_ok=True)
+
+    def relations_of(self, cell: int, sha256: str) -> Path:
+        """Return the path of the relations of a cell, by the checksum of their bytes."""
+        return self.path / "relations" / f"{cell}@{sha256}.arrow"
+
+    def delete_relations(self) -> None:
+        """Delete the relations of all cells."""
+        for path in (self.path / "relations").glob("*.arrow"):
+            path.unlink(missing_ok=True)
 
     def snapshot_of(self, cell: int, entry: int) -> Path:
         """Return the path of a cell's state after an entry."""

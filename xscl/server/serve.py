@@ -26,7 +26,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from feeds.spool import Spool, SpoolError
 from xscl.cluster.cell_host import LocalCells
@@ -256,6 +256,7 @@ class Service:
             create_tables(store)
             if self._serving.cluster is not None:
                 engine.host.catalog.guard_changes(_refuse_changes)
+                engine.host.queries.read_joins_from(_refuse_relations)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
             self._clock.continue_after(spool.newest_arrival())
@@ -592,6 +593,13 @@ def _refuse_changes() -> Iterator[None]:
         hint="try again in some seconds",
     )
     yield
+
+
+def _refuse_relations() -> NoReturn:
+    """Refuse queries of witnesses until the cells, which have them, have started."""
+    raise CellsStarting(
+        "the cells are starting, and the witnesses are there", hint="try again in some seconds"
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import xscl
 from feeds.spool import Spool
 from tests.waiting import eventually
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, serving
+from tests.xscl.service.conftest import Running, serving, token_of
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.shared_directory import CellsFailed
 from xscl.engine.state import Role
@@ -96,6 +96,29 @@ def test_explanations_and_trials_read_the_documents(client: httpx.Client) -> Non
     assert why.is_success, why.text
     tried = client.post("/v1/try", json={"query": QUERIES["pairs"]})
     assert [one["documents"] for one in tried.json()["matches"]] == [["d1", "d3"]]
+
+
+def test_witnesses_in_sql_are_those_of_all_cells(running: Running, client: httpx.Client) -> None:
+    """A user sees those of the own subscriptions, on streams that the user may read."""
+
+    def rows(asking: httpx.Client, query: str) -> list[Any]:
+        answer = asking.post("/v1/sql", json={"query": query})
+        assert answer.is_success, answer.text
+        return [row[0] for row in answer.json()["rows"]]
+
+    kept = "SELECT DISTINCT docid FROM R_bin ORDER BY docid"
+    eventually(lambda: {"d1", "d2", "d3"} <= set(rows(client, kept)))
+    assert rows(client, "SELECT docid FROM R_docTS WHERE docid IN ('d1', 'd2', 'd3')")
+    assert len(rows(client, "SELECT DISTINCT strVal FROM R_doc")) >= 2
+    with running.client(token_of(client, "ann")) as ann:
+        assert rows(ann, kept) == rows(ann, "SELECT docid FROM R_docTS") == []
+        assert ann.put("/v1/streams/mine", json={}).is_success
+        put(ann, "own", "mine//a->x FOLLOWED BY{x=y, 1 h} S//a->y")
+        answer = ann.post("/v1/documents/mine", params={"id": "m1"}, content="<a>1</a>")
+        assert answer.is_success, answer.text
+        eventually(lambda: rows(ann, kept) == ["m1"])
+        assert rows(ann, "SELECT strVal FROM R_doc") == ["1"]
+    eventually(lambda: "_1.m1" in rows(client, kept))
 
 
 def test_status_page_and_metrics_show_the_cells(

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from feeds.documents import Document
 from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import eventually as eventually  # for the tests of the service
+from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.shared_directory import SharedDirectory
 from xscl.delivery.channels.mail import MailServer
+from xscl.engine.facade import Engine
+from xscl.engine.state import Role
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ClusterSettings, ServeSettings, Service
 from xscl.service.installation import ServiceSettings
+from xscl.store.consumed_offsets import BatchKey
 from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 30.0
@@ -47,6 +55,29 @@ class Running:
             trust_env=False,
             verify=NO_CERTIFICATES,
         )
+
+
+@contextmanager
+def filling(home: DataDirectory) -> Iterator[tuple[Engine, Callable[[Sequence[Document]], None]]]:
+    """Yield the engine of a data directory and its push, before a service runs there.
+
+    With cells what is pushed is evaluated in them.
+    """
+    with ExitStack() as opened:
+        opened.enter_context(home.hold("test"))
+        if not CELLS:
+            engine = opened.enter_context(Engine(home.database))
+            yield engine, lambda documents: _ignore(engine.push(documents))
+            return
+        engine = opened.enter_context(Engine(home.database, role=Role.DRIVER))
+        cells = opened.enter_context(closing(LocalCells()))
+        driver = ClusterDriver(engine, SharedDirectory(home.path / "shared"), CELLS, cells)
+        numbers = count(1)
+        yield engine, lambda documents: driver.consume(documents, BatchKey("test", next(numbers)))
+
+
+def _ignore(result: object) -> None:
+    """Ignore a result."""
 
 
 @contextmanager

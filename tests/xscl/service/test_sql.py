@@ -23,8 +23,7 @@ import pytest
 
 from feeds.documents import Document
 from tests.waiting import eventually
-from tests.xscl.service.conftest import Running, serving
-from xscl.engine.facade import Engine
+from tests.xscl.service.conftest import Running, filling, serving
 from xscl.service.accounts import Accounts
 from xscl.service.routes.sql import EXAMPLES
 from xscl.service.sql import UserSql
@@ -71,8 +70,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
     """A data directory with things of two users, and their tokens."""
     home = DataDirectory(tmp_path_factory.mktemp("sql") / "data")
     with (
-        home.hold("test"),
-        Engine(home.database) as engine,
+        filling(home) as (engine, push),
         closing(engine.host.connect()) as store,
     ):
         accounts = Accounts(store)
@@ -82,7 +80,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
         engine.subscribe("_2.bobs-own", ECHO)
         engine.subscribe("_2.bobs-secret", "_2.hush//a->x JOIN{x=y, 10 s} S//a->y")
         engine.subscribe("everybodys", "S//a->x JOIN{x=y, 9 s} S//b->y")
-        engine.push(
+        push(
             [
                 document("S", "d1", 1),
                 document("S", "d2", 2),

@@ -27,7 +27,8 @@ from templates.sql.views import BACKWARD, FORWARD
 from xscl.documents.document_log import EARLIEST
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
-from xscl.inspection.relations import VALUED
+from xscl.engine.state import Role
+from xscl.inspection.relations import VALUED, JoinRelations, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
 from xscl.store.store import Store
@@ -41,7 +42,8 @@ _NAME = b"name"
 class Snapshot:
     """A published snapshot: the read-only descriptor of its file, and its date.
 
-    `has_values` tells if the newest matches have values.
+    `has_values` tells if the newest matches have values, `has_joins` if it has the relations of
+    joins.
     """
 
     descriptor: int
@@ -49,6 +51,7 @@ class Snapshot:
     pushed: object
     seconds: float
     has_values: bool = False
+    has_joins: bool = True
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -65,19 +68,33 @@ def publish(
     directory: Path | None,
     now: int,
     *,
-    values: bool = False,
+    question: str = "",
 ) -> Snapshot:
-    """Publish a snapshot of the current state, perhaps with values of matches; `now` is in ticks.
+    """Publish a snapshot of the current state for a query; `now` is in ticks.
 
     `store` is a connection that only this call uses.  The file is in a directory, or in memory
     without one.
     """
+    with engine.host.queries.joins_elsewhere(question) as joins:
+        return _publish(engine, store, viewer, directory, now, question, joins)
+
+
+def _publish(
+    engine: Engine,
+    store: Store,
+    viewer: Viewer,
+    directory: Path | None,
+    now: int,
+    question: str,
+    joins: JoinRelations | None,
+) -> Snapshot:
     began = time.monotonic()
     with read_snapshot(engine.host.transactions, store) as look:
-        tables = _tables(look, viewer)
+        tables = _tables(look, viewer, joins)
         clock = store.progress("clock")
         pushed = look.pushed
         last = pc.max(tables["result"]["position"]).as_py()
+    values, has_joins = may_read_values(question), joins is not None or _are_here(engine)
     tables["match_values"] = _values(engine, viewer) if values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
@@ -86,13 +103,18 @@ def publish(
     finally:
         os.close(descriptor)
     as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values)
+    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values, has_joins)
+
+
+def _are_here(engine: Engine) -> bool:
+    """Return whether the engine itself has the relations of joins."""
+    return engine.host.transactions.settings.role is not Role.DRIVER
 
 
 # -- Contents ------------------------------------------------------------------------------
 
 
-def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Viewer, joins: JoinRelations | None) -> Tables:
     tables = _stored(look.store, viewer)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
@@ -103,10 +125,14 @@ def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
         pairs = {pair for row in rows.values() for pair in row.pairs}
         for table in ("subscription", "retired"):
             tables[table] = _renamed(tables[table], viewer)
-    tables |= _joined(look.store, tables["document"], pairs)
+    documents = tables["document"]
+    if joins is None:
+        tables |= _joined(look.store, documents, pairs)
+        tables |= _seen(_last_push(look), documents, pairs)
+    else:
+        tables |= _seen(joins.tables, documents, pairs)
     tables |= _variables(look, rows, viewer)
-    tables |= _last_push(look, tables["document"], pairs)
-    tables |= _templates(look, rows, tables["document"])
+    tables |= _templates(look, rows, documents, look.pushed.out if joins is None else joins.out)
     tables |= _readers(look, names, viewer)
     return tables if viewer.everything else _numbered(tables)
 
@@ -210,15 +236,20 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> T
     }
 
 
-def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) -> Tables:
+def _last_push(look: ReadSnapshot) -> Tables:
     """Return the relations of the last push."""
     pushed = look.pushed
-    found: Tables = {
+    return {
         "batch_binding": pushed.bindings.select(["doc", "pair", "node1", "node2", "key"]),
         "batch_times": pushed.times.select(["doc", "ts"]),
         "vj1": pushed.joins(FORWARD),
         "vj2": pushed.joins(BACKWARD),
     }
+
+
+def _seen(tables: Mapping[str, pa.Table], documents: pa.Table, pairs: set[int] | None) -> Tables:
+    """Return the rows of relations of joins that belong to some pairs and documents, or all."""
+    found = dict(tables)
     if pairs is None:
         return found
     seen, own = documents["doc"], pa.array(sorted(pairs), pa.int32())
@@ -227,10 +258,21 @@ def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) 
         for column in visible.keys() & set(table.column_names):
             table = table.filter(pc.is_in(table[column], visible[column]))
         found[name] = table
+    if "value" in found:
+        docs = pc.is_in(found["times"]["doc"], found["binding"]["doc"])
+        found["times"] = found["times"].filter(docs)
+        keys = [found[name].select(["key"]) for name in ("binding", "batch_binding")]
+        known = pc.is_in(found["value"]["key"], pa.concat_tables(keys)["key"])
+        found["value"] = found["value"].filter(known)
     return found
 
 
-def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
+def _templates(
+    look: ReadSnapshot,
+    rows: Mapping[int, Row],
+    documents: pa.Table,
+    last: Mapping[int, pa.Table],
+) -> Tables:
     """Return rows of R_T with their templates and their R_out of the last push."""
     numbers = {row.template for row in rows.values()}
     r_t = pa.table(
@@ -245,7 +287,7 @@ def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table)
     graphs = look.store.arrow("SELECT id, graph FROM state.template ORDER BY id")
     chosen = pa.array(sorted(numbers), pa.int32())
     found = {"r_t": r_t, "template": graphs.filter(pc.is_in(graphs["id"], chosen))}
-    for number, out in look.pushed.out.items():
+    for number, out in last.items():
         if number in numbers:
             kept = pc.is_in(out["qid"].cast(pa.int32()), r_t["qid"])
             for column in ("doc1", "doc2"):

@@ -23,8 +23,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from xscl.cluster.shared_directory import ClusterError
 from xscl.engine.facade import Engine
-from xscl.inspection.relations import may_read_values
+from xscl.inspection.relations import may_read_joins, may_read_values
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
@@ -122,7 +123,7 @@ class UserSql:
         try:
             with (
                 self._limiter.hold(viewer.number),
-                self._published(viewer, may_read_values(question)) as (descriptor, as_of),
+                self._published(viewer, question) as (descriptor, as_of),
             ):
                 head, body = self._answered(descriptor, request)
         except TooManyConcurrent as error:
@@ -147,14 +148,18 @@ class UserSql:
     # -- Snapshots -------------------------------------------------------------------------
 
     @contextmanager
-    def _published(self, viewer: Viewer, values: bool) -> Iterator[tuple[int, AsOf]]:
+    def _published(self, viewer: Viewer, question: str) -> Iterator[tuple[int, AsOf]]:
         """Yield the descriptor of a snapshot for a user who holds a slot, and its date.
 
-        With `values` it has those of matches.
+        It has all that a query reads.
         """
         snapshot = self._snapshots.get(viewer.number)
-        if snapshot is None or self._is_stale(snapshot) or values > snapshot.has_values:
-            snapshot = self._republish(viewer, snapshot, values)
+        lacks = snapshot is not None and (
+            may_read_values(question) > snapshot.has_values
+            or may_read_joins(question) > snapshot.has_joins
+        )
+        if snapshot is None or lacks or self._is_stale(snapshot):
+            snapshot = self._republish(viewer, snapshot, question)
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
@@ -175,7 +180,7 @@ class UserSql:
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
-    def _republish(self, viewer: Viewer, before: Snapshot | None, values: bool) -> Snapshot:
+    def _republish(self, viewer: Viewer, before: Snapshot | None, question: str) -> Snapshot:
         """Publish a new snapshot of a user; keep the old one if the disk is full."""
         try:
             with self._mutex:
@@ -183,7 +188,9 @@ class UserSql:
                     raise Unavailable("the service is ending")
                 store = self._root.connect_again()
             with closing(store):
-                found = publish(self._engine, store, viewer, self._directory, _now(), values=values)
+                found = publish(
+                    self._engine, store, viewer, self._directory, _now(), question=question
+                )
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
             if before is not None:
@@ -191,6 +198,8 @@ class UserSql:
             raise Unavailable(
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
+        except ClusterError as error:  # the cells start, or a batch of theirs is repeated
+            raise Unavailable(error.message, hint=error.hint) from error
         with self._mutex:
             replaced = self._snapshots.pop(viewer.number, None)
             self._snapshots[viewer.number] = found
