@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import pyarrow as pa
+
 from feeds.faultpoints import reached
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import (
@@ -25,6 +27,7 @@ from xscl.cluster.sealed_log import (
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.inspection.relations import PUBLISHED
 from xscl.store.store import Store
 
 SCHEMA = """
@@ -39,6 +42,17 @@ declarations as the log has them."""
 
 
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
+
+
+def _documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
+    """Return the kept documents of histories, without those that subscriptions have published."""
+    store.lend("read_streams", pa.table({"name": [n for one in histories for n in one.reads]}))
+    return store.arrow(
+        "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
+        " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
+        f" AND d.first >= {min(one.since for one in histories)} AND d.doc < {int(coming)}"
+        f" AND NOT {PUBLISHED} ORDER BY d.doc"
+    )
 
 
 def placements(store: Store) -> dict[str, int]:
@@ -57,16 +71,17 @@ class CatalogLog:
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
 
-    def append_changes(self, *more: Control) -> None:
+    def append_changes(self, *more: Control) -> dict[int, int]:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
 
-        Removals come before registrations, as a name may have been used again.
+        Removals come before registrations, as a name may have been used again.  Returns the cells
+        with new histories, and the first document of these.
         """
         reached("registered")
         with self._engine.host.transactions.lock:
             current = self._engine.host.state.streams.state
             if current == self._appended and not more:
-                return
+                return {}
             with self._engine.host.transactions.change() as state:
                 store = state.store
                 number, coming = store.meta(SEQUENCED) + 1, state.documents.coming
@@ -80,6 +95,12 @@ class CatalogLog:
                     store.set_meta(**{SEQUENCED: number})
                 counts = dict(store.fetch(_COUNTS))
             self.counts, self._appended = counts, current
+        histories: dict[int, int] = {}
+        for one in controls:
+            if isinstance(one, Register) and one.first is not None:
+                for cell in (one.cell, *one.silent):
+                    histories[cell] = min(one.first, histories.get(cell, one.first))
+        return histories
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         store.fetch(
@@ -97,7 +118,9 @@ class CatalogLog:
 
     @property
     def _subscriptions(self) -> Sequence[Subscription]:
-        return self._engine.subscriptions
+        """Return all but those whose history is being read: they are registered at its end."""
+        pending = self._engine.host.state.subscriptions.backfills
+        return [one for one in self._engine.subscriptions if one.number not in pending]
 
     def _removals(self, store: Store) -> list[Remove]:
         keys = {one.key for one in self._subscriptions}
@@ -140,11 +163,15 @@ class CatalogLog:
         copies = needed_copies(self._subscriptions, cells)
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
+        if histories := [one for one in new if one.since < coming]:
+            self._log.write_history(number, _documents(store, histories, coming))
+        clock = self._engine.host.state.documents.clock
         for one in new:
             silent = tuple(sorted(copies.get(one.key, ())))
             cell = cells[one.key]
             asked = one.query, one.language, one.updates, coming, cell, silent
-            controls.append(Register(one.key, *asked))
+            begun = (one.since, clock) if one.since < coming else ()
+            controls.append(Register(one.key, *asked, *begun))
             state = one.version, one.is_paused
             members.append((one.key, cell, False, number, *state))
             members += ((one.key, other, True, number, *state) for other in silent)

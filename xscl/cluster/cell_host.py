@@ -40,6 +40,7 @@ from xscl.cluster.shared_directory import SharedDirectory
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import resident_bytes
+from xscl.engine.histories import bring_documents
 from xscl.engine.state import Role
 from xscl.planning.event_queries import attributes_of
 from xscl.store.backup import read_backup, unpack
@@ -144,7 +145,7 @@ class CellHost:
         for kind, controls in groupby(entry, type):
             if kind is Register:
                 registers = (one for one in controls if isinstance(one, Register))
-                self._register(engine, number, registers)
+                self._register(engine, number, registers, found)
             else:
                 for one in controls:
                     self._control(engine, one, found)
@@ -190,7 +191,9 @@ class CellHost:
                 self._observed(engine, found)
                 engine.flush()
 
-    def _register(self, engine: Engine, number: int, given: Iterable[Register]) -> None:
+    def _register(
+        self, engine: Engine, number: int, given: Iterable[Register], found: Findings | None
+    ) -> None:
         """Register those of this cell, many at once where the engine can."""
         here = [
             one
@@ -198,14 +201,40 @@ class CellHost:
             if self._cell in (one.cell, *one.silent) or (one.key, number) in self._copied
         ]
         self._answers.update(one.key for one in here if one.cell == self._cell)
-        for (language, updates), some in groupby(here, lambda one: (one.language, one.updates)):
+        for (language, updates, first), some in groupby(
+            here, lambda one: (one.language, one.updates, one.first)
+        ):
             together = list(some)
             engine.host.state.documents.expected = together[0].since
-            if language == XSCL:
+            if first is not None:
+                for one in together:
+                    self._register_with_history(engine, number, one, first, found)
+            elif language == XSCL:
                 engine.subscribe_many(((one.key, one.query) for one in together), updates=updates)
             else:
                 for one in together:
                     engine.subscribe(one.key, one.query, language=language, updates=updates)
+
+    def _register_with_history(
+        self, engine: Engine, number: int, one: Register, first: int, found: Findings | None
+    ) -> None:
+        """Register a subscription with the state that it would have if it had been there before.
+
+        Its matches of the past are in the driver; that it has them here, too, is not observed.
+        """
+        host = engine.host
+        if one.clock > host.state.documents.clock:  # no document of this cell brought it
+            self._observed(engine, found)
+            host.ingest.advance(one.clock)
+        begun = host.catalog.subscribe_after(one.key, one.query, one.language, one.updates, first)
+        reads = frozenset(host.state.subscriptions[one.key].reads)
+        rows = self._sealed.read_history(number)
+        on_streams = [not reads.isdisjoint(names) for names in rows["streams"].to_pylist()]
+        with host.transactions.change() as state:
+            bring_documents(state, rows.filter(pa.array(on_streams, pa.bool_())))
+        host.catalog.backfills.complete(begun)
+        with host.transactions.change() as state:
+            state.eviction.sweep()
 
     # -- The engine ------------------------------------------------------------------------
 

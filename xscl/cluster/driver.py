@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,18 +30,22 @@ from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, 
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
-from xscl.cluster.sealed_log import Flush, SealedLog
+from xscl.cluster.sealed_log import Control, Flush, SealedLog
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
-from xscl.engine.state import CELLS, Role
+from xscl.engine.state import CELLS, EngineState, Role
+from xscl.errors import Stopping
 from xscl.inspection.relations import JoinRelations
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
 
 SNAPSHOT_EVERY = 64
 """Batches from one snapshot of a cell to its next; the cells take turns."""
+
+PAUSE = 0.1
+"""Seconds between two looks whether a batch that has failed is evaluated."""
 
 _EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
 COMMITTED = "cluster_committed"
@@ -105,8 +109,8 @@ class ClusterDriver:
         self._committed = self._meta(COMMITTED)
         self._catalog = CatalogLog(engine, log, choose or self._placement())
         self.commit()  # of entries with the catalog as it was
-        self._catalog.append_changes()
-        engine.host.catalog.guard_changes(self._changing)
+        self._append_changes()
+        engine.host.catalog.guard_changes(self._changing, self._between_batches)
         engine.host.queries.read_joins_from(self.relations)
 
     def _begin(self, cells: int) -> None:
@@ -141,7 +145,36 @@ class ClusterDriver:
                     hint="try again: the batch is repeated",
                 )
             yield
-            self._catalog.append_changes()
+            self._append_changes()
+
+    @contextmanager
+    def _between_batches(self, ending: threading.Event) -> Iterator[None]:
+        """Wait until all documents are evaluated; what ends in the block is appended at once.
+
+        Raises Stopping if it has to wait and the engine is ending.
+        """
+        with ExitStack() as held:
+            while True:
+                held.enter_context(self._batch)
+                if not self._is_unfinished:
+                    break
+                held.close()
+                if ending.wait(PAUSE):
+                    raise Stopping
+            yield
+            self._append_changes()
+
+    def _append_changes(self, *more: Control) -> None:
+        """Append the changes of the catalog, and keep the texts that new histories need."""
+        with self.engine.host.transactions.lock:
+            for cell, first in self._catalog.append_changes(*more).items():
+                if cell in self._held_from:
+                    self._held_from[cell] = min(first, self._held_from[cell])
+            self._hold_texts(self.engine.host.state)
+
+    def _hold_texts(self, state: EngineState) -> None:
+        if len(self._held_from) == self.cells:
+            state.eviction.hold_from(min(self._held_from.values()))
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
@@ -199,7 +232,7 @@ class ClusterDriver:
         with self._batch:
             self.commit()  # of a batch that was sequenced before, and whose tasks have failed
             with self.engine.host.transactions.lock:  # no registration comes between the two
-                self._catalog.append_changes()
+                self._append_changes()
                 self._is_unfinished = True
                 self._sequencer.append(documents, batch, poison)
             self.commit()
@@ -208,7 +241,7 @@ class ClusterDriver:
         """End the input, as `Engine.flush` does."""
         with self._batch:
             self.commit()
-            self._catalog.append_changes(Flush())
+            self._append_changes(Flush())
             self.commit()
 
     # -- Commit ----------------------------------------------------------------------------
@@ -269,8 +302,7 @@ class ClusterDriver:
             store.fetch("DELETE FROM state.cluster_intent")
             store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
             self._note(tasks, answers)
-            if len(self._held_from) == self.cells:
-                state.eviction.hold_from(min(self._held_from.values()))
+            self._hold_texts(state)
         self._committed, self._relations = upto, None
         reached("cells_committed")
         self._shared.delete_results(after)

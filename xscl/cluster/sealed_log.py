@@ -88,7 +88,9 @@ class Register:
     """A registration: the cell that answers with its matches, and those with a silent copy.
 
     Cells know a subscription by its key, which no other change of the catalog affects.  It sees
-    documents from the number `since` on.
+    documents from the number `since` on.  With `first` it has a history that begins with that
+    document: its matches before `since`, and before the time `clock`, are in the driver, and the
+    documents are beside the entry.
     """
 
     key: str
@@ -98,6 +100,8 @@ class Register:
     since: int
     cell: int
     silent: tuple[int, ...] = ()
+    first: int | None = None
+    clock: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,23 @@ class SealedLog:
             if self._paths(number)[1].exists()
         )
         return [(number, entry) for number, entry in found if isinstance(entry, tuple)]
+
+    def write_history(self, number: int, documents: pa.Table) -> None:
+        """Write the documents of the histories of an entry, before the entry."""
+        self.shared.place(self._history(number), ipc_bytes(documents))
+
+    def read_history(self, number: int) -> pa.Table:
+        """Return the documents of the histories of an entry; raises ClusterError if lost."""
+        path = self._history(number)
+        try:
+            return pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
+        except FileNotFoundError as error:
+            raise ClusterError(f"the history of entry {number} is missing: {path}") from error
+        except pa.ArrowInvalid as error:
+            raise ClusterError(f"the history of entry {number} is damaged: {error}") from error
+
+    def _history(self, number: int) -> Path:
+        return self.shared.path / "sealed" / f"{number:020d}.history"
 
     def _paths(self, number: int) -> tuple[Path, Path]:
         sealed = self.shared.path / "sealed"

@@ -2,6 +2,7 @@
 
     driver.json              the epoch of the driver: a later driver makes earlier ones stale
     sealed/N.arrow|.json     entry N of the log: sequenced documents, or controls
+    sealed/N.history         the documents of the histories that begin at entry N
     results/CELL/N.arrow     what a cell found up to entry N, until it is committed
     relations/CELL@SHA.arrow the relations of a cell for SQL, until the driver has read them
     snapshots/CELL@N.tar     the state of a cell after entry N

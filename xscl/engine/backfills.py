@@ -4,6 +4,9 @@
     slices   a twin replays the kept documents; their witnesses join the state    (short locks)
     cut-over the twin catches up, the subscription takes over its state           (lock)
 
+In an engine whose documents others evaluate, the twin finds the past matches; witnesses and state
+are theirs (decision 128).  The cut-over comes between two batches of theirs.
+
 Pushes go on between slices.  A crash before the cut-over leaves the registration, and the backfill
 begins again.  Backfills run one at a time: the operators over time of one that was registered
 earlier have their state before a later one shares them.
@@ -18,12 +21,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from typing import TypeAlias
 
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Subscription
-from xscl.engine.histories import Found, adopt
-from xscl.engine.state import EngineState
+from xscl.engine.histories import Found, adopt_results, adopt_state
+from xscl.engine.state import EngineState, Role
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.engine.twin import Twin
@@ -70,12 +74,19 @@ ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
 
 
+BetweenBatches: TypeAlias = Callable[[threading.Event], AbstractContextManager[None]]
+"""Returns a context in which no other engine evaluates documents; waiting ends with the event."""
+
+
 class Backfills:
     """Completes the backfills of one engine; thread-safe."""
 
-    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+    def __init__(
+        self, transactions: Transactions, trials: Trials, between_batches: BetweenBatches
+    ) -> None:
         self._transactions = transactions
         self._trials = trials
+        self._between_batches = between_batches
         self._running = threading.RLock()
         self._ending = threading.Event()
         self._changed = threading.Condition()
@@ -91,7 +102,7 @@ class Backfills:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock of the engine while no backfill runs, for one that may not be cut."""
-        with self._running, self._transactions.lock:
+        with self._running, self._between_batches(self._ending), self._transactions.lock:
             yield
 
     def complete(
@@ -176,11 +187,12 @@ class Backfills:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
                 run = _Run(
-                    *(self._transactions, self._trials, self._ending),
+                    *(self._transactions, self._trials, self._between_batches, self._ending),
                     *(number, until, is_bounded),
                 )
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
+                    held.enter_context(self._between_batches(self._ending))
                     held.enter_context(self._transactions.lock)
                 if run.complete():
                     return
@@ -193,6 +205,7 @@ class _Run:
         self,
         transactions: Transactions,
         trials: Trials,
+        between_batches: BetweenBatches,
         ending: threading.Event,
         number: int,
         until: float | None,
@@ -202,7 +215,9 @@ class _Run:
         self._worked = 0.0  # seconds of all slices
         self._transactions = transactions
         self._trials = trials
+        self._between_batches = between_batches
         self._ending = ending
+        self._evaluates = transactions.settings.role is not Role.DRIVER
         self._number = number
         self._until = until
         self._twin = Twin(transactions)
@@ -230,8 +245,9 @@ class _Run:
                 return True
             begun, texts = state.subscriptions.backfills[self._number], state.eviction.texts_from
             self._twin.copy(state, one)
-            pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
-            self._pairs = [pair for pair in pairs if not is_leaf(pair)]
+            if self._evaluates:
+                pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
+                self._pairs = [pair for pair in pairs if not is_leaf(pair)]
         with closing(self._transactions.connect()) as store, store.translate_errors():
             own = self._in_own_time(store, one)
             self._replay(store, one, one.since, begun.doc)
@@ -244,7 +260,7 @@ class _Run:
                     break
                 self._replay(store, one, reached, following)
                 reached = following
-        with self._transactions.change() as state:
+        with self._between_batches(self._ending), self._transactions.change() as state:
             current = state.subscriptions.numbered(self._number)
             if current is None:
                 return True
@@ -325,7 +341,7 @@ class _Run:
 
     def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
         """Replay what has arrived, and take over what the twin has."""
-        end = state.documents.next
+        end = state.documents.coming
         trial = Trial("", "", one.reads, first=one.since)
         if self._pairs:
             for some in list(witnesses(state.store, trial, self._pairs, first, end)):
@@ -334,6 +350,9 @@ class _Run:
             first = self._twin.replay(state.store, first, end, LARGEST_SLICE)
         self._twin.advance(state.documents.clock, end)
         known = set(state.dataflow.core.plan.operators)
-        state.registration.activate(one)
-        fresh = state.dataflow.core.plan.operators.keys() - known
-        adopt(state, self._twin, one, fresh, found)
+        if self._evaluates or one.relational:
+            state.registration.activate(one)
+        if self._evaluates:
+            fresh = state.dataflow.core.plan.operators.keys() - known
+            adopt_state(state, self._twin, one, fresh)
+        adopt_results(state, self._twin, one, found)

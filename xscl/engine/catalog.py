@@ -25,7 +25,7 @@ PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
 
 if TYPE_CHECKING:
-    from xscl.engine.backfills import Backfills
+    from xscl.engine.backfills import Backfills, BetweenBatches
 
 
 class Catalog:
@@ -36,6 +36,7 @@ class Catalog:
         self._trials = trials
         self._backfills: Backfills | None = None
         self._changing: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._between_batches: BetweenBatches = lambda _: nullcontext()
 
     @property
     def backfills(self) -> Backfills:
@@ -44,20 +45,28 @@ class Catalog:
 
         with self._transactions.lock:
             if self._backfills is None:
-                self._backfills = Backfills(self._transactions, self._trials)
+                self._backfills = Backfills(
+                    self._transactions,
+                    self._trials,
+                    lambda ending: self._between_batches(ending),
+                )
             return self._backfills
 
     @property
     def _state(self) -> EngineState:
         return self._transactions.state
 
-    def guard_changes(self, changing: Callable[[], AbstractContextManager[None]]) -> None:
+    def guard_changes(
+        self,
+        changing: Callable[[], AbstractContextManager[None]],
+        between_batches: BetweenBatches,
+    ) -> None:
         """Enter a context around each change of what is registered, outside of the engine's lock.
 
         A change would hide the results of documents that the engine has and whose results other
-        engines are still finding.
+        engines are still finding.  The end of a history enters `between_batches`, which may wait.
         """
-        self._changing = changing
+        self._changing, self._between_batches = changing, between_batches
 
     # -- Streams ---------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class Catalog:
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
-        if (since is not None or history) and not self._evaluates:
+        if (since is not None or history) and not self._reads_past([(name, query)], language):
             self._subscribe_without_past(name, query, updates, language, since)
         elif since is not None:
             self._subscribe_from(name, query, updates, language, since, seconds)
@@ -154,8 +163,9 @@ class Catalog:
         numbered: bool = True,
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
-        if history and self._evaluates:
-            self._complete(self._begin(list(pairs), updates, None, numbered=numbered), None)
+        pairs = list(pairs)
+        if history and self._reads_past(pairs):
+            self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
             return
         with self._transactions.lock, paused_collection():
             compiled = list(self._state.registration.compiled(pairs, numbered))
@@ -294,7 +304,7 @@ class Catalog:
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> None:
         """Register queries durably, all or none, whose histories are still to be read."""
-        if not self._evaluates:
+        if not self._reads_past(pairs):
             self.subscribe_many(pairs, updates=updates)
             self._mark_without_past(name for name, _ in pairs)
             return
@@ -327,7 +337,7 @@ class Catalog:
         They are those of `since`, or of a history.  Returns the number of the backfill to complete;
         None if it is complete, as it is for a query of events whose rows others may read.
         """
-        if not self._evaluates:
+        if not self._reads_past([(name, query)], language):
             self._subscribe_without_past(name, query, updates, language, since)
             return None
         if language == XSCL:
@@ -362,17 +372,46 @@ class Catalog:
                 number = self._begin_events(name, text, language, updates, since)
                 self._complete([number], until)
 
-    @property
-    def _evaluates(self) -> bool:
-        return self._transactions.settings.role is not Role.DRIVER
+    def subscribe_after(
+        self, name: str, query: str, language: str, updates: bool, first: int
+    ) -> int:
+        """Register a query that begins with a document; return the backfill to complete."""
+        if language == XSCL:
+            (number,) = self._begin([(name, query)], updates, 0, first=first)
+            return number
+        return self._begin_events(name, query, language, updates, 0, first)
+
+    def _reads_past(self, pairs: Sequence[tuple[str, str]], language: str = XSCL) -> bool:
+        """Return whether the past of queries can be read.
+
+        Other engines number published documents in orders of their own.
+        """
+        if self._transactions.settings.role is not Role.DRIVER:
+            return True
+        with self._transactions.lock:
+            published: set[str | None] = set()
+            if language == XSCL:
+                compiled = [self._transactions.compiled(query) for _, query in pairs]
+                streams = {stream for one in compiled for stream in one.streams}
+                published.update(one.normal.publish for one in compiled)
+            else:
+                plans = (
+                    self._state.registration.planned(name, query, language, updates=False, since=0)
+                    for name, query in pairs
+                )
+                streams = {stream for one in plans for stream in one.compiled.reads}
+            published.update(
+                stream for stream in streams if self._state.subscriptions.publishers(stream)
+            )
+            return streams.isdisjoint(published)
 
     def _subscribe_without_past(
         self, name: str, text: str, updates: bool, language: str, since: str | int | None
     ) -> None:
-        """Register a query that begins now, as its cell has no documents from before."""
+        """Register a query that begins now, as it reads what cells publish."""
         if since is not None:
             raise XsclError(
-                "a subscription of a cluster begins now: its past is not evaluated",
+                "on a cluster the past of a published stream is not evaluated",
                 hint="register it without since; 'xscl try' shows the matches of the past",
             )
         self.subscribe(name, text, updates=updates, language=language)
@@ -403,11 +442,12 @@ class Catalog:
         *,
         acknowledged: bool = False,
         numbered: bool = False,
+        first: int | None = None,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
         with self._transactions.lock, paused_collection():
             compiled = list(self._state.registration.compiled(pairs, numbered))
-            first, apart = self._beginning(since)
+            first, apart = self._beginning(since, first)
             with self._transactions.change() as state:
                 state.registration.register(compiled, updates, first, apart, suspended=True)
                 return [
@@ -416,11 +456,17 @@ class Catalog:
                 ]
 
     def _begin_events(
-        self, name: str, text: str, language: str, updates: bool, since: str | int | None
+        self,
+        name: str,
+        text: str,
+        language: str,
+        updates: bool,
+        since: str | int | None,
+        first: int | None = None,
     ) -> int:
         """Register a query of events that waits for its history; return its number."""
         with self._transactions.lock:
-            first, apart = self._beginning(since)
+            first, apart = self._beginning(since, first)
             plan = self._state.registration.planned(name, text, language, updates, first, apart)
             with self._transactions.change() as state:
                 state.registration.register_query(
@@ -428,8 +474,10 @@ class Catalog:
                 )
                 return _begin_backfill(state, name, since, acknowledged=False)
 
-    def _beginning(self, since: str | int | None) -> tuple[int, int]:
+    def _beginning(self, since: str | int | None, first: int | None = None) -> tuple[int, int]:
         """Return the first document of a history, and what its operators are bound to."""
+        if first is not None:
+            return first, bound_to(self._state.subscriptions, first)
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
         first = first_after(self._transactions.store, begin, documents.next)
@@ -439,7 +487,7 @@ class Catalog:
 
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
-        with self._transactions.lock:
+        with self._changing(), self._transactions.lock:
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
@@ -483,7 +531,7 @@ def _begin_backfill(
 ) -> int:
     """Record that the history of a subscription is to be read; return its number."""
     one, most = state.subscriptions[name], MATCHES if since is None else None
-    here = state.documents.next, state.documents.clock
+    here = state.documents.coming, state.documents.clock
     begun = Backfill(one.number, one.key, *here, most, acknowledged)
     state.subscriptions.begin_backfill(name, begun, state.position)
     return one.number

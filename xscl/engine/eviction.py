@@ -162,6 +162,10 @@ class Forgetting:
         if not self._everything:
             wanted = [doc in needed for doc in docs]
             docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
+        self.keep_texts(docs, texts)
+
+    def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> None:
+        """Store the texts of documents."""
         self._bytes += self._documents.store_texts(docs, texts)
 
     def forget(self, position: int, *, freed: bool) -> None:

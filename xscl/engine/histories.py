@@ -57,24 +57,37 @@ class Found:
     most: int | None
 
 
-def adopt(
-    state: EngineState,
-    twin: Twin,
-    subscription: Subscription,
-    fresh: Container[Operator],
-    it: Found,
+def bring_documents(state: EngineState, rows: pa.Table) -> None:
+    """Store documents of another log with their texts, if they are missing here.
+
+    They have the columns of `state.document`, and `xml`.
+    """
+    store = state.store
+    store.lend("brought", rows)
+    missing = store.arrow("SELECT doc, xml FROM brought ANTI JOIN state.text USING (doc)")
+    state.eviction.keep_texts(missing["doc"].to_pylist(), missing["xml"].to_pylist())
+    unknown = "SELECT * EXCLUDE (xml) FROM brought ANTI JOIN state.document USING (doc)"
+    store.insert("state.document", store.arrow(unknown))
+
+
+def adopt_state(
+    state: EngineState, twin: Twin, subscription: Subscription, fresh: Container[Operator]
 ) -> None:
-    """Take over the state and the results of a twin, within a transaction at its clock.
+    """Take over the state of a twin, within a transaction at its clock.
 
     The `fresh` operators get its state; all others have it.  The witnesses of the kept documents
     are in the state of joins.
     """
-    numbers = _numbered(state, twin, subscription)
-    _keep_composites(state, twin, numbers)
+    _keep_composites(state, twin, _numbered(state, twin, subscription))
     entries = twin.store.fetch("SELECT entry FROM state.core ORDER BY number")
     state.dataflow.state_log.adopt(
         (bytes(entry) for (entry,) in entries), twin.operators(state, subscription), fresh
     )
+
+
+def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it: Found) -> None:
+    """Take over the results of a twin, within a transaction at its clock."""
+    numbers = _numbered(state, twin, subscription)
     for qid, doc, name in twin.store.fetch("SELECT qid, doc, id FROM state.cut"):
         state.dataflow.cuts.adopt(qid, {doc: name})
     state.dataflow.cuts.save()

@@ -255,7 +255,7 @@ class Service:
         ):
             create_tables(store)
             if self._serving.cluster is not None:
-                engine.host.catalog.guard_changes(_refuse_changes)
+                engine.host.catalog.guard_changes(_refuse_changes, lambda _: _refuse_changes())
                 engine.host.queries.read_joins_from(_refuse_relations)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
@@ -521,6 +521,9 @@ class Service:
     def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
         """Complete the backfills of subscriptions until `stop`, also those of the last process."""
         catalog = engine.host.catalog
+        while self._serving.cluster is not None and self._driver is None:
+            if self._stopping.wait(RETRY / 10):  # the cells are starting
+                return
         while not self._stopping.is_set():
             try:
                 catalog.backfills.serve(

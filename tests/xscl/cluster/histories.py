@@ -16,6 +16,7 @@ from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.placement import Choose
 from xscl.cluster.shared_directory import SharedDirectory
+from xscl.documents.retention import SERVICE
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -40,16 +41,24 @@ def delivered(engine: xscl.Engine) -> Delivered:
 
 
 def by_single_engine(
-    case: Case, cuts: Sequence[bool], edit: Callable[[xscl.Engine], None] = no_edit
+    case: Case,
+    cuts: Sequence[bool],
+    edit: Callable[[xscl.Engine], None] = no_edit,
+    since: int | None = None,
 ) -> Delivered:
-    """Return what an engine in memory delivers; `edit` is called after each batch."""
+    """Return what an engine in memory delivers; `edit` is called after each batch.
+
+    Subscriptions begin `since` ticks before the clock, None for now.
+    """
     with xscl.Engine() as engine:
+        if since is not None:
+            engine.retain(SERVICE)  # as a driver does
         for stream, lateness in case.lateness.items():
             engine.stream(stream, lateness=lateness)
         for item in batches(case.events, cuts):
             match item:
                 case Subscribe(Subscription(name, query, updates)):
-                    engine.subscribe(name, query.text(), updates=updates)
+                    engine.subscribe(name, query.text(), updates=updates, since=since)
                 case Unsubscribe(name):
                     engine.unsubscribe(name)
                 case list():
@@ -80,10 +89,11 @@ def by_cells(
     cells: int,
     choose: Choose,
     after_batch: Callable[[xscl.Engine], None] = no_edit,
+    since: int | None = None,
 ) -> Delivered:
     """Return what cells deliver together."""
     with cluster(cells, choose) as driver:
-        play(driver, case, cuts, after_batch)
+        play(driver, case, cuts, after_batch, since)
         return delivered(driver.engine)
 
 
@@ -92,6 +102,7 @@ def play(
     case: Case,
     cuts: Sequence[bool],
     after_batch: Callable[[xscl.Engine], None] = no_edit,
+    since: int | None = None,
 ) -> None:
     """Pass a history to a driver, to its end."""
     numbers = count(1)
@@ -100,7 +111,7 @@ def play(
     for item in batches(case.events, cuts):
         match item:
             case Subscribe(Subscription(name, query, updates)):
-                driver.engine.subscribe(name, query.text(), updates=updates)
+                driver.engine.subscribe(name, query.text(), updates=updates, since=since)
             case Unsubscribe(name):
                 driver.engine.unsubscribe(name)
             case list():

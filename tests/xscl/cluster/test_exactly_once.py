@@ -46,10 +46,10 @@ def documents(number: int) -> Step:
     return lambda driver: driver.consume(pair, BatchKey(DIRECT, number, number))
 
 
-def subscribe(name: str, query: str) -> Step:
+def subscribe(name: str, query: str, since: int | None = None) -> Step:
     def step(driver: ClusterDriver) -> None:
         with suppress(NameTaken):  # it was registered before the crash
-            driver.engine.subscribe(name, query)
+            driver.engine.subscribe(name, query, since=since)
 
     return step
 
@@ -78,6 +78,8 @@ HISTORY: tuple[Step, ...] = (
     documents(3),
     subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y"),
     documents(4),
+    subscribe("older", "S//a->x FOLLOWED BY{x=y, 50} S//a->y", since=100),
+    subscribe("absent before", "S//a->x NOT FOLLOWED BY{x=y, 4} S//a->y", since=3),
     unsubscribe("pairs"),
     documents(5),
     edit("publisher", f"SELECT <p>{{y}}</p> FROM {JOIN} PUBLISH P"),
@@ -117,7 +119,8 @@ def expected() -> Delivered:
     with scratch() as folder:
         found = run(folder, cells)
     cells.close()
-    assert {"pairs", "publisher", "absent", "reader"} <= found.keys()
+    names = {"pairs", "publisher", "absent", "reader", "older", "absent before"}
+    assert names <= found.keys()
     return found
 
 

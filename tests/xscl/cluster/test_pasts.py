@@ -1,0 +1,156 @@
+"""Subscriptions that begin in the past, on cells: the matches are those of a single engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl
+from tests.examples import examples, until, usually
+from tests.oracle.queries import Case, Event, Push, Subscribe
+from tests.strategies import joins
+from tests.strategies import language as drawn
+from tests.xscl.cluster.histories import by_cells, by_single_engine, cluster
+from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
+from tests.xscl.engine.player import CUTS
+from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.shared_directory import CellsFailed
+from xscl.documents.results import WITHOUT_PAST
+from xscl.errors import XsclError
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+
+KINDS = {
+    "histories": joins.histories(),
+    "chains": drawn.chains(),
+    "residuals": drawn.residuals(),
+    "functions": drawn.functions(),
+    "ordered": drawn.ordered(),
+}
+PAIRS = "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y"
+ALL = 10**9
+"""Ticks before the clock: all documents."""
+
+
+def later(case: Case, places: Sequence[int]) -> Case:
+    """Return a history whose subscriptions come later, as drawn, and stay."""
+    events: list[Event] = [one for one in case.events if isinstance(one, Push)]
+    known = [one for one in case.events if isinstance(one, Subscribe)]
+    first = {one.subscription.name: one for one in reversed(known)}
+    for place, one in zip(places, first.values(), strict=False):
+        events.insert(place, one)
+    return Case(tuple(events), case.lateness)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "chains", "ordered"))
+def test_matches_with_a_past_are_those_of_a_single_engine(kind: str) -> None:
+    matched: list[str] = []
+
+    @examples(5)
+    @given(KINDS[kind], CUTS, DEALS, st.lists(st.integers(0, 8), min_size=4, max_size=4))
+    def property_holds(case: Case, cuts: list[bool], deal: list[int], places: list[int]) -> None:
+        case = later(case, places)
+        expected = by_single_engine(case, cuts, since=ALL)
+        assert by_cells(case, cuts, CELLS, Deal(deal), since=ALL) == expected
+        matched.extend(expected)
+
+    property_holds()
+    until(lambda: bool(matched), property_holds)
+    assert matched
+
+
+# -- One after the other ---------------------------------------------------------------------
+
+
+def consume(driver: ClusterDriver, number: int, stream: str = "S") -> None:
+    document = xscl.Document(stream, f"d{number}", number, b"<a>hi</a>")
+    driver.consume([document], BatchKey(DIRECT, number, number))
+
+
+def matched(driver: ClusterDriver, name: str) -> list[tuple[str, ...]]:
+    return [one.documents for one in driver.engine.matches(name)]
+
+
+def test_a_cell_without_documents_knows_the_time() -> None:
+    """Else it would find again what was complete before the time of its first document."""
+    with cluster(2, lambda one: int(one.name != "others")) as driver:
+        driver.engine.subscribe("others", "R//a->x")
+        consume(driver, 1)
+        for number in range(2, 5):
+            consume(driver, 10 * number, "R")
+        driver.engine.subscribe("absent", "S//a->x NOT FOLLOWED BY{x=y, 9} S//a->y", since=ALL)
+        assert matched(driver, "absent") == [("d1",)]
+        consume(driver, 60)
+        driver.flush()
+        assert matched(driver, "absent") == [("d1",), ("d60",)]
+
+
+def test_a_cell_that_was_lost_reads_the_past_again() -> None:
+    with cluster(2) as driver:
+        consume(driver, 1)
+        driver.engine.subscribe("pairs", PAIRS, since=ALL)
+        consume(driver, 2)
+        cells = driver._runner
+        assert isinstance(cells, LocalCells)
+        cells.close()
+        consume(driver, 3)
+        assert matched(driver, "pairs") == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
+
+
+def test_a_copy_of_a_publisher_reads_its_past() -> None:
+    """The copy is in the cell of a reader that came later."""
+    published = "SELECT <p>{x}</p> FROM S//a->x FOLLOWED BY{x=y, 1 h} S//a->y PUBLISH P"
+    with cluster(2, lambda one: int(one.name == "reader")) as driver:
+        consume(driver, 1)
+        driver.engine.subscribe("publisher", published, since=ALL)
+        driver.engine.subscribe("reader", "P//p->x")
+        consume(driver, 2)
+        consume(driver, 3)
+        assert matched(driver, "publisher") == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
+        assert len(matched(driver, "reader")) == 1  # of documents that came after it
+
+
+def test_the_past_of_a_published_stream_is_refused() -> None:
+    with cluster(2) as driver:
+        driver.engine.subscribe("publisher", f"SELECT <p>{{x}}</p> FROM {PAIRS} PUBLISH P")
+        consume(driver, 1)
+        with pytest.raises(XsclError, match="the past of a published stream"):
+            driver.engine.subscribe("reader", "P//p->x", since=ALL)
+        driver.engine.subscribe("reader", "P//p->x", history=True)
+        one = driver.engine.subscription("reader")
+        assert one is not None
+        assert one.backfilled == WITHOUT_PAST
+
+
+def test_a_history_ends_when_the_cells_have_evaluated_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Meanwhile it would not know what others with the same join have found."""
+
+    def fail(cells: LocalCells, shared: Path, tasks: object) -> object:
+        raise CellsFailed("a task of a cell failed")
+
+    with cluster(2) as driver:
+        consume(driver, 1)
+        driver.engine.subscribe("earlier", PAIRS)
+        consume(driver, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalCells, "run", fail)
+            with pytest.raises(CellsFailed):
+                consume(driver, 3)
+        register = threading.Thread(
+            target=driver.engine.subscribe, args=("pairs", PAIRS), kwargs={"since": ALL}
+        )
+        register.start()
+        register.join(0.5)
+        assert register.is_alive()
+        driver.commit()
+        register.join()
+        assert matched(driver, "earlier") == [("d2", "d3")]
+        assert sorted(matched(driver, "pairs")) == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
