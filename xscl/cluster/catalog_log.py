@@ -9,7 +9,7 @@ before it sequences another document, so its position in the log is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ registration, the version that the log has, and whether it is paused there.  `cl
 declarations as the log has them."""
 
 
+LATEST = 1 << 62
+"""A number after all entries."""
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
 
 
@@ -71,11 +73,24 @@ class CatalogLog:
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
 
-    def append_changes(self, *more: Control) -> dict[int, int]:
+    def first_publisher(self, cells: int) -> int:
+        """Return the entry of the earliest registration of a publisher that some cell lacks.
+
+        A copy of it may be needed there later.  `LATEST` if there is none.
+        """
+        rows = self._engine.host.transactions.store.fetch(
+            "SELECT key, min(entry) FROM state.cluster_member GROUP BY key HAVING count(*) < ?",
+            [cells],
+        )
+        publishers = {one.key for one in self._subscriptions if one.publish is not None}
+        return min((entry for key, entry in rows if key in publishers), default=LATEST)
+
+    def append_changes(self, *more: Control, everywhere: Collection[int] = ()) -> dict[int, int]:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
 
-        Removals come before registrations, as a name may have been used again.  Returns the cells
-        with new histories, and the first document of these.
+        Removals come before registrations, as a name may have been used again.  The cells
+        `everywhere` get copies of all publishers.  Returns the cells with new histories, and the
+        first document of these.
         """
         reached("registered")
         with self._engine.host.transactions.lock:
@@ -88,7 +103,9 @@ class CatalogLog:
                 controls: list[Control] = [*self._streams(store), *self._removals(store)]
                 edits = self._edits(store, coming)
                 controls += edits
-                controls += self._registrations(store, number, coming, may_read_more=bool(edits))
+                controls += self._registrations(
+                    store, number, coming, may_read_more=bool(edits), everywhere=everywhere
+                )
                 controls += more
                 if controls:
                     self._log.write(number, tuple(controls))
@@ -149,18 +166,27 @@ class CatalogLog:
         ]
 
     def _registrations(
-        self, store: Store, number: int, coming: int, *, may_read_more: bool
+        self,
+        store: Store,
+        number: int,
+        coming: int,
+        *,
+        may_read_more: bool,
+        everywhere: Collection[int],
     ) -> list[Control]:
         """Return new registrations, and the copies that these and edited subscriptions need."""
         cells = placements(store)
         new = [one for one in self._subscriptions if one.key not in cells]
-        if not (new or may_read_more):
+        if not (new or may_read_more or everywhere):
             return []
         cells.update((one.key, self._choose(one)) for one in new)
         rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
         known = {(key, cell) for key, cell, _ in rows}
         registered = {key: entry for key, _, entry in rows}
         copies = needed_copies(self._subscriptions, cells)
+        for one in self._subscriptions if everywhere else ():
+            if one.publish is not None:
+                copies[one.key].update(cell for cell in everywhere if cell != cells[one.key])
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
         if histories := [one for one in new if one.since < coming]:

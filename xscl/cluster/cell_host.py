@@ -29,6 +29,7 @@ from xscl.cluster.sealed_log import (
     CopyPublisher,
     DeclareStream,
     Edit,
+    Erase,
     Flush,
     Register,
     Remove,
@@ -185,6 +186,8 @@ class CellHost:
                 self._answers.discard(key)
                 if engine.subscription(key) is not None:
                     engine.unsubscribe(key, cascade=True)
+            case Erase(prefix):
+                engine.host.catalog.erase(prefix)
             case CopyPublisher() | Register():
                 pass  # a copy was there from its registration on: see `_prepared`
             case Flush():
@@ -251,9 +254,12 @@ class CellHost:
             return self._engine
         self._drop()
         self._copied = set(copies)
-        usable_from = max(copies.values(), default=0)
         for number, path in self._shared.snapshots(self._cell):
-            if usable_from <= number <= task.after:
+            has_copies = all(  # or comes before their registration, which is repeated
+                number >= copied or number < registered
+                for (_, registered), copied in copies.items()
+            )
+            if has_copies and number <= task.after:
                 self._restore(number, path)
                 break
         if self._engine is None:
@@ -303,7 +309,7 @@ class CellHost:
             return engine.host.state.documents.coming if oldest is None else int(oldest)
 
     def _save_snapshot(self, engine: Engine) -> None:
-        """Write the state to the shared directory, then delete older snapshots of the cell."""
+        """Write the state to the shared directory; the driver deletes older ones."""
         if self._scratch is None:
             return
         target = self._shared.snapshot_of(self._cell, self._entry)
@@ -313,9 +319,6 @@ class CellHost:
             self._shared.place(target, made.read_bytes())
             made.unlink()
         reached("snapshot_written")
-        for number, path in self._shared.snapshots(self._cell):
-            if number < self._entry:
-                path.unlink(missing_ok=True)
 
 
 class LocalCells:

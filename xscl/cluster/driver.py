@@ -25,12 +25,12 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
-from xscl.cluster.catalog_log import CatalogLog, placements
+from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
-from xscl.cluster.sealed_log import Control, Flush, SealedLog
+from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
@@ -48,6 +48,8 @@ PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
 
 _EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
+_TRIMMED = "cluster_trimmed"
+"""The key of the last entry whose documents may be deleted: no cell is made from entry 1 on."""
 COMMITTED = "cluster_committed"
 """The key of the last committed entry in the store's named numbers."""
 _SCHEMA = """
@@ -104,13 +106,15 @@ class ClusterDriver:
         for cell in range(cells):
             if newest := shared.snapshots(cell):
                 self._snapshots = {**self._snapshots, cell: newest[0][0]}
-        log = SealedLog(shared)
+        self._log = log = SealedLog(shared)
         self._sequencer = Sequencer(engine.host, log)
         self._committed = self._meta(COMMITTED)
         self._catalog = CatalogLog(engine, log, choose or self._placement())
         self.commit()  # of entries with the catalog as it was
         self._append_changes()
-        engine.host.catalog.guard_changes(self._changing, self._between_batches)
+        engine.host.catalog.guard_changes(
+            self._changing, self._between_batches, self._erase_everywhere
+        )
         engine.host.queries.read_joins_from(self.relations)
 
     def _begin(self, cells: int) -> None:
@@ -164,10 +168,60 @@ class ClusterDriver:
             yield
             self._append_changes()
 
-    def _append_changes(self, *more: Control) -> None:
+    def _erase_everywhere(self, prefix: str) -> None:
+        """Erase the documents of streams with a prefix in cells, log and snapshots.
+
+        Raises ClusterError if the cells fail; the account that is erased is the last to go, so it
+        can be erased again.
+        """
+        everywhere = range(self.cells) if self._meta(_TRIMMED) else ()
+        self._append_changes(Erase(prefix), everywhere=everywhere)
+        self.commit()
+        entry = self._committed
+        self._log.erase(prefix, entry)
+        tasks = [
+            CellTask(cell, entry, entry, self.epoch, snapshot=True) for cell in range(self.cells)
+        ]
+        self._asked(tasks)
+        for cell in range(self.cells):
+            known = self._shared.snapshots(cell)
+            if known and known[0][0] < entry:
+                raise ClusterError(
+                    f"cell {cell} was lost while documents were erased from its snapshots",
+                    hint="try again",
+                )
+        self._delete_snapshots(LATEST)
+
+    def _delete_snapshots(self, limit: int) -> int:
+        """Delete the snapshots that no cell needs; return the entry after which all begin.
+
+        A cell is made from its newest one; with a copy of a publisher that was registered at the
+        entry `limit` or later it is made from the newest one before.
+        """
+        begins = []
+        for cell in range(self.cells):
+            known = self._shared.snapshots(cell)
+            needed = [*known[:1], *[one for one in known if one[0] < limit][:1]]
+            for one in known:
+                if one not in needed:
+                    one[1].unlink(missing_ok=True)
+            begins.append(min((number for number, _ in needed if number < limit), default=0))
+        return min(begins)
+
+    def _trim(self) -> None:
+        """Delete what no cell will read again, of its snapshots and of the log."""
+        with self.engine.host.transactions.lock:
+            limit = self._catalog.first_publisher(self.cells)
+        if upto := self._delete_snapshots(limit):
+            with self.engine.host.transactions.change() as state:
+                state.store.set_meta(**{_TRIMMED: upto})
+            self._log.trim(upto)
+
+    def _append_changes(self, *more: Control, everywhere: Collection[int] = ()) -> None:
         """Append the changes of the catalog, and keep the texts that new histories need."""
         with self.engine.host.transactions.lock:
-            for cell, first in self._catalog.append_changes(*more).items():
+            histories = self._catalog.append_changes(*more, everywhere=everywhere)
+            for cell, first in histories.items():
                 if cell in self._held_from:
                     self._held_from[cell] = min(first, self._held_from[cell])
             self._hold_texts(self.engine.host.state)
@@ -305,6 +359,8 @@ class ClusterDriver:
             self._hold_texts(state)
         self._committed, self._relations = upto, None
         reached("cells_committed")
+        if any(one.snapshot for one in tasks) and not self._meta(_BATCHES) % self._snapshot_every:
+            self._trim()
         self._shared.delete_results(after)
         with host.transactions.lock:
             matches = host.log.expand(results)

@@ -74,7 +74,7 @@ def _constants(query: str) -> list[str]:
 
 def needed_copies(
     subscriptions: Sequence[Subscription], cells: Mapping[str, int]
-) -> dict[str, set[int]]:
+) -> defaultdict[str, set[int]]:
     """Return the cells that need a silent copy of a publisher, by its key.
 
     `cells` are those in which subscriptions were placed.

@@ -3,13 +3,13 @@
 An entry is either documents with their identities and clocks, or controls: declarations,
 registrations, edits and removals.  So "since when" a subscription sees documents is a place in the
 log, equal in each cell and in each replay.  An entry is never changed once the driver's store
-counts it.
+counts it, but for the documents of users who were erased.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -67,6 +67,11 @@ class SequencedDocuments:
             self.arrived,
             self.moment,
         )
+
+    def without(self, prefix: str) -> SequencedDocuments:
+        """Return the documents that have a stream without a prefix; the clock is that of all."""
+        named = {name for names in self.documents.streams for name in names}
+        return self.on(frozenset(name for name in named if not name.startswith(prefix)))
 
     def beats(self) -> tuple[Beat, ...]:
         """Return the clock before each document, and after the last one."""
@@ -139,11 +144,18 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Erase:
+    """The end of all streams with a prefix, which no subscription reads, and of their documents."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """The end of the input: all epochs close, and all deadlines pass."""
 
 
-Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Flush
+Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Erase | Flush
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
 _KINDS: dict[str, type[Control]] = {
@@ -152,6 +164,7 @@ _KINDS: dict[str, type[Control]] = {
     "copy": CopyPublisher,
     "edit": Edit,
     "remove": Remove,
+    "erase": Erase,
     "flush": Flush,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
@@ -212,12 +225,56 @@ class SealedLog:
         except pa.ArrowInvalid as error:
             raise ClusterError(f"the history of entry {number} is damaged: {error}") from error
 
+    def erase(self, prefix: str, upto: int) -> None:
+        """Drop the documents of erased streams, and what was registered of them, up to an entry.
+
+        All cells are after it: entries are repeated for their state, which has nothing of it left.
+        """
+        registered = self.controls(0, upto)
+        gone = {one.key for _, some in registered for one in some if isinstance(one, Remove)}
+        for number, entry in registered:
+            kept = tuple(one for one in entry if not _is_of(one, prefix, gone))
+            if len(kept) < len(entry):
+                self.write(number, kept)
+        for number in range(1, upto + 1):
+            if self._paths(number)[0].exists():
+                documents = self.read(number)
+                assert isinstance(documents, SequencedDocuments)
+                others = documents.without(prefix)
+                if others is not documents:
+                    self.write(number, others)
+            if self._history(number).exists():
+                rows = self.read_history(number)
+                stays = [
+                    not all(name.startswith(prefix) for name in names)
+                    for names in rows["streams"].to_pylist()
+                ]
+                if not all(stays):
+                    self.write_history(number, rows.filter(pa.array(stays, pa.bool_())))
+
+    def trim(self, upto: int) -> None:
+        """Delete the documents of the entries up to one, which no cell will repeat.
+
+        Controls stay: a cell that is restored reads all of them.
+        """
+        for kind in ("arrow", "history"):
+            for path in (self.shared.path / "sealed").glob(f"*.{kind}"):
+                if not path.name.startswith(".") and int(path.stem) <= upto:
+                    path.unlink(missing_ok=True)
+
     def _history(self, number: int) -> Path:
         return self.shared.path / "sealed" / f"{number:020d}.history"
 
     def _paths(self, number: int) -> tuple[Path, Path]:
         sealed = self.shared.path / "sealed"
         return sealed / f"{number:020d}.arrow", sealed / f"{number:020d}.json"
+
+
+def _is_of(control: Control, prefix: str, gone: Collection[str]) -> bool:
+    """Return whether a control declares a stream with a prefix, or registers one that is gone."""
+    if isinstance(control, DeclareStream):
+        return control.name.startswith(prefix)
+    return isinstance(control, Register | Edit) and control.key in gone and prefix in control.query
 
 
 def _control(row: dict[str, object]) -> Control:

@@ -37,6 +37,7 @@ class Catalog:
         self._backfills: Backfills | None = None
         self._changing: Callable[[], AbstractContextManager[None]] = nullcontext
         self._between_batches: BetweenBatches = lambda _: nullcontext()
+        self._erased: Callable[[str], None] = lambda _: None
 
     @property
     def backfills(self) -> Backfills:
@@ -60,13 +61,15 @@ class Catalog:
         self,
         changing: Callable[[], AbstractContextManager[None]],
         between_batches: BetweenBatches,
+        erased: Callable[[str], None],
     ) -> None:
         """Enter a context around each change of what is registered, outside of the engine's lock.
 
         A change would hide the results of documents that the engine has and whose results other
         engines are still finding.  The end of a history enters `between_batches`, which may wait.
+        `erased` is called in the context of a change with the prefix of what was erased.
         """
-        self._changing, self._between_batches = changing, between_batches
+        self._changing, self._between_batches, self._erased = changing, between_batches, erased
 
     # -- Streams ---------------------------------------------------------------------------
 
@@ -294,9 +297,11 @@ class Catalog:
 
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
-        with self._changing(), self._transactions.change() as state:
-            state.streams.erase(prefix)
-            state.eviction.erase(prefix)
+        with self._changing():
+            with self._transactions.change() as state:
+                state.streams.erase(prefix)
+                state.eviction.erase(prefix)
+            self._erased(prefix)
 
     # -- With the past ---------------------------------------------------------------------
 

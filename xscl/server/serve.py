@@ -255,7 +255,9 @@ class Service:
         ):
             create_tables(store)
             if self._serving.cluster is not None:
-                engine.host.catalog.guard_changes(_refuse_changes, lambda _: _refuse_changes())
+                engine.host.catalog.guard_changes(
+                    _refuse_changes, lambda _: _refuse_changes(), lambda _: None
+                )
                 engine.host.queries.read_joins_from(_refuse_relations)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))

@@ -1,0 +1,175 @@
+"""The log is deleted behind the snapshots of all cells, and keeps nothing of users who are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import xscl
+from tests.xscl.cluster.histories import delivered
+from tests.xscl.cluster.test_exactly_once import JOIN, scratch
+from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.cell_task import CellTask
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
+from xscl.cluster.shared_directory import ClusterError, SharedDirectory
+from xscl.engine.state import Role
+from xscl.store.consumed_offsets import DIRECT, BatchKey
+
+PUBLISHER = f"SELECT <p>{{x}}</p> FROM {JOIN} PUBLISH P"
+
+
+@contextmanager
+def driving() -> Iterator[tuple[ClusterDriver, LocalCells]]:
+    """Yield a driver whose cells write a snapshot every second batch; a reader is in cell 1."""
+    cells = LocalCells()
+    with scratch() as folder, xscl.Engine(role=Role.DRIVER) as engine:
+        shared = SharedDirectory(folder / "shared")
+        yield (
+            ClusterDriver(
+                *(engine, shared, 2, cells),
+                choose=lambda one: int("reader" in one.name),
+                snapshot_every=2,
+            ),
+            cells,
+        )
+        cells.close()
+
+
+def consume(driver: ClusterDriver, *numbers: int, stream: str = "S", text: str = "k") -> None:
+    for number in numbers:
+        document = xscl.Document(stream, f"d{number}", number, f"<a>{text}</a>".encode())
+        driver.consume([document], BatchKey(DIRECT, number, number))
+
+
+def logged(driver: ClusterDriver) -> dict[int, list[bytes]]:
+    """Return the texts of the documents in the log, those of histories included, by entry."""
+    log, found = SealedLog(driver._shared), dict[int, list[bytes]]()
+    for path in sorted((driver._shared.path / "sealed").iterdir()):
+        number = int(path.stem)
+        if path.suffix == ".arrow":
+            entry = log.read(number)
+            assert isinstance(entry, SequencedDocuments)
+            found[number] = list(entry.documents.xml)
+        elif path.suffix == ".history":
+            found[number] = log.read_history(number)["xml"].to_pylist()
+    return found
+
+
+def snapshots(driver: ClusterDriver) -> list[int]:
+    return [number for cell in range(2) for number, _ in driver._shared.snapshots(cell)]
+
+
+def lose(cells: LocalCells) -> None:
+    """Lose all cells, which are made again."""
+    cells.close()
+
+
+def by_one(steps: Callable[[xscl.Engine, Callable[..., None]], None]) -> object:
+    """Return what a single engine delivers."""
+    with xscl.Engine() as engine:
+
+        def push(*numbers: int) -> None:
+            for number in numbers:
+                engine.push([xscl.Document("S", f"d{number}", number, b"<a>k</a>")])
+
+        steps(engine, push)
+        return delivered(engine)
+
+
+def test_entries_before_all_snapshots_are_deleted() -> None:
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        engine.subscribe("pairs", JOIN)
+        push(*range(1, 9))
+        push(9)
+
+    with driving() as (driver, cells):
+        driver.engine.subscribe("pairs", JOIN)
+        consume(driver, *range(1, 9))
+        assert min(logged(driver)) > min(snapshots(driver)) > 1
+        lose(cells)
+        consume(driver, 9)
+        assert delivered(driver.engine) == by_one(steps)
+
+
+def test_a_copy_is_made_from_the_snapshot_before_its_publisher() -> None:
+    """Snapshots after the registration lack the copy."""
+
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        push(*range(1, 7))
+        engine.subscribe("publisher", PUBLISHER)
+        push(*range(7, 13))
+        engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
+        push(*range(13, 17))
+
+    with driving() as (driver, _):
+        consume(driver, *range(1, 7))
+        driver.engine.subscribe("publisher", PUBLISHER)
+        consume(driver, *range(7, 13))
+        entries = driver._shared.snapshots(1)
+        assert min(logged(driver)) > 1
+        assert len(entries) == 2  # the newest one, and that before the registration
+        driver.engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
+        consume(driver, *range(13, 17))
+        assert delivered(driver.engine) == by_one(steps)
+        assert len(driver._shared.snapshots(1)) == 1  # now all cells have the publisher
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_nothing_of_erased_streams_stays(trimmed: bool) -> None:
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        push(*range(1, 7))
+        engine.subscribe("publisher", PUBLISHER)
+        push(7, 8, 15, 16)
+        engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
+        push(17, 18)
+
+    with driving() as (driver, cells):
+        if trimmed:
+            consume(driver, *range(1, 7))
+        driver.engine.subscribe("_1.own", "_1.mine//a->x FOLLOWED BY{x=y, 100} S//a->y")
+        if not trimmed:
+            consume(driver, *range(1, 7))
+        driver.engine.subscribe("publisher", PUBLISHER)
+        consume(driver, 7, 8)
+        consume(driver, 9, 10, 11, stream="_1.mine", text="secret")
+        driver.engine.subscribe("_1.past", "_1.mine//a->x", since=100)
+        consume(driver, 12, stream="_1.mine", text="secret")
+        assert any(b"<a>secret</a>" in texts for texts in logged(driver).values())
+        before = max(snapshots(driver))
+        driver.engine.unsubscribe("_1.own", purge=True)
+        driver.engine.unsubscribe("_1.past", purge=True)
+        driver.engine.host.catalog.erase("_1.")
+        assert not any(b"<a>secret</a>" in texts for texts in logged(driver).values())
+        controls = (driver._shared.path / "sealed").glob("*.json")
+        assert not any("_1.mine" in path.read_text() for path in controls)
+        assert min(snapshots(driver)) > before
+        assert len(snapshots(driver)) == 2
+        lose(cells)
+        consume(driver, 15, 16)
+        driver.engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
+        consume(driver, 17, 18)
+        assert delivered(driver.engine) == by_one(steps)
+
+
+def test_an_erasure_fails_if_an_older_snapshot_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be repeated."""
+    run = LocalCells.run
+
+    def lose_before_snapshots(cells: LocalCells, shared: Path, tasks: list[CellTask]) -> object:
+        if all(task.snapshot for task in tasks):
+            cells.close()
+        return run(cells, shared, tasks)
+
+    with driving() as (driver, _):
+        driver.engine.subscribe("pairs", JOIN)
+        consume(driver, *range(1, 5))
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalCells, "run", lose_before_snapshots)
+            with pytest.raises(ClusterError, match="was lost while"):
+                driver.engine.host.catalog.erase("_1.")
+        driver.engine.host.catalog.erase("_1.")
+        assert len(set(snapshots(driver))) == 1
