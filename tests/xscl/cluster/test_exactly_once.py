@@ -23,6 +23,7 @@ from xscl.cluster import catalog_log, cell_host, driver, sequencer, shared_direc
 from xscl.cluster.cell_host import CellHost, LocalCells
 from xscl.cluster.cell_task import CellAnswer, CellTask
 from xscl.cluster.driver import COMMITTED, ClusterDriver
+from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
 from xscl.engine.state import Role
 from xscl.errors import NameTaken, UnknownSubscription
@@ -202,10 +203,14 @@ class Recorded(LocalCells):
 
 @contextmanager
 def history() -> Iterator[tuple[Path, list[tuple[int, int]]]]:
-    """Yield a shared directory after a history, with all answers, and its batches: after, upto."""
+    """Yield a shared directory after a history, with all answers and the whole log.
+
+    Also yields its batches: after, upto.
+    """
     cells = Recorded()
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharedDirectory, "delete_results", lambda *_: None)
+        patch.setattr(SealedLog, "trim", lambda *_: None)
         with opened(folder, cells) as current:
             for step in HISTORY:
                 step(current)
