@@ -35,6 +35,7 @@ from xscl.cluster.sealed_log import (
     Remove,
     SealedLog,
     SequencedDocuments,
+    Skip,
     ipc_bytes,
 )
 from xscl.cluster.shared_directory import SharedDirectory
@@ -72,6 +73,7 @@ class CellHost:
         self._arrived = self._pushed = 0  # the last one with documents, and that of the last push
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
+        self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
         self._streams: frozenset[str] = frozenset()
         self._waits = False  # some operator waits for time to pass
 
@@ -141,6 +143,8 @@ class CellHost:
         """Pass one entry to the engine, observed by `found`; return the number of documents."""
         entry = self._sealed.read(number)
         if isinstance(entry, SequencedDocuments):
+            if number in self._skipped:
+                entry = entry.skipping(self._skipped[number])
             self._arrived = number
             return self._push(engine, number, entry, found)
         for kind, controls in groupby(entry, type):
@@ -188,8 +192,8 @@ class CellHost:
                     engine.unsubscribe(key, cascade=True)
             case Erase(prefix):
                 engine.host.catalog.erase(prefix)
-            case CopyPublisher() | Register():
-                pass  # a copy was there from its registration on: see `_prepared`
+            case CopyPublisher() | Register() | Skip():
+                pass  # a copy was there from its registration on, and so on: see `_prepared`
             case Flush():
                 self._observed(engine, found)
                 engine.flush()
@@ -242,14 +246,29 @@ class CellHost:
     # -- The engine ------------------------------------------------------------------------
 
     def _prepared(self, task: CellTask) -> Engine:
-        """Return an engine that is not ahead of a task, with all copies that it will need."""
+        """Return an engine that is not ahead of a task, with all copies that it will need.
+
+        It has evaluated no document that a later entry skips.
+        """
+        controls = [
+            (number, one) for number, some in self._sealed.controls(0, task.upto) for one in some
+        ]
         copies = {
             (one.key, one.registered): number
-            for number, controls in self._sealed.controls(0, task.upto)
-            for one in controls
+            for number, one in controls
             if isinstance(one, CopyPublisher) and one.cell == self._cell
         }
-        is_usable = self._entry <= task.after and self._copied == copies.keys()
+        skipped: dict[int, frozenset[int]] = {}
+        for _, one in controls:
+            if isinstance(one, Skip):
+                skipped[one.entry] = skipped.get(one.entry, frozenset()).union(one.numbers)
+        evaluated = (number for number in skipped if number <= self._entry)
+        is_usable = (
+            self._entry <= task.after
+            and self._copied == copies.keys()
+            and all(self._skipped.get(number) == skipped[number] for number in evaluated)
+        )
+        self._skipped = skipped
         if self._engine is not None and is_usable:
             return self._engine
         self._drop()

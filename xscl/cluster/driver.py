@@ -30,13 +30,14 @@ from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, 
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
-from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog
+from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
-from xscl.cluster.shared_directory import ClusterError, SharedDirectory
+from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, EngineState, Role
 from xscl.errors import Stopping
+from xscl.ingestion.quarantine import poisonous
 from xscl.inspection.relations import JoinRelations
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
@@ -44,6 +45,8 @@ from xscl.subscriptions.matches import Matches
 SNAPSHOT_EVERY = 64
 """Batches from one snapshot of a cell to its next; the cells take turns."""
 
+PROBED_AFTER = 2
+"""Failures of the cells with a batch after which its documents are read by a process apart."""
 PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
 
@@ -94,6 +97,7 @@ class ClusterDriver:
         self._on_matches = on_matches
         self._batch = threading.RLock()
         """Held from the first document of a batch to its commit, outside of the engine's lock."""
+        self._failures = 0  # of the cells with the same batch
         self._is_unfinished = False  # documents were sequenced, and not committed
         self._held_from: dict[int, int] = {}
         self._loads: Mapping[int, CellLoad] = {}
@@ -110,6 +114,10 @@ class ClusterDriver:
         self._sequencer = Sequencer(engine.host, log)
         self._committed = self._meta(COMMITTED)
         self._catalog = CatalogLog(engine, log, choose or self._placement())
+        with engine.host.transactions.lock:
+            begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
+        for batch in begun:  # an earlier process has ended within it
+            self._quarantine(*batch)
         self.commit()  # of entries with the catalog as it was
         self._append_changes()
         engine.host.catalog.guard_changes(
@@ -309,8 +317,41 @@ class ClusterDriver:
                     CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
                     for cell in range(self.cells)
                 ]
-                self._commit(tasks, self._asked(tasks))
+                try:
+                    answers = self._asked(tasks)
+                except CellsFailed:
+                    self._failures += 1
+                    if self._failures == PROBED_AFTER:
+                        self._quarantine(after, upto)
+                    raise
+                self._failures = 0
+                self._commit(tasks, answers)
             self._is_unfinished = False
+
+    def _quarantine(self, after: int, upto: int) -> None:
+        """Skip the documents of a batch that end a process that reads them, if there are any.
+
+        They are recorded as rejected.  The batch ends with the entry that says so, so its answers
+        are other files than those of tasks that have read the documents.
+        """
+        for number in range(after + 1, upto + 1):
+            entry = self._log.read(number)
+            if not isinstance(entry, SequencedDocuments):
+                continue
+            documents = entry.documents
+            places = sorted(poisonous(documents))
+            if not places:
+                continue
+            numbers = tuple(entry.identities[at].number for at in places)
+            with self.engine.host.transactions.change() as state:
+                following = state.store.meta(SEQUENCED) + 1
+                self._log.write(following, (Skip(number, numbers),))
+                state.store.set_meta(**{SEQUENCED: following})
+                state.store.fetch("UPDATE state.cluster_intent SET upto = ?", [following])
+                state.documents.reject_poison([documents[at] for at in places])
+                listed = ", ".join(map(str, numbers))
+                for table in ("text", "document"):
+                    state.store.fetch(f"DELETE FROM state.{table} WHERE doc IN ({listed})")
 
     def _meta(self, key: str) -> int:
         with self.engine.host.transactions.lock:

@@ -58,8 +58,15 @@ class SequencedDocuments:
         """Return the documents on some streams; the clock is that of all."""
         named = self.documents.streams
         places = [at for at, names in enumerate(named) if not streams.isdisjoint(names)]
-        if len(places) == len(named):
-            return self
+        return self if len(places) == len(named) else self._chosen(places)
+
+    def skipping(self, numbers: Collection[int]) -> SequencedDocuments:
+        """Return the documents without those of some numbers; the clock is that of all."""
+        return self._chosen(
+            [at for at, one in enumerate(self.identities) if one.number not in numbers]
+        )
+
+    def _chosen(self, places: Sequence[int]) -> SequencedDocuments:
         return SequencedDocuments(
             self.documents.chosen(places),
             [self.identities[at] for at in places],
@@ -144,6 +151,17 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """Documents of an earlier entry that no cell evaluates, by their numbers.
+
+    They end the processes that read them.  No answer to that entry was committed before this one.
+    """
+
+    entry: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Erase:
     """The end of all streams with a prefix, which no subscription reads, and of their documents."""
 
@@ -155,7 +173,7 @@ class Flush:
     """The end of the input: all epochs close, and all deadlines pass."""
 
 
-Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Erase | Flush
+Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Skip | Erase | Flush
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
 _KINDS: dict[str, type[Control]] = {
@@ -164,6 +182,7 @@ _KINDS: dict[str, type[Control]] = {
     "copy": CopyPublisher,
     "edit": Edit,
     "remove": Remove,
+    "skip": Skip,
     "erase": Erase,
     "flush": Flush,
 }
