@@ -163,14 +163,13 @@ class Processor:
     def _note(self, times: pa.Table) -> None:
         """Note the time of the latest document."""
         if times.num_rows:
-            self._latest = max(pc.max(times["ts"]).as_py(), self._latest or -INFINITE)
+            self._latest = max(int(times["ts"].to_numpy().max()), self._latest or -INFINITE)
 
     def _looks_back(self, times: pa.Table) -> bool:
         """Return True if a batch document can be the earlier side of a kept one."""
         if self._registry.retention.looks_back:
             return True
-        earliest = pc.min(times["ts"]).as_py()
-        return self._latest is None or bool(earliest < self._latest)
+        return self._latest is None or bool(times["ts"].to_numpy().min() < self._latest)
 
     def ranks(self, docs: Column) -> Column:
         """Return the places of documents in the order of arrival; see `BatchDocuments`."""

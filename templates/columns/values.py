@@ -123,6 +123,8 @@ class Values:
             query = f"SELECT key, strVal FROM state.value WHERE key IN ({listed})"
             found.update(self._lender.peek(query))
         self._note(found)
+        if len(found) == len(asked):
+            return found, there
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
 
     def _note(self, found: dict[int, str]) -> None:

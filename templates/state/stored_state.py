@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from templates.columns.arrow_tables import Lender, written_order
-from templates.columns.columns import Column, columns_of, distinct
+from templates.columns.columns import Column, among, columns_of, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
@@ -110,22 +109,25 @@ class StoredState:
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
-            present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
-            times = times.filter(present).drop_columns("first")
-            known = self._known(times)
+            present = among(times["doc"].to_numpy(), distinct(bindings["doc"].to_numpy()))
+            if not present.all():
+                times = times.filter(pa.array(present))
+            times = times.drop_columns("first")
+            docs = times["doc"].to_numpy()
+            known = self._known(docs)
             if self._memory is not None:
-                self._memory.bring(known.to_numpy())
+                self._memory.bring(known)
                 self._memory.add(bindings, times)
             self._lender.insert("state.binding", bindings)
             if self._texts is not None:
                 columns = columns_of(bindings)
                 self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
-            new = pc.invert(pc.is_in(times["doc"], known))
-            self._lender.insert("state.times", times.filter(new))
-            self._newest = max(self._newest, pc.max(times["doc"]).as_py())
+            new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
+            self._lender.insert("state.times", new)
+            self._newest = max(self._newest, int(docs.max()))
             if self._expiry is not None:
                 keeps = self._registry.retention.keeps[bindings["pair"].to_numpy()]
-                self._expiry.note(keeps, pc.max(times["ts"]).as_py())
+                self._expiry.note(keeps, int(times["ts"].to_numpy().max()))
 
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
@@ -142,16 +144,17 @@ class StoredState:
         self._memory = self._expiry = self._texts = None
         self.add(bindings, witnesses.times)
 
-    def _known(self, times: pa.Table) -> pa.ChunkedArray:
-        """Return the documents that are kept already.
+    def _known(self, docs: Column) -> Column:
+        """Return those of the documents that are kept already.
 
         These include a composite of an earlier round of the push, on another stream.
         """
-        if pc.min(times["doc"]).as_py() > self._newest:
-            return times["doc"].slice(0, 0)
-        listed = self._lender.among(times["doc"].to_numpy())
+        if docs.min() > self._newest:
+            return docs[:0]
+        listed = self._lender.among(docs)
         known = self.connection.sql(f"SELECT doc FROM state.times WHERE doc IN ({listed})")
-        return known.to_arrow_table()["doc"]
+        found: Column = known.to_arrow_table()["doc"].to_numpy()
+        return found
 
     # -- Forgetting ------------------------------------------------------------------------
 
