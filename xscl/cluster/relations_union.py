@@ -8,9 +8,7 @@ any more: an engine evicts them when this pays, and a cell without documents doe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,6 +20,7 @@ from templates.sql.views import BACKWARD, FORWARD, JOINS
 from xscl.cluster.relations_export import Tables
 from xscl.engine.state import MADE_FROM, EngineState
 from xscl.inspection.relations import JoinRelations, no_output
+from xscl.store.database import in_memory
 
 _HERE = f"""
 CREATE MACRO here(one, other) AS CASE WHEN one < {MADE_FROM} THEN one ELSE other END;
@@ -68,7 +67,7 @@ _ASKED = {
 def united(state: EngineState, cells: Sequence[Tables]) -> JoinRelations:
     """Return the relations of all cells; the engine's lock guards `state`, that of the driver."""
     published = [_documents(state, one["published"]) for one in cells]
-    with closing(duckdb.connect(":memory:", config={"threads": 1})) as connection:
+    with in_memory() as connection:
         pairs = [_pairs(state, one["pair"]) for one in cells]
         connection.register("published", _together(published))
         connection.register("pair", _together(pairs))
