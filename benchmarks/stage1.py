@@ -50,8 +50,8 @@ from feeds.xml.xmlparse import parse
 from xscl.gc_control import paused
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import index_view, shape_batch, shred
+from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
-from xscl.shredding.remote import remote_bindings
 from xscl.shredding.remote.remote_bindings import RemoteBindings, compute_bindings, texts_of
 
 NAME = "stage1"
@@ -61,7 +61,7 @@ SAMPLED_BLOCKS, SAMPLED_DOCUMENTS = 200, 40  # on which XPath is tried
 ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
-    "parse": (remote_bindings, "parse"),
+    "parse": (MarkupCache, "read"),
     "skeleton": (shred, "skeleton"),
     "shape": (shred, "shape_of"),
     "index": (shape_batch.ShapeBatch, "find"),

@@ -571,14 +571,15 @@ _ENGINE_AND_STORE = (
     Fault(
         "a commit is not marked",
         "xscl/store/commits.py",
-        "                if not records:\n                    self.mark.write(self.tail.commits)",
+        "                self.mark.write(self.tail.commits)",
         "                pass",
         (f"{_STORE}::test_every_change_raises_the_count_and_the_mark",),
     ),
     Fault(
         "a record of the journal is not marked",
         "xscl/store/commits.py",
-        "                if payload:\n                    self.mark.write(self.tail.commits)",
+        "                if payload and mark is not None:\n"
+        "                    mark.note(self.tail.commits)",
         "                pass",
         (f"{_JOURNALLED}::test_a_lost_record_is_noticed",),
     ),
@@ -830,22 +831,25 @@ _CLUSTER = (
     Fault(
         "a cell that is ahead answers from where it is",
         "xscl/cluster/cell_host.py",
-        "is_usable = self._entry <= task.after and self._copied == copies.keys()",
-        "is_usable = self._copied == copies.keys()",
+        "            self._entry <= task.after\n            and self._copied == copies.keys()",
+        "            self._copied == copies.keys()",
         (f"{_ONCE}::test_a_cell_that_is_ahead_is_made_again",),
     ),
     Fault(
         "a change of the catalog is not in the log before it is answered",
         "xscl/cluster/driver.py",
-        "            yield\n            self._catalog.append_changes()",
-        "            yield",
+        "            yield\n            self._append_changes()\n\n"
+        "    @contextmanager\n    def _between",
+        "            yield\n\n    @contextmanager\n    def _between",
         ("tests/xscl/cluster/test_edits.py::test_a_name_that_is_used_again_has_its_own_query",),
     ),
     Fault(
         "a subscription is removed while results for it are found",
         "xscl/cluster/driver.py",
-        "            if self._is_unfinished:\n",
-        "            if not self.cells:\n",
+        "            if self._is_unfinished:\n                raise ClusterError(\n"
+        '                    "the cells have not evaluated all documents, and a change',
+        "            if not self.cells:\n                raise ClusterError(\n"
+        '                    "the cells have not evaluated all documents, and a change',
         (f"{_ONCE}::test_a_change_waits_for_documents_whose_results_are_not_committed",),
     ),
     Fault(

@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pytest
-from lxml import etree
 
 from feeds.documents import Document
 from feeds.spool import SegmentDamaged, Spool, SpoolError
-from feeds.xml.xmlparse import parse
 from tests.waiting import PATIENCE
 from xscl.engine.batch_size import FEWEST, leave, left
 from xscl.engine.facade import Engine
@@ -39,6 +37,7 @@ from xscl.ingestion.pipeline import (
 )
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey
 from xscl.store.disk_guard import is_full
@@ -248,11 +247,12 @@ def test_documents_are_shredded_by_the_tasks(
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     parsed: list[bytes] = []
 
-    def parse_here(xml: bytes) -> etree._Element:
+    def read_here(markups: MarkupCache, xml: bytes) -> ReadDocument:
         parsed.append(xml)
-        return parse(xml)
+        return read(markups, xml)
 
-    monkeypatch.setattr("xscl.documents.document_log.parse", parse_here)
+    read = MarkupCache.read
+    monkeypatch.setattr(MarkupCache, "read", read_here)
     texts = [b"<r><a><b>%d</b></a></r>" % (number % 200) for number in range(600)]
     texts[300:302] = [b"<r><a>", texts[299]]
     batches = [

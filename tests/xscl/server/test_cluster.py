@@ -163,6 +163,7 @@ def test_a_subscription_begins_in_the_past(client: httpx.Client) -> None:
     made = client.put("/v1/subscriptions/past", json={"query": QUERIES["pairs"], "since": "7 d"})
     assert made.is_success, made.text
     eventually(lambda: ["d1", "d3"] in [one["documents"] for one in matches(client, "past")])
+    push(client, 20, 22)  # equal, and nothing between
     made = client.put("/v1/subscriptions/lately", json={"query": QUERIES["next"]})
     assert made.is_success, made.text
     eventually(lambda: len(matches(client, "lately")) > 0)

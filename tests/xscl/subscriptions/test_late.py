@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import examples, tried
+from tests.examples import MORE, examples
 from tests.oracle.composites import Composite, in_time, kept
 from tests.oracle.evaluation import Arrival, arrivals, registrations, replay
 from tests.oracle.queries import (
@@ -170,7 +170,7 @@ def test_the_histories_have_late_documents() -> None:
     """The coverage of the two properties: the number of pairs of document and subscription."""
     found = Counter[str]()
 
-    @settings(max_examples=tried(100), derandomize=True, database=None)
+    @settings(max_examples=100 * MORE, derandomize=True, database=None)
     @given(histories())
     def count(case: Case) -> None:
         pairs = expected(case)
