@@ -44,7 +44,7 @@ def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (3, 0, current_version())
+    assert (told["commits"], told["position"], told["version"]) == (2, 0, current_version())
     names = [part["name"] for part in told["parts"]]
     assert names == ["state.duckdb", "spool/000000000001.arrow", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -74,7 +74,7 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     (kept,) = place.path.glob("before-*")
     assert f"kept aside in {kept}: state.duckdb.mark, state.duckdb\n" in done.stdout
     told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
-    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 3)
+    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 2)
     assert Path(told["aside"]).is_dir()
     assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
 
@@ -109,15 +109,15 @@ def test_a_store_that_went_backwards(place: DataDirectory, backup: Path) -> None
     assert done.stderr == (
         f"xscl: the store {place.database} has gone backwards: it has 2 commits, and "
         f"{watermark_path(place.database)} says that {seen.commits} were acknowledged; "
-        f"the last {seen.commits - 3} are missing\n"
+        f"the last {seen.commits - 2} are missing\n"
         "hint: put the newer file back if you have it, or a backup: "
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
         f"without what is missing: xscl restore --accept --data {place.path}\n"
     )
     done = called("restore", "--accept", *data)
     assert done.stdout.splitlines() == [
-        f"accepted the store in {place.path} as it is, at commit 3",
-        f"lost: the last {seen.commits - 3} commits, with the documents, matches and "
+        f"accepted the store in {place.path} as it is, at commit 2",
+        f"lost: the last {seen.commits - 2} commits, with the documents, matches and "
         "subscriptions that they brought; documents that are still in the spool will be "
         "consumed again",
     ]
