@@ -1,4 +1,4 @@
-"""What a cell writes for SQL: its witnesses and the relations of its last push, as an Arrow file.
+"""The export of a cell for SQL: its witnesses and the relations of its last push, as Arrow.
 
 Variables are named by their definitions, rows of R_T by what they join, published documents by
 their ids: the numbers of all these are the cell's own.  Composites are left out, as no relation

@@ -165,7 +165,7 @@ def may_read_joins(query: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JoinRelations:
-    """What the relations of joins are views over, where other engines have the joins.
+    """The tables under the views of join relations, if other engines evaluate the joins.
 
     `tables` are binding, times and value (the kept witnesses), batch_binding, batch_times, vj1 and
     vj2 (the last push); `out` has R_out of the last push by template.

@@ -38,7 +38,7 @@ class FragileCells(LocalCells):
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let cell 1 end at the document, and the process that reads it apart say so."""
+    """Make cell 1 crash on the document, and the probe process report the crash."""
     push = CellHost._push
 
     def ended(host: CellHost, engine: Any, number: int, entry: Any, found: Any) -> int:

@@ -169,7 +169,7 @@ class _Refused(Exception):
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Let the refusal of answers that lack one end the driver; other errors stay."""
+    """End the driver when it refuses incomplete answers; raise other errors."""
     try:
         yield
     except ClusterError as error:
