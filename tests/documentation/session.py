@@ -64,7 +64,7 @@ class Session:
     printed: str | None = None
     secrets: dict[str, str] = field(default_factory=dict)
     background: Path | None = None
-    """Return the output of a program that a page has started."""
+    """The file with the output of the program that a page has started."""
 
     def run(self, page: Path) -> int:
         """Run a page; return how many of its blocks did something."""
