@@ -59,6 +59,9 @@ class Side(ABC):
     def matches(self) -> list[Match]:
         """Return all matches so far."""
 
+    def close(self) -> None:  # noqa: B027  # a side in memory has nothing to close
+        """Close the database."""
+
 
 class Ours(Side):
     """An engine on a file, from bytes to committed matches."""
@@ -84,6 +87,9 @@ class Ours(Side):
 
     def matches(self) -> list[Match]:
         return self._found
+
+    def close(self) -> None:
+        self._engine.close()
 
 
 class Table(Side):
@@ -132,6 +138,9 @@ class Table(Side):
 
     def matches(self) -> list[Match]:
         return self._database.execute("FROM matches").fetchall()
+
+    def close(self) -> None:
+        self._database.close()
 
 
 _PAIRS = "a.title = b.title AND a.ts < b.ts AND b.ts - a.ts <= " + str(DAY)
@@ -208,6 +217,9 @@ class IndexedTable(Side):
 
     def matches(self) -> list[Match]:
         return self._database.execute("SELECT qid, earlier, later FROM matches").fetchall()
+
+    def close(self) -> None:
+        self._database.close()
 
 
 # CROSS JOIN keeps the order: the new items first, then what has their titles.

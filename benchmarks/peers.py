@@ -15,6 +15,7 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice, product
@@ -102,13 +103,13 @@ def _serve(pipe: Connection, name: str, asked: list[Channels], stream: int, file
     """Be a side: answer the requests of a `Process`."""
     every: list[Item] = items(stream, SEED)
     before = resident()
-    side = SIDES[name](asked, file)
-    pipe.send(side.counted)
-    while (part := pipe.recv()) is not None:
-        first, end = part
-        pipe.send(side.push(every[first:end]))
-    grown = resident() - before
-    pipe.send((side.matches(), grown))
+    with closing(SIDES[name](asked, file)) as side:
+        pipe.send(side.counted)
+        while (part := pipe.recv()) is not None:
+            first, end = part
+            pipe.send(side.push(every[first:end]))
+        grown = resident() - before
+        pipe.send((side.matches(), grown))
 
 
 def compared(count: int, plan: Sequence[Batches]) -> Iterator[Row]:

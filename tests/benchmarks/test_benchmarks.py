@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -305,9 +306,10 @@ def test_joins_by_texts_find_what_a_test_of_each_pair_finds(query: str) -> None:
 @pytest.mark.parametrize("name", peer_systems.SIDES)
 def test_each_peer_finds_what_looking_at_every_pair_finds(name: str, tmp_path: Path) -> None:
     stream, asked = items(400, seed=28), peers.channels(30)
-    side = peer_systems.SIDES[name](asked, tmp_path / "side")
-    for start in range(0, len(stream), 150):
-        assert side.push(stream[start : start + 150]) > 0
+    with closing(peer_systems.SIDES[name](asked, tmp_path / "side")) as side:
+        for start in range(0, len(stream), 150):
+            assert side.push(stream[start : start + 150]) > 0
+        matches = side.matches()
     numbers = {channel_url(one): one for one in range(CHANNELS)}
     homes = [numbers[item.values[CHANNEL]] for item in stream]
     found = [
@@ -317,7 +319,7 @@ def test_each_peer_finds_what_looking_at_every_pair_finds(name: str, tmp_path: P
         if one.values[2] == other.values[2]
         and (pair := (homes[one.number], homes[other.number])) in asked
     ]
-    assert sorted(side.matches()) == sorted(found) != []
+    assert sorted(matches) == sorted(found) != []
 
 
 @pytest.mark.slow
