@@ -45,6 +45,7 @@ class StoredState:
         self._memory: ViewCache | None = None
         self._texts: TextIndexes | None = None
         self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
+        self._added = 0  # rows since the last call of `evict`
         self._expiry: Expiry | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
@@ -122,6 +123,7 @@ class StoredState:
             if self._texts is not None:
                 columns = columns_of(bindings)
                 self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
+            self._added += bindings.num_rows
             new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
             self._lender.insert("state.times", new)
             self._newest = max(self._newest, int(docs.max()))
@@ -161,13 +163,13 @@ class StoredState:
     def evict(self, clock: int) -> bool:
         """Evict the state that no document arriving from `clock` on can join.
 
-        Return True if any was evicted.  Nothing happens until an eighth of the state is expected
-        to have expired, so that deletions cost in proportion to what they delete.
+        Return True if any was evicted.  Nothing happens until `Expiry` says that a deletion pays.
         """
         keeps = self._registry.retention.keeps
         if self._registry.retention.take_changed() or self._expiry is None:
             self._expiry = self._expiry_of(keeps)
-        if not self._expiry.due(clock):
+        added, self._added = self._added, 0
+        if not self._expiry.due(clock, added):
             return False
         finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
         bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import xscl
+from templates.state.join_state import PUSHES
 from xscl.errors import (
     NameTaken,
     QueryError,
@@ -305,8 +306,10 @@ def test_windows_free_the_state(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
     for time in range(0, 3_000, 100):
         engine.push([document(time)])
-    assert count(engine, "R_bin") == 1
-    assert count(engine, "state.text") == 1
+        assert count(engine, "R_bin") <= 1 + PUSHES
+        assert count(engine, "state.text") <= 1 + PUSHES
+    engine.advance(100_000)
+    assert (count(engine, "R_bin"), count(engine, "state.text")) == (0, 0)
 
 
 # -- Documents -----------------------------------------------------------------------------
