@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from xscl.service import problems
 from xscl.service.dependencies import WrongTokens
@@ -50,6 +50,15 @@ ROUTERS = (
     tokens.router,
 )
 
+_ALL = APIRouter()
+"""All routes.  Made once: FastAPI reads the signatures of included routes at the first request of
+each application that includes them, for as long as a service takes to start."""
+
+for _router in ROUTERS:
+    _ALL.include_router(_router, prefix="/v1")
+for _router in (describing.router, syndication.secret_router, websub.router, pages):
+    _ALL.include_router(_router)
+
 
 def create_app(installation: Installation) -> FastAPI:
     """Return the application over an installation."""
@@ -61,17 +70,12 @@ def create_app(installation: Installation) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
         redirect_slashes=False,
+        routes=_ALL.routes,
     )
     app.state.installation = installation
     app.state.guesses = WrongTokens()
     problems.install(app)
     install_error_pages(app)
-    for router in ROUTERS:
-        app.include_router(router, prefix="/v1")
-    app.include_router(describing.router)
-    app.include_router(syndication.secret_router)
-    app.include_router(websub.router)
-    app.include_router(pages)
     describe(app)
     app.add_middleware(Shortcut, installation=installation)
     app.add_middleware(Guard, installation=installation)

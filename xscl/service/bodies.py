@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 
@@ -37,16 +38,22 @@ DeliveryTime: TypeAlias = Annotated[str, BeforeValidator(written)]
 """A time as deliveries write it (RFC 3339), validated from ticks."""
 
 
-def _docstrings(body: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of the fields that a class declares, by their names."""
-    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
-    assert isinstance(declared, ast.ClassDef)
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Return the docstrings of fields, by their names, of each class of a module by its name.
+
+    `inspect.getsource` would parse the module once for each class.
+    """
     return {
-        one.target.id: inspect.cleandoc(then.value.value)
-        for one, then in pairwise(declared.body)
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-        if isinstance(then, ast.Expr) and isinstance(then.value, ast.Constant)
-        if isinstance(then.value.value, str)
+        declared.name: {
+            one.target.id: inspect.cleandoc(then.value.value)
+            for one, then in pairwise(declared.body)
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            if isinstance(then, ast.Expr) and isinstance(then.value, ast.Constant)
+            if isinstance(then.value.value, str)
+        }
+        for declared in ast.parse(inspect.getsource(sys.modules[module])).body
+        if isinstance(declared, ast.ClassDef)
     }
 
 
@@ -71,7 +78,7 @@ class JsonBody(BaseModel):
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for parent in reversed(cls.__mro__):
             if issubclass(parent, JsonBody) and "[" not in parent.__name__:  # not parametrized
-                for name, text in _docstrings(parent).items():
+                for name, text in _docstrings(parent.__module__)[parent.__name__].items():
                     properties[cls.model_fields[name].alias or name]["description"] = text
         return schema
 
