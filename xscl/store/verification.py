@@ -36,11 +36,6 @@ TABLES = "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() WH
 Fetch: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 """Returns the rows of a query."""
 
-_JOURNAL_COLUMN = (
-    "SELECT 1 FROM duckdb_columns() WHERE database_name = current_database()"
-    " AND (schema_name, table_name, column_name) = ('mark', 'store', 'journal')"
-)
-
 
 def read_all(fetch: Fetch, path: Path, tables: Sequence[Table]) -> None:
     """Read every block, so that a damaged one is found before anything relies on it.
@@ -87,11 +82,13 @@ def journalled_records(fetch: Fetch, path: Path, counted: CommitPoint) -> tuple[
     A record is of no use to a database that lacks commits from before it.  Stores of earlier
     versions have no journal.
     """
-    if not fetch(_JOURNAL_COLUMN):
+    # The row tells what it has: the first question for columns takes DuckDB 13 ms.
+    ((_, *journal),) = fetch("FROM mark.store")
+    if not journal:
         return 0, []
-    ((known,),) = fetch("SELECT journal FROM mark.store")
-    records = read_journal(path, counted.store, int(known))
-    return int(known), list(takewhile(lambda one: one.after <= counted.commits, records))
+    known = int(journal[0])
+    records = read_journal(path, counted.store, known)
+    return known, list(takewhile(lambda one: one.after <= counted.commits, records))
 
 
 @contextmanager
