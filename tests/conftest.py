@@ -51,6 +51,7 @@ TOGETHER = {
         "/test_on_spark.py::",
     ),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
+    "a run of cells": ("/test_exactly_once.py::",),
     "cases of the whole language": ("/oracle/test_language.py::",),
     "cases of joins": (
         "::test_each_feature_occurred_in_a_match",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 T = TypeVar("T")
 MORE = int(os.environ.get("XSCL_EXAMPLES", "1"))
-FEW = 4
+FEW = 2
 """Cases that the usual run tries at least, if there are so many."""
 
 USUAL = 50

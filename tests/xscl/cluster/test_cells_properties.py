@@ -49,7 +49,7 @@ class Deal:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "histories", "mixes", "published in time"))
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "published in time"))
 def test_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
     matched: list[str] = []
 

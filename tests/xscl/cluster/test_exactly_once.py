@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -114,15 +114,44 @@ def run(folder: Path, cells: LocalCells) -> Delivered:
             return delivered(current.engine)
 
 
+class Recorded(LocalCells):
+    """Cells that record their tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[list[CellTask]] = []
+
+    def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
+        self.tasks.append(tasks)
+        return super().run(shared, tasks)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run of the history in which nothing fails."""
+
+    folder: Path
+    tasks: list[list[CellTask]]
+    delivered: Delivered
+
+
 @pytest.fixture(scope="module")
-def expected() -> Delivered:
-    cells = LocalCells()
-    with scratch() as folder:
+def undisturbed() -> Iterator[Undisturbed]:
+    """Such a run; its shared directory has all answers and the whole log."""
+    cells = Recorded()
+    with scratch() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedDirectory, "delete_results", lambda *_: None)
+        patch.setattr(SealedLog, "trim", lambda *_: None)
         found = run(folder, cells)
-    cells.close()
+        cells.close()
+        yield Undisturbed(folder, cells.tasks, found)
+
+
+@pytest.fixture(scope="module")
+def expected(undisturbed: Undisturbed) -> Delivered:
     names = {"pairs", "publisher", "absent", "reader", "older", "absent before"}
-    assert names <= found.keys()
-    return found
+    assert names <= undisturbed.delivered.keys()
+    return undisturbed.delivered
 
 
 def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
@@ -189,33 +218,16 @@ def test_the_points_of_crashes_are_those_of_the_package() -> None:
 # -- Tasks -----------------------------------------------------------------------------------
 
 
-class Recorded(LocalCells):
-    """Cells that record their tasks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tasks: list[list[CellTask]] = []
-
-    def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
-        self.tasks.append(tasks)
-        return super().run(shared, tasks)
+History = tuple[Path, list[tuple[int, int]]]
+"""A shared directory, and batches: after, upto."""
 
 
-@contextmanager
-def history() -> Iterator[tuple[Path, list[tuple[int, int]]]]:
-    """Yield a shared directory after a history, with all answers and the whole log.
-
-    Also yields its batches: after, upto.
-    """
-    cells = Recorded()
-    with scratch() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SharedDirectory, "delete_results", lambda *_: None)
-        patch.setattr(SealedLog, "trim", lambda *_: None)
-        with opened(folder, cells) as current:
-            for step in HISTORY:
-                step(current)
-            yield folder / "shared", [(some[0].after, some[0].upto) for some in cells.tasks]
-        cells.close()
+@pytest.fixture
+def history(undisturbed: Undisturbed) -> Iterator[History]:
+    """A copy of the shared directory of the undisturbed run, and its batches."""
+    with scratch() as folder:
+        shutil.copytree(undisturbed.folder / "shared", folder / "shared")
+        yield folder / "shared", [(some[0].after, some[0].upto) for some in undisturbed.tasks]
 
 
 def tasks(batches: list[tuple[int, int]], cell: int) -> list[CellTask]:
@@ -230,94 +242,91 @@ def forget_answers(shared: Path) -> dict[Path, bytes]:
     return found
 
 
-def test_another_cell_gives_equal_bytes() -> None:
+def test_another_cell_gives_equal_bytes(history: History) -> None:
     """The answer is the same after a replay of the whole log and after one from a snapshot."""
-    with history() as (shared, batches):
-        answers = forget_answers(shared)
-        for cell in range(CELLS):
-            host = CellHost(shared, cell)
-            host.run(tasks(batches, cell)[-1])
-            host.close()
-        last = {path: path.read_bytes() for path in (shared / "results").rglob("*.arrow")}
-        assert len(last) == CELLS
-        assert last.items() <= answers.items()
-        shutil.rmtree(shared / "snapshots")
-        (shared / "snapshots").mkdir()
-        forget_answers(shared)
-        for cell in range(CELLS):
-            host = CellHost(shared, cell)
-            for task in tasks(batches, cell):
-                host.run(task)
-            host.close()
-        assert forget_answers(shared) == answers
+    shared, batches = history
+    answers = forget_answers(shared)
+    for cell in range(CELLS):
+        host = CellHost(shared, cell)
+        host.run(tasks(batches, cell)[-1])
+        host.close()
+    last = {path: path.read_bytes() for path in (shared / "results").rglob("*.arrow")}
+    assert len(last) == CELLS
+    assert last.items() <= answers.items()
+    shutil.rmtree(shared / "snapshots")
+    (shared / "snapshots").mkdir()
+    forget_answers(shared)
+    for cell in range(CELLS):
+        host = CellHost(shared, cell)
+        for task in tasks(batches, cell):
+            host.run(task)
+        host.close()
+    assert forget_answers(shared) == answers
 
 
-def test_a_restored_cell_reads_no_documents_from_before_its_snapshot() -> None:
-    with history() as (shared, batches):
-        answers = forget_answers(shared)
-        for cell in range(CELLS):
-            ((entry, _), *older) = SharedDirectory(shared).snapshots(cell)
-            assert not older, "an older snapshot was left"
-            assert entry > 1
-            for path in (shared / "sealed").glob("*.arrow"):
-                if int(path.stem) <= entry:
-                    path.rename(path.with_suffix(".away"))
-            host = CellHost(shared, cell)
-            host.run(tasks(batches, cell)[-1])
-            host.close()
-            for path in (shared / "sealed").glob("*.away"):
-                path.rename(path.with_suffix(".arrow"))
-        assert forget_answers(shared).items() <= answers.items()
+def test_a_restored_cell_reads_no_documents_from_before_its_snapshot(history: History) -> None:
+    shared, batches = history
+    answers = forget_answers(shared)
+    for cell in range(CELLS):
+        ((entry, _), *older) = SharedDirectory(shared).snapshots(cell)
+        assert not older, "an older snapshot was left"
+        assert entry > 1
+        for path in (shared / "sealed").glob("*.arrow"):
+            if int(path.stem) <= entry:
+                path.rename(path.with_suffix(".away"))
+        host = CellHost(shared, cell)
+        host.run(tasks(batches, cell)[-1])
+        host.close()
+        for path in (shared / "sealed").glob("*.away"):
+            path.rename(path.with_suffix(".arrow"))
+    assert forget_answers(shared).items() <= answers.items()
 
 
-def test_snapshots_of_cells_take_turns() -> None:
-    cells = Recorded()
-    with scratch() as folder:
-        run(folder, cells)
-    cells.close()
-    taken = [[task.cell for task in tasks if task.snapshot] for tasks in cells.tasks]
+def test_snapshots_of_cells_take_turns(undisturbed: Undisturbed) -> None:
+    taken = [[task.cell for task in tasks if task.snapshot] for tasks in undisturbed.tasks]
     assert all(len(some) <= 1 for some in taken)
     assert {cell for some in taken for cell in some} == set(range(CELLS))
 
 
-def test_the_same_task_twice_at_once_gives_equal_bytes() -> None:
-    with history() as (shared, batches):
-        answers = forget_answers(shared)
-        hosts = [CellHost(shared, 0), CellHost(shared, 0)]
-        found: list[CellAnswer] = []
-        threads = [
-            threading.Thread(target=lambda host=host: found.append(host.run(tasks(batches, 0)[-1])))
-            for host in hosts
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(found) == 2
-        assert found[0].sha256 == found[1].sha256
-        assert forget_answers(shared).items() <= answers.items()
-        for host in hosts:
-            host.close()
-
-
-def test_a_stored_answer_is_given_again_without_an_engine() -> None:
-    with history() as (shared, batches):
-        shutil.rmtree(shared / "sealed")
-        host = CellHost(shared, 0)
-        (path,) = [SharedDirectory(shared).results_of(0, batches[-1][1])]
-        task = tasks(batches, 0)[-1]
-        assert host.run(task) == CellAnswer.of(task, path.read_bytes())
-
-
-def test_a_cell_that_is_ahead_is_made_again() -> None:
-    with history() as (shared, batches):
-        answers = forget_answers(shared)
-        host = CellHost(shared, 0)
-        for task in reversed(tasks(batches, 0)):
-            host.run(task)
+def test_the_same_task_twice_at_once_gives_equal_bytes(history: History) -> None:
+    shared, batches = history
+    answers = forget_answers(shared)
+    hosts = [CellHost(shared, 0), CellHost(shared, 0)]
+    found: list[CellAnswer] = []
+    threads = [
+        threading.Thread(target=lambda host=host: found.append(host.run(tasks(batches, 0)[-1])))
+        for host in hosts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2
+    assert found[0].sha256 == found[1].sha256
+    assert forget_answers(shared).items() <= answers.items()
+    for host in hosts:
         host.close()
-        of_cell = {path: text for path, text in answers.items() if path.parent.name == "0"}
-        assert forget_answers(shared) == of_cell
+
+
+def test_a_stored_answer_is_given_again_without_an_engine(history: History) -> None:
+    shared, batches = history
+    shutil.rmtree(shared / "sealed")
+    host = CellHost(shared, 0)
+    (path,) = [SharedDirectory(shared).results_of(0, batches[-1][1])]
+    task = tasks(batches, 0)[-1]
+    assert host.run(task) == CellAnswer.of(task, path.read_bytes())
+
+
+def test_a_cell_that_is_ahead_is_made_again(history: History) -> None:
+    shared, batches = history
+    answers = forget_answers(shared)
+    host = CellHost(shared, 0)
+    some = tasks(batches, 0)[::-3]
+    for task in some:
+        host.run(task)
+    host.close()
+    of_cell = [SharedDirectory(shared).results_of(0, task.upto) for task in some]
+    assert forget_answers(shared) == {path: answers[path] for path in of_cell}
 
 
 # -- Wrong protocols -------------------------------------------------------------------------

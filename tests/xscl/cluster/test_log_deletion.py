@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import xscl
+from tests.examples import usually
 from tests.xscl.cluster.histories import delivered
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from xscl.cluster.cell_host import LocalCells
@@ -118,7 +119,7 @@ def test_a_copy_is_made_from_the_snapshot_before_its_publisher() -> None:
         assert len(driver._shared.snapshots(1)) == 1  # now all cells have the publisher
 
 
-@pytest.mark.parametrize("trimmed", [False, True])
+@pytest.mark.parametrize("trimmed", usually([False, True], True))
 def test_nothing_of_erased_streams_stays(trimmed: bool) -> None:
     def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
         push(*range(1, 7))

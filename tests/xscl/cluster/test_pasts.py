@@ -48,7 +48,7 @@ def later(case: Case, places: Sequence[int]) -> Case:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "histories", "chains", "ordered"))
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "chains"))
 def test_matches_with_a_past_are_those_of_a_single_engine(kind: str) -> None:
     matched: list[str] = []
 

@@ -185,7 +185,7 @@ def single() -> Delivered:
     return found
 
 
-@pytest.mark.parametrize("seed", usually(SEEDS, 1, 2, 3))
+@pytest.mark.parametrize("seed", usually(SEEDS, 1))
 def test_any_schedule_delivers_what_one_engine_does(seed: int, single: Delivered) -> None:
     with scratch() as folder:
         assert Simulation(folder, seed).run() == single
@@ -230,7 +230,7 @@ def _is_found(seed: int, single: Delivered) -> bool:
             return True
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", usually(PLANTED, "a lost answer"))
 def test_a_planted_defect_is_found(
     name: str, single: Delivered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
