@@ -52,7 +52,7 @@ def first(lane: Lane) -> int:
 def test_it_is_as_if_nobody_else_had_a_query() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(8)
+    @examples(16)
     @given(st.sets(st.sampled_from(OURS), min_size=1, max_size=2), ACTIONS)
     def agrees(ours: set[str], actions: list[tuple[str, str]]) -> None:
         core, alone = started(), started()

@@ -37,7 +37,7 @@ def simulated(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("minutes", usually([5, 10], 5))
+@pytest.mark.parametrize("minutes", usually([3, 10], 3))
 def test_some_minutes_are_clean(minutes: int) -> None:
     run = simulated("--seed", "7", "--hours", str(minutes / 60))
     assert run.returncode == 0, run.stdout + run.stderr

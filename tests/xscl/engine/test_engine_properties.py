@@ -612,7 +612,7 @@ def many() -> Counts:
     """
     counts = Counts()
     for seeded in (None, *range(ROUNDS)):
-        for case in cases_of(cases() | histories(), 120 * MORE, seeded):
+        for case in cases_of(cases() | histories(), 60 * MORE, seeded):
             counts.add(case)
         if all(counts.seen[feature] for feature in (*FEATURES, *SITUATIONS)):
             break
