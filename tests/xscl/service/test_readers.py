@@ -13,11 +13,11 @@ import pytest
 from lxml import etree
 
 from tests.examples import usually
-from tests.xscl.service.conftest import Running, eventually, ok, serving
+from tests.xscl.service.conftest import CELLS, Running, eventually, filling, ok, serving
 from tests.xscl.service.listening import listening
-from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
 from xscl.store.data_directory import DataDirectory
+from xscl.store.store import Store
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
 FEW = (1_000, 10, 0.2)
@@ -25,27 +25,34 @@ FEW = (1_000, 10, 0.2)
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
+def _make_witnesses(store: Store, witnesses: int) -> None:
+    store.fetch(
+        "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
+        f" 1000000000 + i::UBIGINT FROM range({witnesses}) t(i)"
+    )
+    store.fetch(
+        f"INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i FROM range({witnesses // 10}) t(i)"
+    )
+    store.fetch(
+        "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"
+        f" FROM range({witnesses}) t(i)"
+    )
+
+
 def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
-    """A store with witnesses that may still be joined, but with nothing that comes."""
+    """A store with witnesses that may still be joined, but with nothing that comes.
+
+    On a cluster it has the documents only: witnesses are in the cells, made from the log.
+    """
     home = DataDirectory(path / "data")
     home.create()
-    with Engine(home.database) as engine:
+    with filling(home) as (engine, _):
         query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"
         rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(subscriptions))
         engine.subscribe_many(rows)
         with closing(engine.host.connect()) as store, store.transaction():
-            store.fetch(
-                "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
-                f" 1000000000 + i::UBIGINT FROM range({witnesses}) t(i)"
-            )
-            store.fetch(
-                "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i"
-                f" FROM range({witnesses // 10}) t(i)"
-            )
-            store.fetch(
-                "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"
-                f" FROM range({witnesses}) t(i)"
-            )
+            if not CELLS:
+                _make_witnesses(store, witnesses)
             store.fetch(
                 "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
                 f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, '', i"
