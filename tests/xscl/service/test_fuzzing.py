@@ -1,7 +1,7 @@
 """Requests that the OpenAPI document allows, and some that it does not: no answer is a 5xx.
 
-Of every eighteenth operation one that fits and one that does not, by a user who is not the operator; of
-each, many more, and by the operator as well, in the slow tests.
+Of every eighteenth operation one that fits and one that does not, by a user who is not the
+operator; of each, many more, and by the operator as well, in the slow tests.
 """
 
 from __future__ import annotations
