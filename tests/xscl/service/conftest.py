@@ -35,6 +35,11 @@ ANY_PORT = ServiceSettings(port=0, warm=False)
 CELLS = int(os.environ.get("XSCL_TEST_CELLS", "0"))
 """Cells of each service in these tests, to see that all works on a cluster; 0: one engine."""
 
+restores = pytest.mark.skipif(
+    CELLS > 0, reason="cells refuse a driver whose store is older than what they have seen"
+)
+"""Of tests that go on from a backup while its service went further."""
+
 
 @dataclass(frozen=True)
 class Running:
