@@ -400,11 +400,8 @@ class Catalog:
                 streams = {stream for one in compiled for stream in one.streams}
                 published.update(one.normal.publish for one in compiled)
             else:
-                plans = (
-                    self._state.registration.planned(name, query, language, updates=False, since=0)
-                    for name, query in pairs
-                )
-                streams = {stream for one in plans for stream in one.compiled.reads}
+                read_by = self._state.registration.read_by
+                streams = {one for name, query in pairs for one in read_by(name, query, language)}
             published.update(
                 stream for stream in streams if self._state.subscriptions.publishers(stream)
             )

@@ -118,6 +118,13 @@ class Registration:
             raise
         return query
 
+    def read_by(self, name: str, text: str, language: str) -> Sequence[str]:
+        """Return the streams that a relational query of a free name would read; raises as
+        `planned`, and leaves nothing in the plan."""
+        query = self.planned(name, text, language, updates=False, since=0)
+        self._dataflow.relational.remove(self._subscriptions.key_of(name))
+        return query.compiled.reads
+
     # -- Within a transaction --------------------------------------------------------------
 
     def register(

@@ -15,13 +15,14 @@ from tests.examples import examples, until, usually
 from tests.oracle.queries import Case, Event, Push, Subscribe
 from tests.strategies import joins
 from tests.strategies import language as drawn
-from tests.xscl.cluster.histories import by_cells, by_single_engine, cluster
+from tests.xscl.cluster.histories import by_cells, by_single_engine, cluster, delivered
 from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.shared_directory import CellsFailed
 from xscl.documents.results import WITHOUT_PAST
+from xscl.documents.retention import SERVICE
 from xscl.errors import XsclError
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -114,6 +115,26 @@ def test_a_copy_of_a_publisher_reads_its_past() -> None:
         consume(driver, 3)
         assert matched(driver, "publisher") == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
         assert len(matched(driver, "reader")) == 1  # of documents that came after it
+
+
+def test_a_query_of_events_begins_in_the_past() -> None:
+    query = "EVENT SEQ(S a, S b) WHERE a.k = b.k WITHIN 1 hours"
+    documents = [xscl.Document("S", f"d{n}", n, b"<a><k>hi</k></a>") for n in (1, 2, 3)]
+    with cluster(2) as driver, xscl.Engine() as engine:
+        engine.retain(SERVICE)  # as a driver does
+        engine.stream("S", attributes={"k": str})
+        driver.engine.stream("S", attributes={"k": str})
+        engine.push(documents[:2])
+        driver.consume(documents[:2], BatchKey(DIRECT, 1, 1))
+        engine.subscribe("pairs", query, language="sase", history=True)
+        driver.engine.subscribe("pairs", query, language="sase", history=True)
+        engine.push(documents[2:])
+        driver.consume(documents[2:], BatchKey(DIRECT, 2, 2))
+        engine.flush()
+        driver.flush()
+        expected = delivered(engine)
+        assert len(expected["pairs"]) == 3
+        assert delivered(driver.engine) == expected
 
 
 def test_the_past_of_a_published_stream_is_refused() -> None:
