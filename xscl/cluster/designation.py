@@ -26,6 +26,8 @@ from xscl.language.parser import parse_block
 from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
 
+_MIX = 0x9E3779B1
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -56,7 +58,8 @@ class Grid:
 
 def share_of(value: str, width: int) -> int:
     """Return the cell of a group to which a value hashes, equal in all processes."""
-    return zlib.crc32(value.encode()) % width
+    mixed = zlib.crc32(value.encode()) * _MIX & 0xFFFFFFFF  # low bits of CRCs are alike
+    return (mixed >> 8) % width
 
 
 class Equality(NamedTuple):
