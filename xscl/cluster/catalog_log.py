@@ -73,7 +73,7 @@ class CatalogLog:
         choose: Choose,
         spread: SpreadSubscriptions | None = None,
     ) -> None:
-        """Append to a log; `choose` gives the slices of subscriptions that `spread` does not take."""
+        """Append to a log; `choose` gives the slices of those that `spread` does not take."""
         self._engine = engine
         self._log = log
         self._choose = choose
@@ -187,17 +187,19 @@ class CatalogLog:
             if known.get(one.key, (one.version, one.is_paused)) != (one.version, one.is_paused)
         ]
 
-    def _placed(self, one: Subscription, coming: int) -> int:
-        """Return the slice of a new subscription, or its group by the first cell.
+    def _placed(self, new: Sequence[Subscription], coming: int) -> dict[str, int]:
+        """Return the slices of new subscriptions, or their groups by the first cell.
 
-        A history is read by one cell.
+        A history is read by one cell, and so lies in a slice.
         """
-        if self._spread is not None and one.since >= coming:
-            published = {other.publish for other in self._subscriptions if other.publish}
-            cell = self._spread.place(one, published)
-            if cell is not None:
-                return cell
-        return self._choose(one)
+        if self._spread is None:
+            return {one.key: self._choose(one) for one in new}
+        published = frozenset(one.publish for one in self._subscriptions if one.publish)
+        found = {}
+        for one in new:
+            group = self._spread.place(one, published) if one.since >= coming else None
+            found[one.key] = self._choose(one) if group is None else group
+        return found
 
     def _registrations(
         self,
@@ -213,7 +215,7 @@ class CatalogLog:
         new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more or everywhere):
             return []
-        cells.update((one.key, self._placed(one, coming)) for one in new)
+        cells.update(self._placed(new, coming))
         rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
         known = {(key, cell) for key, cell, _ in rows}
         registered = {key: entry for key, _, entry in rows}
@@ -233,8 +235,8 @@ class CatalogLog:
             cell = cells[one.key]
             asked = one.query, one.language, one.updates, coming, cell, silent
             begun = (one.since, clock) if one.since < coming else ()
-            spread = {} if self._spread is None else self._spread.placed(one.key)
-            controls.append(Register(one.key, *asked, *begun, **spread))
+            given = Register(one.key, *asked, *begun)
+            controls.append(given if self._spread is None else self._spread.placed(given))
             state = one.version, one.is_paused
             members.append((one.key, cell, False, number, *state))
             members += ((one.key, other, True, number, *state) for other in silent)

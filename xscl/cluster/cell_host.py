@@ -161,7 +161,7 @@ class CellHost:
         return 0
 
     def _look(self, engine: Engine) -> None:
-        """Note what the subscriptions of the engine need beside the documents routed to the cell."""
+        """Note what subscriptions need beside the documents that are routed to the cell."""
         known = engine.subscriptions
         self._streams = frozenset(
             name for one in known if one.key not in self._spread for name in one.reads

@@ -19,7 +19,11 @@ from xscl.documents.document_log import LEVELS, DocumentLog
 
 
 def united(
-    found: pa.Table, qids: Collection[int], documents: DocumentLog, moments: Sequence[int], most: int
+    found: pa.Table,
+    qids: Collection[int],
+    documents: DocumentLog,
+    moments: Sequence[int],
+    most: int,
 ) -> tuple[pa.Table, list[Cut]]:
     """Return results (`FOUND`) with those of some joins in order and bounded, and what is cut.
 

@@ -99,9 +99,7 @@ def equalities(registry: Registry, one: Subscription) -> list[Equality]:
     ]
     often = Counter(one[:2] for one in found)
     return [
-        one
-        for one in found
-        if often[one[:2]] == 1 and relaxed(one.first) and relaxed(one.second)
+        one for one in found if often[one[:2]] == 1 and relaxed(one.first) and relaxed(one.second)
     ]
 
 

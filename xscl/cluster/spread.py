@@ -5,10 +5,12 @@ A change is written with the transaction that appends it to the log, and takes e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from xscl.cluster.designation import Designate, Designated, Designation, Grid, equalities
 from xscl.cluster.routing import Router, kept_values
+from xscl.cluster.sealed_log import Register
 from xscl.documents.results import Subscription
 from xscl.engine.host import EngineHost
 from xscl.store.store import Store
@@ -35,14 +37,14 @@ class SpreadSubscriptions:
         self._new: dict[str, Designated] = {}
         self._gone: set[str] = set()
 
-    def _rarity(self, pairs: list[tuple[str, str]]) -> list[float]:
+    def _rarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         return kept_values(self._host.transactions.store, pairs)
 
     def begin(self) -> None:
         """Begin a change; what an earlier one has not ended is forgotten."""
         self._new, self._gone = {}, set()
 
-    def place(self, one: Subscription, published: Collection[str]) -> int | None:
+    def place(self, one: Subscription, published: frozenset[str]) -> int | None:
         """Return the group of a new subscription by its first cell, None for a slice.
 
         What reads a published stream begins in a slice, so that few cells have copies.
@@ -63,11 +65,11 @@ class SpreadSubscriptions:
         """Remove those of some subscriptions that are on the grid."""
         self._gone.update(key for key in keys if key in self._known)
 
-    def placed(self, key: str) -> Mapping[str, object]:
-        """Return what the registration of a new subscription says of its place on the grid."""
-        if (one := self._new.get(key)) is None:
-            return {}
-        return {"spread": self.grid.width, "by": (one.first, one.second)}
+    def placed(self, given: Register) -> Register:
+        """Return the registration of a new subscription with its place on the grid, if any."""
+        if (one := self._new.get(given.key)) is None:
+            return given
+        return replace(given, spread=self.grid.width, by=(one.first, one.second))
 
     def widen(self, copies: Mapping[str, set[int]]) -> None:
         """Let publishers that one cell of a group needs have copies in all cells of the group."""

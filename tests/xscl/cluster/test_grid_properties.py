@@ -1,4 +1,4 @@
-"""A grid delivers what the single engine delivers, wherever its subscriptions are and by what value.
+"""A grid delivers what the single engine delivers, whatever lies where and by what value.
 
 Subscriptions that may lie on the grid are dealt to groups and slices at random, and by any of their
 value joins; the others lie in a slice.  Documents bind several nodes, and values repeat.
@@ -18,7 +18,14 @@ from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
 from tests.strategies import joins
 from tests.strategies import language as drawn
-from tests.xscl.cluster.histories import Delivered, by_single_engine, cluster, delivered, no_edit, play
+from tests.xscl.cluster.histories import (
+    Delivered,
+    by_single_engine,
+    cluster,
+    delivered,
+    no_edit,
+    play,
+)
 from tests.xscl.cluster.test_edits import CHANGES, Change, Editor
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.designation import Designated, Equality
