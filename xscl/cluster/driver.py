@@ -268,7 +268,12 @@ class ClusterDriver:
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
-        counts, loads, snapshots = self._catalog.counts, self._loads, self._snapshots
+        loads, snapshots = self._loads, self._snapshots
+        counts = {
+            cell: count
+            for first, count in self._catalog.counts.items()
+            for cell in self.grid.spread(first)
+        }
         sequenced, committed = self._sequencer.last, self._committed
         found = []
         for cell in range(self.cells):

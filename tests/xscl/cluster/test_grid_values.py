@@ -32,11 +32,11 @@ SPREAD = (
     "S//e[./a->x][./b->u] FOLLOWED BY{x=y AND u=v} S//e[./a->y][./b->v]",
     "S//e[./a->x][.//a->u] JOIN{x=y AND u=v, 6} S//e[./a->y][.//a->v]",
     "S//e[./a->x][./b->u] JOIN{x=y AND u != v, 6} R//e[./a->y][./b->v]",
-    "S//e[@k][./a->x][./b->u] FOLLOWED BY{x=y AND contains(u, v)} S//e[./a->y][./b->v]",
     "SELECT DISTINCT <m>{x}</m> FROM S//a[.='u']->x JOIN{x=y} S//e/@k->y",
     "R//a->x JOIN{x=y, 5} S//a->y",
 )
 SLICED = (
+    "S//e[@k][./a->x][./b->u] FOLLOWED BY{x=y AND contains(u, v)} S//e[./a->y][./b->v]",
     "S//a->x NEXT{x=y} S//a->y",
     "S//a->x FOLLOWED BY{x=y OR x=z} S//e[./a->y][./b->z]",
     "(S//a->x FOLLOWED BY{x=y, 5} S//b->y) FOLLOWED BY{y=z, 5} S//a->z",
