@@ -76,15 +76,17 @@ def histories(
     draw: st.DrawFn, *, edits: bool = False, others: Sequence[str] = QUERIES
 ) -> list[Action]:
     """Return a strategy of actions: three subscriptions begin before all documents."""
-    first = draw(st.lists(st.sampled_from(SPREAD), min_size=3, max_size=3, unique=True))
-    later = draw(st.lists(st.sampled_from(others), min_size=2, max_size=3)) if others else []
+    first: list[str] = draw(st.lists(st.sampled_from(SPREAD), min_size=3, max_size=3, unique=True))
+    later: list[str] = []
+    if others:
+        later = draw(st.lists(st.sampled_from(others), min_size=2, max_size=3))
     begun, clock = [f"q{number}" for number in range(3)], 0
     actions = [
         Action("subscribe", name, query, draw(st.booleans()))
         for name, query in zip(begun, first, strict=True)
     ]
     for _ in range(draw(st.integers(3, 5))):
-        if later and draw(st.booleans()):
+        if draw(st.booleans()) and later:
             begun.append(f"q{len(begun)}")
             actions.append(Action("subscribe", begun[-1], later.pop(), draw(st.booleans())))
         if draw(st.integers(0, 9)) == 0:
