@@ -215,6 +215,8 @@ def test_cells_need_executors(tmp_path: Path) -> None:
     for options, said in (
         (("--shared", "s", "--master", "local[2]"), "has no executors for cells"),
         (("--cells", "3", "--no-spark"), "--cells is for a cluster"),
+        (("--grid", "3", "--no-spark"), "--grid is for a cluster"),
+        (("--shared", "s", "--groups", "3", "--no-spark"), "--groups is for a grid"),
     ):
         refused = called("serve", *options, "--data", str(tmp_path / "data"))
         assert refused.exit_code == 2
