@@ -190,6 +190,20 @@ def test_a_restart_continues(tmp_path: Path) -> None:
         assert [one["documents"] for one in matches(client, "pairs")] == [["d1", "d3"]]
 
 
+def test_a_service_with_a_grid_continues_with_the_cells_that_it_had(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    with serving(home, cells=1, grid=2) as found, found.client() as client:
+        put(client, "pairs", QUERIES["pairs"])
+        push(client, 1)
+        eventually(lambda: client.get("/v1/status").json()["service"]["documents"] == 1)
+    with serving(home, cells=1) as found, found.client() as client:
+        push(client, 3)
+        eventually(lambda: bool(matches(client, "pairs")))
+        assert [one["documents"] for one in matches(client, "pairs")] == [["d1", "d3"]]
+        shown = client.get("/v1/status").json()["service"]["cells"]
+    assert [one["subscriptions"] for one in shown] == [0, 1, 1]
+
+
 # -- What is refused -------------------------------------------------------------------------
 
 
