@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import xscl
+from tests.examples import usually
+from tests.xscl.cluster import test_exactly_once as once
 from tests.xscl.cluster.histories import cluster, delivered
 from tests.xscl.cluster.test_grid_values import PUBLISHING, SLICED, SPREAD
 from xscl.cluster.cell_host import LocalCells
@@ -259,6 +261,43 @@ def test_cells_and_drivers_that_are_lost_are_made_again(tmp_path: Path) -> None:
         assert found == delivered(engine)
     snapshots = sorted((tmp_path / "shared" / "snapshots").glob("*.tar"))
     assert {path.name.partition("@")[0] for path in snapshots} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("point", "passage"), usually(once.CASES, ("sequenced", 2), ("answered", 4), several=True)
+)
+def test_a_crash_anywhere_changes_nothing_on_a_grid(
+    point: str, passage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history is that of slices, which have the same matches."""
+    with once.scratch() as folder:
+        cells = LocalCells(in_memory=True)
+        expected = once.run(folder, cells)
+        cells.close()
+    monkeypatch.setattr(once, "opened", opened)
+    came = once.crash_at(point, passage, monkeypatch)
+    with once.scratch() as folder:
+        cells = once.NewCells()
+        found = once.run(folder, cells)
+        cells.close()
+    assert came()
+    assert found == expected
+
+
+TASKS = {
+    "replayed": once.test_another_cell_gives_equal_bytes,
+    "twice": once.test_the_same_task_twice_at_once_gives_equal_bytes,
+    "ahead": once.test_a_cell_that_is_ahead_is_made_again,
+}
+
+
+@pytest.mark.parametrize("kind", usually(TASKS, "replayed"))
+def test_cells_of_a_grid_answer_with_equal_bytes(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once, "opened", opened)
+    monkeypatch.setattr(once, "CELLS", 3)
+    TASKS[kind]()
 
 
 def test_a_grid_stays_as_it_began(tmp_path: Path) -> None:
