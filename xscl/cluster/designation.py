@@ -103,7 +103,7 @@ def equalities(registry: Registry, one: Subscription) -> list[Equality]:
     ]
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=10_000)
 def relaxed(definition: str) -> str:
     """Return the path of a definition without conditions; "" if it is no node of a document.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xscl.cluster.designation import Designate, Designated, Designation, Grid, equalities
-from xscl.cluster.routing import Router, kept_values
+from xscl.cluster.routing import SAMPLE, Router, kept_values
 from xscl.cluster.sealed_log import Register
 from xscl.documents.results import Subscription
 from xscl.engine.host import EngineHost
@@ -34,11 +34,23 @@ class SpreadSubscriptions:
         self._known = {key: Designated(*row) for key, *row in rows}
         self.router = Router(grid, self._known.values())
         self._designate = designate or Designation(grid, self._rarity, self._known.values())
+        self._counted = 0  # the documents that there had been when `_shares` were counted
+        self._shares: dict[tuple[str, str], float] = {}
         self._new: dict[str, Designated] = {}
         self._gone: set[str] = set()
 
     def _rarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        return kept_values(self._host.transactions.store, pairs)
+        """Return how often values are shared, counted again after some documents.
+
+        Many registrations ask for the same pairs.
+        """
+        coming = self._host.state.documents.coming
+        if coming >= min(2 * self._counted, self._counted + SAMPLE):
+            self._counted, self._shares = coming, {}
+        if missing := [pair for pair in pairs if pair not in self._shares]:
+            shares = kept_values(self._host.transactions.store, missing)
+            self._shares.update(zip(missing, shares, strict=True))
+        return [self._shares[pair] for pair in pairs]
 
     def begin(self) -> None:
         """Begin a change; what an earlier one has not ended is forgotten."""
