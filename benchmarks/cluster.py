@@ -2,8 +2,11 @@
 
 Two cores cannot show the rate of a cluster.  So one log is sequenced, and each cell of it runs
 alone; the rate of the whole is predicted from them.  The work factor compares the sum of four cells
-with one cell that has all subscriptions.  The matches of both are compared.  Then a cell is made
-again from a snapshot and entries after it, and jobs of Spark are timed whose answers are stored.
+with one cell that has all subscriptions.  The matches of both are compared.  A group of the grid
+gets batches so large that each of its cells has as many documents a batch as one cell with all
+values; the cost of a document there is compared with that of this one.  Then a cell
+is made again from a snapshot and entries after it, and jobs of Spark are timed whose answers are
+stored.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,10 +30,12 @@ from xscl.cluster import catalog_log
 from xscl.cluster.catalog_log import CatalogLog
 from xscl.cluster.cell_host import CellHost
 from xscl.cluster.cell_task import CellTask
+from xscl.cluster.designation import Grid
 from xscl.cluster.placement import Choose, Placement
-from xscl.cluster.sealed_log import SealedLog
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.sequencer import Sequencer
 from xscl.cluster.shared_directory import SharedDirectory
+from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.results import Subscription
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
@@ -56,15 +61,21 @@ AGES = (1, 4)
 """Batches from a snapshot to the loss of its cell."""
 TASKS_QUICK, TASKS = (2, 4), (2, 4, 16, 64)
 JOBS = 9
+GROUPS, WIDTH = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor time of one cell for each measured item, and the bytes of its files."""
+    """Processor time of one cell for each measured item of the log, and the bytes of its files.
+
+    `documents` is the number of those items that the cell has read.
+    """
 
     cpu_us_per_item: float
     bytes_in: int
     bytes_out: int
+    documents: int
+    items: int
 
 
 def run(options: Options) -> Iterator[Row]:
@@ -72,6 +83,7 @@ def run(options: Options) -> Iterator[Row]:
     plan = QUICK if options.quick else FULL
     for placement in ("constant", "random"):
         yield from sliced(plan, placement)
+    yield from spread(plan)
     yield from recovered(plan)
     yield from jobs(TASKS_QUICK if options.quick else TASKS)
 
@@ -134,7 +146,63 @@ def _documents(plan: Plan) -> list[list[Document]]:
     return [found[start : start + plan.batch] for start in range(0, plan.items, plan.batch)]
 
 
-def _sequence(shared: Path, plan: Plan, choose: Choose) -> float:
+def spread(plan: Plan) -> Iterator[Row]:
+    """Yield the cost of each group of the grid, by its V, with equal batches in each cell."""
+    before: dict[int, float] = {}
+    for width in (1, WIDTH):
+        grid = Grid(1, GROUPS, width)
+        batch = round(plan.batch * width / _copies(plan, grid))
+        larger = replace(plan, batch=batch, items=batch * (plan.items // plan.batch))
+        single, found = _whole(larger)
+        with tempfile.TemporaryDirectory() as folder:
+            sequencer = _sequence(Path(folder), larger, lambda _: 0, grid)
+            cells = [_alone(Path(folder), larger, cell) for cell in range(grid.cells)]
+        matched = require_equal([one for _, some in cells for one in some], found, "a grid")
+        sliced = cells[0][0].documents
+        total = sum(cost.cpu_us_per_item for cost, _ in cells)
+        for group, first in enumerate(grid.firsts):
+            here = [cost for cost, _ in cells[first : first + width]]
+            read = sum(cost.documents for cost in here)
+            spent = sum(cost.cpu_us_per_item * cost.items for cost in here)
+            each = spent / max(1, read)
+            before.setdefault(group, each)
+            yield Row(
+                NAME,
+                {
+                    **{"scope": "group", "group": group, "groups": GROUPS, "V": width},
+                    **{"subscriptions": plan.subscriptions, "batch": larger.batch},
+                    **{"batches": "per cell", "storage": "memory", "sliced": sliced},
+                },
+                {
+                    "cpu_us_per_document": each,
+                    "over_one_cell": each / before[group],
+                    "copies": read / here[0].items,
+                    "balance": max(c.documents for c in here) * width / max(1, read),
+                    "work_factor": total / single.cpu_us_per_item,
+                    "sequencer_us_per_item": sequencer,
+                    "matches": matched,
+                },
+            )
+
+
+def _copies(plan: Plan, grid: Grid) -> float:
+    """Return the number of cells of a group to which an item goes on average."""
+    with tempfile.TemporaryDirectory() as folder:
+        _sequence(Path(folder), plan, lambda _: 0, grid)
+        log = SealedLog(SharedDirectory(Path(folder)))
+        entries = [log.read(2 + number) for number, _ in enumerate(_documents(plan))]
+    documents = (one for one in entries if isinstance(one, SequencedDocuments))
+    return sum(len(cells) for one in documents for cells in one.routes) / plan.items / grid.groups
+
+
+def _whole(plan: Plan) -> tuple[Cost, list[tuple[str, str]]]:
+    """Return the cost and the matches of one cell with all subscriptions."""
+    with tempfile.TemporaryDirectory() as folder:
+        _sequence(Path(folder), plan, lambda _: 0)
+        return _alone(Path(folder), plan, 0)
+
+
+def _sequence(shared: Path, plan: Plan, choose: Choose, grid: Grid | None = None) -> float:
     """Write a log of registrations and documents; return the microseconds of CPU an item."""
     directory = SharedDirectory(shared)
     directory.create()
@@ -145,8 +213,9 @@ def _sequence(shared: Path, plan: Plan, choose: Choose) -> float:
             state.store.connection.execute(catalog_log.SCHEMA)
         wanted = wishes("b", plan.subscriptions, SEED)
         engine.subscribe_many((f"s{n}", wish.query(WINDOW)) for n, wish in enumerate(wanted))
-        CatalogLog(engine, log, choose).append_changes()
-        sequencer = Sequencer(engine.host, log)
+        some = None if grid is None else SpreadSubscriptions(grid, engine.host)
+        CatalogLog(engine, log, choose, some).append_changes()
+        sequencer = Sequencer(engine.host, log, None if some is None else some.router)
         batches = _documents(plan)
         began = time.process_time()
         for number, batch in enumerate(batches, 1):
@@ -158,22 +227,23 @@ def _alone(shared: Path, plan: Plan, cell: int) -> tuple[Cost, list[tuple[str, s
     """Return the cost of a cell, which runs by itself, and its matches."""
     directory = SharedDirectory(shared)
     batches = len(_documents(plan))
-    measured, spent, read, written = 0, 0.0, 0, 0
+    measured, spent, read, written, documents = 0, 0.0, 0, 0, 0
     found: list[tuple[str, str]] = []
     host = CellHost(shared, cell, in_memory=True)
     host.run(CellTask(cell, 0, 1, 1))
     for entry in range(2, batches + 2):
         began = time.process_time()
-        host.run(CellTask(cell, entry - 1, entry, 1))
+        answer = host.run(CellTask(cell, entry - 1, entry, 1))
         path = directory.results_of(cell, entry)
         if entry - 2 >= batches // 4:
             spent += time.process_time() - began
             measured += plan.batch
+            documents += 0 if answer.load is None else answer.load.documents
             read += (shared / "sealed" / f"{entry:020d}.arrow").stat().st_size
             written += path.stat().st_size
         found += _found(path)
     host.close()
-    return Cost(1e6 * spent / measured, read, written), found
+    return Cost(1e6 * spent / measured, read, written, documents, measured), found
 
 
 def _found(path: Path) -> Iterator[tuple[str, str]]:

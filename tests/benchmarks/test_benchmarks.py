@@ -297,6 +297,12 @@ def test_cells_of_a_cluster_find_what_one_cell_finds() -> None:
 
 
 @pytest.mark.slow
+def test_cells_of_a_grid_find_what_one_cell_finds() -> None:
+    rows = list(cluster.spread(cluster.Plan(40, 120, 40)))
+    assert [one.parameters["V"] for one in rows] == [1, 1, cluster.WIDTH, cluster.WIDTH]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("query", text_joins.QUERIES)
 def test_joins_by_texts_find_what_a_test_of_each_pair_finds(query: str) -> None:
     row = text_joins.measured(query, 100, 30)

@@ -806,6 +806,7 @@ _SPARK = (
 )
 _CELLS = "tests/xscl/cluster/test_cells.py"
 _ONCE = "tests/xscl/cluster/test_exactly_once.py"
+_GRID = "tests/xscl/cluster/test_grid.py"
 _CLUSTER = (
     Fault(
         "a batch is committed without the answers of all cells",
@@ -872,6 +873,35 @@ _CLUSTER = (
         "if (key, cell) not in known:",
         "if (key, cell) in known:",
         (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
+    ),
+    Fault(
+        "each cell of a group answers with all results that it finds",
+        "xscl/cluster/emission.py",
+        "        return found.filter(pa.array(stays))",
+        "        return found",
+        (f"{_GRID}::test_each_result_is_answered_by_one_cell",),
+    ),
+    Fault(
+        "each cell of a group has a bound of its own",
+        "xscl/cluster/cell_union.py",
+        "bounded(found.filter(is_shared).combine_chunks(), ranks, most)",
+        "bounded(found.filter(is_shared).combine_chunks(), ranks, 2 * most)",
+        (f"{_GRID}::test_the_bound_is_one_of_all_cells",),
+    ),
+    Fault(
+        "documents are routed by the earlier side of a designated join only",
+        "xscl/cluster/routing.py",
+        "            for path in (relaxed(one.first), relaxed(one.second)):\n"
+        "                self._paths.add(path)",
+        "            for path in (relaxed(one.first),):\n                self._paths.add(path)",
+        (f"{_GRID}::test_a_document_goes_to_the_cells_of_its_values_and_to_no_others",),
+    ),
+    Fault(
+        "one cell of a group has the copy of a publisher",
+        "xscl/cluster/catalog_log.py",
+        "            self._spread.widen(copies)",
+        "            pass",
+        (f"{_GRID}::test_what_publishes_later_is_copied_to_all_cells_of_a_group",),
     ),
 )
 FAULTS = (

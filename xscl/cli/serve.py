@@ -129,6 +129,20 @@ def serve(
         int | None,
         setting("--cells", "The cells of a new cluster; their number stays.", min=1, max=1_024),
     ] = None,
+    grid: Annotated[
+        int | None,
+        setting(
+            "--grid",
+            "More cells, so many in each group, over which equality joins are spread by value.",
+            "V",
+            min=2,
+            max=256,
+        ),
+    ] = None,
+    groups: Annotated[
+        int | None,
+        setting("--groups", "The groups of --grid, one if not given.", "G", min=1, max=256),
+    ] = None,
     workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
@@ -182,10 +196,15 @@ def serve(
         )
     spark = not demo and _uses_spark(no_spark, master)
     cluster = (
-        None if shared is None else _cluster(shared, cells, (master or MASTER) if spark else None)
+        None
+        if shared is None
+        else _cluster(shared, (master or MASTER) if spark else None, cells, grid, groups)
     )
-    if cells is not None and shared is None:
-        raise UsageError("--cells is for a cluster", hint="give the shared directory: --shared DIR")
+    for flag, given in (("--cells", cells), ("--grid", grid), ("--groups", groups)):
+        if given is not None and shared is None:
+            raise UsageError(
+                f"{flag} is for a cluster", hint="give the shared directory: --shared DIR"
+            )
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
         spark=spark,
@@ -214,7 +233,9 @@ def serve(
         serve_samples(place, serving, run)
 
 
-def _cluster(shared: Path, cells: int | None, master: str | None) -> ClusterSettings:
+def _cluster(
+    shared: Path, master: str | None, cells: int | None, grid: int | None, groups: int | None
+) -> ClusterSettings:
     """Return the settings of a cluster; its cells are in this process without a master."""
     if master is not None and master.partition("[")[0] == "local":
         raise UsageError(
@@ -222,7 +243,9 @@ def _cluster(shared: Path, cells: int | None, master: str | None) -> ClusterSett
             hint="spark://HOST:7077, k8s://..., yarn, or local-cluster[2,1,1024] to try it;"
             " with --no-spark the cells are in this process",
         )
-    return ClusterSettings(shared.expanduser().absolute(), cells)
+    if groups is not None and grid is None:
+        raise UsageError("--groups is for a grid", hint="give the cells of each group: --grid V")
+    return ClusterSettings(shared.expanduser().absolute(), cells, grid, groups)
 
 
 def _run(

@@ -38,7 +38,7 @@ _KINDS: Mapping[type, str] = {
 KEYS: Mapping[str, type] = {
     **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
     **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url", "shared"), str),
-    **dict.fromkeys(("port", "workers", "connections", "cells"), int),
+    **dict.fromkeys(("port", "workers", "connections", "cells", "grid", "groups"), int),
     **dict.fromkeys(("name", "trusted-proxy", "allow-address"), list),
     **dict.fromkeys(("no-spark", "notify-history"), bool),
 }

@@ -3,13 +3,18 @@
     shared_directory   the files that driver and cells exchange, written once and durably
     sealed_log         the log after sequencing: documents with identities, controls
     placement          the cell of each subscription, and the silent copies of publishers
+    designation        groups of the grid, and the join by which a subscription is spread there
+    routing            the cells of the grid to which documents go
+    spread             the subscriptions of the grid, as the driver knows them
     catalog_log        changes of the driver's catalog as controls of the log
     sequencer          identity, version and clock of documents, once for all cells
     cell_host          one cell: restores its engine, replays the log, answers
     cell_task          the task of a cell for one batch, its answer, its load
     answers            the form of an answer, and the numbers of what a cell has made
     findings           the results of a cell's transactions, collected to an answer
+    emission           the results that a cell of the grid answers with
     adoption           answers as results of the driver's engine
+    cell_union         the results of a group, in the order and with the bound of one engine
     driver             sequence, intent, answers, commit
     cluster_sink       the driver as a consumer's sink
     cell_process       the cells of one Python process

@@ -25,6 +25,7 @@ from xscl.cluster.sealed_log import (
     SealedLog,
 )
 from xscl.cluster.sequencer import SEQUENCED
+from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.inspection.relations import PUBLISHED
@@ -65,10 +66,18 @@ def placements(store: Store) -> dict[str, int]:
 class CatalogLog:
     """Appends what has changed in a catalog to the log.  The engine's lock guards it."""
 
-    def __init__(self, engine: Engine, log: SealedLog, choose: Choose) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        log: SealedLog,
+        choose: Choose,
+        spread: SpreadSubscriptions | None = None,
+    ) -> None:
+        """Append to a log; `choose` gives the slices of those that `spread` does not take."""
         self._engine = engine
         self._log = log
         self._choose = choose
+        self._spread = spread
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
@@ -100,7 +109,9 @@ class CatalogLog:
             with self._engine.host.transactions.change() as state:
                 store = state.store
                 number, coming = store.meta(SEQUENCED) + 1, state.documents.coming
-                controls: list[Control] = [*self._streams(store), *self._removals(store)]
+                if self._spread is not None:
+                    self._spread.begin()
+                controls: list[Control] = [*self._streams(store), *self._removals(store, coming)]
                 edits = self._edits(store, coming)
                 controls += edits
                 controls += self._registrations(
@@ -110,7 +121,11 @@ class CatalogLog:
                 if controls:
                     self._log.write(number, tuple(controls))
                     store.set_meta(**{SEQUENCED: number})
+                if self._spread is not None:
+                    self._spread.save(store)
                 counts = dict(store.fetch(_COUNTS))
+            if self._spread is not None:
+                self._spread.end()
             self.counts, self._appended = counts, current
         histories: dict[int, int] = {}
         for one in controls:
@@ -139,22 +154,20 @@ class CatalogLog:
         pending = self._engine.host.state.subscriptions.backfills
         return [one for one in self._engine.subscriptions if one.number not in pending]
 
-    def _removals(self, store: Store) -> list[Remove]:
+    def _removals(self, store: Store, coming: int) -> list[Remove]:
+        """Return those that are gone, and those of the grid that begin anew with another query."""
         keys = {one.key for one in self._subscriptions}
         gone = [key for key in placements(store) if key not in keys]
+        if self._spread is not None:
+            gone += self._spread.edited(self._edited(store), coming)
+            self._spread.remove(gone)
         for key in gone:
             store.fetch("DELETE FROM state.cluster_member WHERE key = ?", [key])
         return [Remove(key) for key in gone]
 
     def _edits(self, store: Store, coming: int) -> list[Edit]:
         """Return the versions and pauses that the log does not have yet."""
-        rows = store.fetch("SELECT key, version, paused FROM state.cluster_member WHERE NOT silent")
-        known = {key: (version, paused) for key, version, paused in rows}
-        edited = [
-            one
-            for one in self._subscriptions
-            if known.get(one.key, (one.version, one.is_paused)) != (one.version, one.is_paused)
-        ]
+        edited = self._edited(store)
         for one in edited:
             store.fetch(
                 "UPDATE state.cluster_member SET version = ?, paused = ? WHERE key = ?",
@@ -164,6 +177,29 @@ class CatalogLog:
             Edit(one.key, one.query, one.language, one.updates, one.is_paused, coming)
             for one in edited
         ]
+
+    def _edited(self, store: Store) -> list[Subscription]:
+        rows = store.fetch("SELECT key, version, paused FROM state.cluster_member WHERE NOT silent")
+        known = {key: (version, paused) for key, version, paused in rows}
+        return [
+            one
+            for one in self._subscriptions
+            if known.get(one.key, (one.version, one.is_paused)) != (one.version, one.is_paused)
+        ]
+
+    def _placed(self, new: Sequence[Subscription], coming: int) -> dict[str, int]:
+        """Return the slices of new subscriptions, or their groups by the first cell.
+
+        A history is read by one cell, and so lies in a slice.
+        """
+        if self._spread is None:
+            return {one.key: self._choose(one) for one in new}
+        published = frozenset(one.publish for one in self._subscriptions if one.publish)
+        found = {}
+        for one in new:
+            group = self._spread.place(one, published) if one.since >= coming else None
+            found[one.key] = self._choose(one) if group is None else group
+        return found
 
     def _registrations(
         self,
@@ -179,11 +215,13 @@ class CatalogLog:
         new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more or everywhere):
             return []
-        cells.update((one.key, self._choose(one)) for one in new)
+        cells.update(self._placed(new, coming))
         rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
         known = {(key, cell) for key, cell, _ in rows}
         registered = {key: entry for key, _, entry in rows}
         copies = needed_copies(self._subscriptions, cells)
+        if self._spread is not None:
+            self._spread.widen(copies)
         for one in self._subscriptions if everywhere else ():
             if one.publish is not None:
                 copies[one.key].update(cell for cell in everywhere if cell != cells[one.key])
@@ -197,7 +235,8 @@ class CatalogLog:
             cell = cells[one.key]
             asked = one.query, one.language, one.updates, coming, cell, silent
             begun = (one.since, clock) if one.since < coming else ()
-            controls.append(Register(one.key, *asked, *begun))
+            given = Register(one.key, *asked, *begun)
+            controls.append(given if self._spread is None else self._spread.placed(given))
             state = one.version, one.is_paused
             members.append((one.key, cell, False, number, *state))
             members += ((one.key, other, True, number, *state) for other in silent)

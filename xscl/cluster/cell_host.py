@@ -18,10 +18,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from feeds.faultpoints import reached
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
+from xscl.cluster.emission import Emission
 from xscl.cluster.findings import Findings
 from xscl.cluster.relations_export import exported, packed
 from xscl.cluster.sealed_log import (
@@ -74,7 +76,8 @@ class CellHost:
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
-        self._streams: frozenset[str] = frozenset()
+        self._streams: frozenset[str] = frozenset()  # of which all documents are read
+        self._spread: dict[str, Register] = {}  # subscriptions of the grid by their keys
         self._waits = False  # some operator waits for time to pass
 
     def run(self, task: CellTask) -> CellAnswer:
@@ -154,9 +157,16 @@ class CellHost:
             else:
                 for one in controls:
                     self._control(engine, one, found)
-        self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
-        self._waits = any(one.ordered for one in engine.subscriptions)
+        self._look(engine)
         return 0
+
+    def _look(self, engine: Engine) -> None:
+        """Note what subscriptions need beside the documents that are routed to the cell."""
+        known = engine.subscriptions
+        self._streams = frozenset(
+            name for one in known if one.key not in self._spread for name in one.reads
+        )
+        self._waits = any(one.ordered for one in known)
 
     def _observed(self, engine: Engine, found: Findings | None) -> None:
         """Register the callback that collects the results of the following transactions."""
@@ -167,15 +177,28 @@ class CellHost:
     def _push(
         self, engine: Engine, number: int, entry: SequencedDocuments, found: Findings | None
     ) -> int:
-        some = entry.on(self._streams)
+        some = entry.on(self._streams, self._cell)
         if not (len(some.documents) or self._waits):
             return 0  # the clock comes with the next document
         key = BatchKey(SOURCE, number, number, some.beats(), some.arrived)
         engine.host.state.documents.expected = entry.moment
         self._observed(engine, found)
+        if found is not None and self._spread:
+            found.own = self._emission(some).own
         engine.host.ingest.push(some.documents, source=key, identities=some.identities)
         self._pushed = number
         return len(some.documents)
+
+    def _emission(self, some: SequencedDocuments) -> Emission:
+        """Return what decides which results of some documents belong to this cell."""
+        group = next(iter(self._spread.values())).answering
+        by = {key: one.by for key, one in self._spread.items() if one.by is not None}
+        alone = [
+            identity.number
+            for identity, cells in zip(some.identities, some.routes, strict=True)
+            if [cell for cell in cells if cell in group] == [self._cell]
+        ]
+        return Emission(self._cell - group.start, len(group), by, np.array(alone, np.int64))
 
     def _control(self, engine: Engine, control: Control, found: Findings | None) -> None:
         match control:
@@ -188,6 +211,7 @@ class CellHost:
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Remove(key):
                 self._answers.discard(key)
+                self._spread.pop(key, None)
                 if engine.subscription(key) is not None:
                     engine.unsubscribe(key, cascade=True)
             case Erase(prefix):
@@ -205,9 +229,9 @@ class CellHost:
         here = [
             one
             for one in given
-            if self._cell in (one.cell, *one.silent) or (one.key, number) in self._copied
+            if self._cell in (*one.answering, *one.silent) or (one.key, number) in self._copied
         ]
-        self._answers.update(one.key for one in here if one.cell == self._cell)
+        self._answering(here)
         for (language, updates, first), some in groupby(
             here, lambda one: (one.language, one.updates, one.first)
         ):
@@ -221,6 +245,12 @@ class CellHost:
             else:
                 for one in together:
                     engine.subscribe(one.key, one.query, language=language, updates=updates)
+
+    def _answering(self, given: Iterable[Register]) -> None:
+        """Note the subscriptions that answer here, of some registrations."""
+        here = [one for one in given if self._cell in one.answering]
+        self._answers.update(one.key for one in here)
+        self._spread.update((one.key, one) for one in here if one.by is not None)
 
     def _register_with_history(
         self, engine: Engine, number: int, one: Register, first: int, found: Findings | None
@@ -295,13 +325,13 @@ class CellHost:
         self._entry = number
         for _, controls in self._sealed.controls(0, number):
             for one in controls:
-                if isinstance(one, Register) and one.cell == self._cell:
-                    self._answers.add(one.key)
+                if isinstance(one, Register):
+                    self._answering([one])
                 elif isinstance(one, Remove):
                     self._answers.discard(one.key)
+                    self._spread.pop(one.key, None)
         self._answers.intersection_update(one.name for one in engine.subscriptions)
-        self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
-        self._waits = any(one.ordered for one in engine.subscriptions)
+        self._look(engine)
         _log.info("a cell was restored", extra={"cell": self._cell, "entry": number})
 
     def _make_scratch(self) -> Path:
@@ -316,6 +346,7 @@ class CellHost:
         self._engine = self._scratch = None
         self._entry = self._arrived = self._pushed = 0
         self._answers, self._copied, self._streams = set(), set(), frozenset()
+        self._spread = {}
         self._waits = False
 
     @staticmethod

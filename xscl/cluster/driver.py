@@ -27,12 +27,15 @@ from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
+from xscl.cluster.cell_union import united as cells_united
+from xscl.cluster.designation import Designate, Grid
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
 from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
+from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, EngineState, Role
@@ -40,6 +43,7 @@ from xscl.errors import Stopping
 from xscl.ingestion.quarantine import poisonous
 from xscl.inspection.relations import JoinRelations
 from xscl.store.consumed_offsets import BatchKey
+from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
 SNAPSHOT_EVERY = 64
@@ -55,9 +59,16 @@ _TRIMMED = "cluster_trimmed"
 """The key of the last entry whose documents may be deleted: no cell is made from entry 1 on."""
 COMMITTED = "cluster_committed"
 """The key of the last committed entry in the store's named numbers."""
+_GROUPS, _WIDTH = "cluster_groups", "cluster_width"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.cluster_intent(after BIGINT, upto BIGINT);
 """
+
+
+def known_grid(store: Store) -> Grid | None:
+    """Return the cells of a driver's store, None if it has never had any."""
+    cells, groups, width = (store.meta(key) for key in (CELLS, _GROUPS, _WIDTH))
+    return Grid(cells - groups * width, groups, width) if cells else None
 
 
 def _ignore(matches: Matches) -> None:
@@ -78,12 +89,16 @@ class ClusterDriver:
         cells: int,
         runner: CellRunner,
         *,
+        groups: int = 0,
+        width: int = 0,
         choose: Choose | None = None,
+        designate: Designate | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
         on_matches: Callable[[Matches], None] = _ignore,
     ) -> None:
         """Drive an engine with the role of a driver, and finish what an earlier driver has begun.
 
+        Beside the `cells`, which are slices, the grid has some `groups` of cells of a `width`.
         `on_matches` is called with the matches of each commit.  Raises ClusterError for another
         number of cells than before, StaleDriver if a driver with a newer store has used the shared
         directory.
@@ -104,16 +119,21 @@ class ClusterDriver:
         self._snapshots: Mapping[int, int] = {}
         self._relations: JoinRelations | None = None  # those of the last commit, if asked for
         shared.create()
-        self._begin(cells)
+        self.grid = Grid(cells, groups, width)
+        self._begin()
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
-        for cell in range(cells):
+        for cell in range(self.cells):
             if newest := shared.snapshots(cell):
                 self._snapshots = {**self._snapshots, cell: newest[0][0]}
         self._log = log = SealedLog(shared)
-        self._sequencer = Sequencer(engine.host, log)
+        self._spread = (
+            SpreadSubscriptions(self.grid, engine.host, designate) if groups * width else None
+        )
+        router = None if self._spread is None else self._spread.router
+        self._sequencer = Sequencer(engine.host, log, router)
         self._committed = self._meta(COMMITTED)
-        self._catalog = CatalogLog(engine, log, choose or self._placement())
+        self._catalog = CatalogLog(engine, log, choose or self._placement(), self._spread)
         with engine.host.transactions.lock:
             begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
         for batch in begun:  # an earlier process has ended within it
@@ -125,27 +145,35 @@ class ClusterDriver:
         )
         engine.host.queries.read_joins_from(self.relations)
 
-    def _begin(self, cells: int) -> None:
+    def _begin(self) -> None:
+        grid = self.grid
         with self.engine.host.transactions.change() as state:
             store = state.store
             for schema in (catalog_log.SCHEMA, _SCHEMA):
                 store.connection.execute(schema)
-            known = store.meta(CELLS)
-            if known not in (0, cells):
+            known = known_grid(store)
+            if known not in (None, grid):
                 raise ClusterError(
-                    f"the cluster has {known} cells, not {cells}",
-                    hint=f"start it with {known} cells: they are fixed when it begins",
+                    f"the cluster has {known}, not {grid}",
+                    hint=f"start it with {known}: they are fixed when it begins",
                 )
-            self.cells, self.epoch = cells, store.meta(_EPOCH) + 1
-            store.set_meta(**{CELLS: cells, _EPOCH: self.epoch})
+            self.cells, self.epoch = grid.cells, store.meta(_EPOCH) + 1
+            store.set_meta(
+                **{CELLS: grid.cells, _GROUPS: grid.groups, _WIDTH: grid.width},
+                **{_EPOCH: self.epoch},
+            )
         self._shared.begin_epoch(self.epoch)
 
     def _placement(self) -> Placement:
         with self.engine.host.transactions.lock:
             placed = placements(self.engine.host.transactions.store)
             every = self.engine.subscriptions
-        known = [(one, placed[one.key]) for one in every if one.key in placed]
-        return Placement(self.cells, known)
+        known = [
+            (one, placed[one.key])
+            for one in every
+            if placed.get(one.key, self.cells) < self.grid.slices
+        ]
+        return Placement(self.grid.slices, known)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -240,7 +268,12 @@ class ClusterDriver:
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
-        counts, loads, snapshots = self._catalog.counts, self._loads, self._snapshots
+        loads, snapshots = self._loads, self._snapshots
+        counts = {
+            cell: count
+            for first, count in self._catalog.counts.items()
+            for cell in self.grid.spread(first)
+        }
         sequenced, committed = self._sequencer.last, self._committed
         found = []
         for cell in range(self.cells):
@@ -386,14 +419,15 @@ class ClusterDriver:
     def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
         """Commit the answers to all tasks."""
         paths = [self._shared.results_of(one.cell, one.upto) for one in answers]
-        found = [self._read(*one) for one in zip(answers, paths, strict=True)]
+        given = [self._read(*one) for one in zip(answers, paths, strict=True)]
         self._shared.expect_epoch(self.epoch)
         host, after, upto = self.engine.host, tasks[0].after, tasks[0].upto
         with host.transactions.change() as state:
             store = state.store
-            adoption = Adoption(state, found)
+            adoption = Adoption(state, given)
             adoption.note_cuts()
-            results = host.ingest.store_results(state, adoption.results(), adoption.late())
+            found = self._united(state, adoption.results(), after, upto)
+            results = host.ingest.store_results(state, found, adoption.late())
             store.fetch("DELETE FROM state.cluster_intent")
             store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
             self._note(tasks, answers)
@@ -406,6 +440,16 @@ class ClusterDriver:
         with host.transactions.lock:
             matches = host.log.expand(results)
         self._on_matches(matches)
+
+    def _united(self, state: EngineState, found: pa.Table, after: int, upto: int) -> pa.Table:
+        """Return the results of all cells, with those of the grid as one engine has them."""
+        if self._spread is None:
+            return found
+        moments, settings = self._log.moments(after, upto), self.engine.host.transactions.settings
+        qids = self._spread.among(found["qid"].unique().to_pylist())
+        found, cuts = cells_united(found, qids, state.documents, moments, settings.result_bound)
+        state.dataflow.cuts.note(cuts)
+        return found
 
     def _note(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
         """Note what the cells have had to do, and their snapshots."""

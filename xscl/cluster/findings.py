@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,20 @@ from xscl.engine.state import MADE_FROM, EngineState
 from xscl.planning.operators.instants import stream_and_second
 
 
+def _all(_: EngineState, found: pa.Table) -> pa.Table:
+    """Return all results: those of a slice."""
+    return found
+
+
 @dataclass(slots=True)
 class Findings:
-    """Collects what the transactions of a task have found; `keys` are of those that answer here."""
+    """Collects what the transactions of a task have found; `keys` are of those that answer here.
+
+    `own` returns the results of a transaction that belong to the cell.
+    """
 
     keys: frozenset[str]
+    own: Callable[[EngineState, pa.Table], pa.Table] = _all
     _results: list[pa.Table] = field(default_factory=list)
     _readers: dict[int, list[Subscription]] = field(default_factory=dict)
     _composites: list[Composite] = field(default_factory=list)
@@ -48,6 +57,7 @@ class Findings:
         for arrivals in state.arrived:
             if len(arrivals) and arrivals.docs[0] >= MADE_FROM:
                 self._describe(state, arrivals.docs.tolist(), arrivals.xml)
+        found = self.own(state, found)
         for qid in pc.unique(found["qid"]).to_pylist():
             sharers = state.subscriptions.by_qid.get(qid, ())
             here = (one for one in sharers if one.key in self.keys)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from feeds.documents import DocumentColumns
+from xscl.cluster.routing import Routes
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.document_log import DocumentIdentity
 from xscl.store.consumed_offsets import Beat
@@ -37,6 +38,8 @@ _SCHEMA = pa.schema(
         pa.field("number", pa.int64()),
     ]
 )
+_ROUTES = pa.field("routes", pa.list_(pa.int32()))
+"""The column of the log of a cluster with a grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class SequencedDocuments:
 
     `clocks` has the clock before each of them, and after the last one.  `arrived` is the time at
     which they came in, None for the clock.  `moment` is a number after theirs, for what happens
-    then: the instants that the clock passes.
+    then: the instants that the clock passes.  `routes` has the cells of the grid to which each
+    goes, none without a grid.
     """
 
     documents: DocumentColumns
@@ -53,11 +57,17 @@ class SequencedDocuments:
     clocks: npt.NDArray[np.int64]
     arrived: int | None
     moment: int
+    routes: Routes = ()
 
-    def on(self, streams: frozenset[str]) -> SequencedDocuments:
-        """Return the documents on some streams; the clock is that of all."""
+    def on(self, streams: frozenset[str], cell: int | None = None) -> SequencedDocuments:
+        """Return the documents on some streams, or routed to a cell; the clock is that of all."""
         named = self.documents.streams
-        places = [at for at, names in enumerate(named) if not streams.isdisjoint(names)]
+        routes = self.routes or [()] * len(named)
+        places = [
+            at
+            for at, names in enumerate(named)
+            if not streams.isdisjoint(names) or cell in routes[at]
+        ]
         return self if len(places) == len(named) else self._chosen(places)
 
     def skipping(self, numbers: Collection[int]) -> SequencedDocuments:
@@ -73,6 +83,7 @@ class SequencedDocuments:
             self.clocks[[*places, -1]],
             self.arrived,
             self.moment,
+            [self.routes[at] for at in places] if self.routes else (),
         )
 
     def without(self, prefix: str) -> SequencedDocuments:
@@ -102,7 +113,8 @@ class Register:
     Cells know a subscription by its key, which no other change of the catalog affects.  It sees
     documents from the number `since` on.  With `first` it has a history that begins with that
     document: its matches before `since`, and before the time `clock`, are in the driver, and the
-    documents are beside the entry.
+    documents are beside the entry.  One of the grid is in a `spread` of cells from `cell` on, and
+    its designated join is `by` these definitions.
     """
 
     key: str
@@ -114,6 +126,13 @@ class Register:
     silent: tuple[int, ...] = ()
     first: int | None = None
     clock: int = 0
+    spread: int = 1
+    by: tuple[str, str] | None = None
+
+    @property
+    def answering(self) -> range:
+        """The cells that answer with its matches."""
+        return range(self.cell, self.cell + self.spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +240,15 @@ class SealedLog:
         except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
             raise ClusterError(f"entry {number} of the log is damaged: {error}") from error
 
+    def moments(self, after: int, upto: int) -> list[int]:
+        """Return the moments of the entries of documents after one entry and up to another.
+
+        None are read, and none are returned, unless there are several.
+        """
+        several = [n for n in range(after + 1, upto + 1) if self._paths(n)[0].exists()]
+        entries = map(self.read, several if len(several) > 1 else ())
+        return [one.moment for one in entries if isinstance(one, SequencedDocuments)]
+
     def controls(self, after: int, upto: int) -> list[tuple[int, tuple[Control, ...]]]:
         """Return the entries of controls between two entries, the last one included."""
         found = (
@@ -319,6 +347,8 @@ def _encoded(entry: SequencedDocuments) -> bytes:
         "moment": entry.moment,
     }
     table = pa.Table.from_arrays(arrays, schema=_SCHEMA.with_metadata({"times": json.dumps(times)}))
+    if entry.routes:
+        table = table.append_column(_ROUTES, pa.array(entry.routes, _ROUTES.type))
     return ipc_bytes(table)
 
 
@@ -331,7 +361,9 @@ def _decoded(content: bytes) -> SequencedDocuments:
     identities = [DocumentIdentity(*row) for row in given]
     clocks = np.array([*columns[8], times["clock"]], np.int64)
     documents = DocumentColumns([tuple(names) for names in streams], *rest)
-    return SequencedDocuments(documents, identities, clocks, times["arrived"], times["moment"])
+    routes = table[_ROUTES.name].to_pylist() if _ROUTES.name in table.schema.names else ()
+    arrived, moment = times["arrived"], times["moment"]
+    return SequencedDocuments(documents, identities, clocks, arrived, moment, routes)
 
 
 def ipc_bytes(table: pa.Table) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from templates.batch_join import FOUND
+from xscl.cluster.routing import Router
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.documents.document_log import DocumentIdentity
 from xscl.engine.host import EngineHost
@@ -28,9 +29,10 @@ SEQUENCED = "cluster_sequenced"
 class Sequencer:
     """Appends documents to the sealed log.  One thread uses it."""
 
-    def __init__(self, host: EngineHost, log: SealedLog) -> None:
+    def __init__(self, host: EngineHost, log: SealedLog, router: Router | None = None) -> None:
         self._host = host
         self._log = log
+        self._router = router
         self.last = 0
         """The number of the last entry with documents of this process, 0 if there is none."""
 
@@ -63,6 +65,7 @@ class Sequencer:
                 clocks,
                 batch.arrived,
                 state.documents.next_number(),
+                () if self._router is None else self._router.routes(arrivals),
             )
             self._log.write(number, entry)
             reached("sealed")

@@ -32,7 +32,8 @@ from feeds.spool import Spool, SpoolError
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.cell_task import CellRunner, CellState
 from xscl.cluster.cluster_sink import ClusterSink
-from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.designation import Grid
+from xscl.cluster.driver import ClusterDriver, known_grid
 from xscl.cluster.shared_directory import CellsFailed, CellsStarting, SharedDirectory
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
@@ -44,7 +45,7 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
-from xscl.engine.state import CELLS, Role
+from xscl.engine.state import Role
 from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.engine_sink import EngineSink
@@ -127,10 +128,22 @@ class ServeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The directory that driver and cells share, and the number of cells; None: as before."""
+    """The directory that driver and cells share, and the numbers of cells; None: as before.
+
+    `cells` are slices; `grid` is the number of cells in each of the `groups` of a grid.
+    """
 
     shared: Path
     cells: int | None = None
+    grid: int | None = None
+    groups: int | None = None
+
+    def numbers(self, known: Grid | None, fewest: int) -> Grid:
+        """Return the cells to start, given those of the store and the default of a new one."""
+        before = known or Grid(fewest)
+        width = before.width if self.grid is None else self.grid
+        groups = self.groups or before.groups or 1
+        return Grid(self.cells or before.slices, groups if width else 0, width)
 
 
 class Service:
@@ -463,7 +476,7 @@ class Service:
             hand_on(matches)
 
         with engine.host.transactions.lock:
-            known = engine.host.transactions.store.meta(CELLS)
+            known = known_grid(engine.host.transactions.store)
         with ExitStack() as opened:
             runner: CellRunner
             if self._serving.spark:
@@ -474,14 +487,19 @@ class Service:
                     session = start_session(self._home.spark, self._serving.master)
                 opened.callback(session.stop)
                 context = session.sparkContext
-                number = asked.cells or known or max(FEWEST_CELLS, context.defaultParallelism)
-                runner = SparkCells(context, number)
+                grid = asked.numbers(known, max(FEWEST_CELLS, context.defaultParallelism))
+                runner = SparkCells(context, grid.cells)
             else:
-                number = asked.cells or known or FEWEST_CELLS
+                grid = asked.numbers(known, FEWEST_CELLS)
                 runner = local = LocalCells()
                 opened.callback(local.close)
             shared = SharedDirectory(asked.shared)
-            self._driver = ClusterDriver(engine, shared, number, runner, on_matches=heard)
+            self._driver = ClusterDriver(
+                *(engine, shared, grid.slices, runner),
+                groups=grid.groups,
+                width=grid.width,
+                on_matches=heard,
+            )
             opened.callback(setattr, self, "_driver", None)
             yield self._driver
 

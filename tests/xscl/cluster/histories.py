@@ -13,6 +13,7 @@ import xscl
 from tests.oracle.queries import Case, Subscribe, Subscription, Unsubscribe
 from tests.xscl.engine.player import batches, pushed
 from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.designation import Designate
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.placement import Choose
 from xscl.cluster.shared_directory import SharedDirectory
@@ -70,7 +71,13 @@ def by_single_engine(
 
 @contextmanager
 def cluster(
-    cells: int, choose: Choose | None = None, *, in_memory: bool = True
+    cells: int,
+    choose: Choose | None = None,
+    designate: Designate | None = None,
+    *,
+    groups: int = 0,
+    width: int = 0,
+    in_memory: bool = True,
 ) -> Iterator[ClusterDriver]:
     """Yield a driver with cells in this process, over a directory that is removed afterwards."""
     runner = LocalCells(in_memory=in_memory)
@@ -78,7 +85,13 @@ def cluster(
         shared = SharedDirectory(Path(folder) / "shared")
         try:
             with xscl.Engine(role=Role.DRIVER) as engine:
-                yield ClusterDriver(engine, shared, cells, runner, choose=choose)
+                yield ClusterDriver(
+                    *(engine, shared, cells, runner),
+                    choose=choose,
+                    designate=designate,
+                    groups=groups,
+                    width=width,
+                )
         finally:
             runner.close()
 

@@ -190,6 +190,24 @@ def test_a_restart_continues(tmp_path: Path) -> None:
         assert [one["documents"] for one in matches(client, "pairs")] == [["d1", "d3"]]
 
 
+def test_a_service_with_a_grid_continues_with_the_cells_that_it_had(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    with serving(home, cells=1, grid=2) as found, found.client() as client:
+        put(client, "pairs", QUERIES["pairs"])
+        push(client, 1)
+        eventually(lambda: client.get("/v1/status").json()["service"]["documents"] == 1)
+    with serving(home, cells=1) as found, found.client() as client:
+        push(client, 3)
+        eventually(lambda: bool(matches(client, "pairs")))
+        assert [one["documents"] for one in matches(client, "pairs")] == [["d1", "d3"]]
+
+        def counts() -> list[int]:
+            shown = (home.read_status() or {}).get("cells") or []
+            return [one["subscriptions"] for one in shown]
+
+        eventually(lambda: counts() == [0, 1, 1])
+
+
 # -- What is refused -------------------------------------------------------------------------
 
 
@@ -215,6 +233,8 @@ def test_cells_need_executors(tmp_path: Path) -> None:
     for options, said in (
         (("--shared", "s", "--master", "local[2]"), "has no executors for cells"),
         (("--cells", "3", "--no-spark"), "--cells is for a cluster"),
+        (("--grid", "3", "--no-spark"), "--grid is for a cluster"),
+        (("--shared", "s", "--groups", "3", "--no-spark"), "--groups is for a grid"),
     ):
         refused = called("serve", *options, "--data", str(tmp_path / "data"))
         assert refused.exit_code == 2

@@ -97,6 +97,7 @@ def serving(
     spark: bool = False,
     public_url: str = "",
     cells: int = CELLS,
+    grid: int | None = None,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs, with cells in this process if any."""
     there = threading.Event()
@@ -108,7 +109,7 @@ def serving(
         fetching=listen.fetching,
         mail=mail,
         keep_matches=keep_matches,
-        cluster=ClusterSettings(home.path / "shared", cells) if cells else None,
+        cluster=ClusterSettings(home.path / "shared", cells, grid) if cells else None,
         clock=clock,
         public_url=public_url,
     )
