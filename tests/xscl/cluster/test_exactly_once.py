@@ -135,9 +135,9 @@ class Undisturbed:
     delivered: Delivered
 
 
-@pytest.fixture(scope="module")
-def undisturbed() -> Iterator[Undisturbed]:
-    """Such a run; its shared directory has all answers and the whole log."""
+@contextmanager
+def undisturbed_run() -> Iterator[Undisturbed]:
+    """Yield such a run; its shared directory has all answers and the whole log."""
     cells = Recorded()
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharedDirectory, "delete_results", lambda *_: None)
@@ -145,6 +145,12 @@ def undisturbed() -> Iterator[Undisturbed]:
         found = run(folder, cells)
         cells.close()
         yield Undisturbed(folder, cells.tasks, found)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> Iterator[Undisturbed]:
+    with undisturbed_run() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -226,12 +232,18 @@ History = tuple[Path, list[tuple[int, int]]]
 """A shared directory, and batches: after, upto."""
 
 
-@pytest.fixture
-def history(undisturbed: Undisturbed) -> Iterator[History]:
-    """A copy of the shared directory of the undisturbed run, and its batches."""
+@contextmanager
+def copied(undisturbed: Undisturbed) -> Iterator[History]:
+    """Yield a copy of the shared directory of the undisturbed run, and its batches."""
     with scratch() as folder:
         shutil.copytree(undisturbed.folder / "shared", folder / "shared")
         yield folder / "shared", [(some[0].after, some[0].upto) for some in undisturbed.tasks]
+
+
+@pytest.fixture
+def history(undisturbed: Undisturbed) -> Iterator[History]:
+    with copied(undisturbed) as made:
+        yield made
 
 
 def tasks(batches: list[tuple[int, int]], cell: int) -> list[CellTask]:
