@@ -56,7 +56,7 @@ def plan(
 
 
 def _planned(found: Sequence[Row], cells: int) -> list[dict[str, int]]:
-    place, placed, known = Placement(cells), dict[str, int](), list[Subscription]()
+    place, placed, known = Placement(range(cells)), dict[str, int](), list[Subscription]()
     for number, row in enumerate(found, 1):
         name = str(row["name"])
         one = Subscription(

@@ -68,7 +68,8 @@ class CatalogLog:
     def __init__(self, engine: Engine, log: SealedLog, choose: Choose) -> None:
         self._engine = engine
         self._log = log
-        self._choose = choose
+        self.choose = choose
+        """Chooses the cell of a new subscription."""
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
@@ -110,14 +111,19 @@ class CatalogLog:
                 if controls:
                     self._log.write(number, tuple(controls))
                     store.set_meta(**{SEQUENCED: number})
-                counts = dict(store.fetch(_COUNTS))
-            self.counts, self._appended = counts, current
+            self.count()
+            self._appended = current
         histories: dict[int, int] = {}
         for one in controls:
             if isinstance(one, Register) and one.first is not None:
                 for cell in (one.cell, *one.silent):
                     histories[cell] = min(one.first, histories.get(cell, one.first))
         return histories
+
+    def count(self) -> None:
+        """Count the subscriptions of each cell again, after a change of the cells."""
+        with self._engine.host.transactions.lock:
+            self.counts = dict(self._engine.host.transactions.store.fetch(_COUNTS))
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         store.fetch(
@@ -179,7 +185,7 @@ class CatalogLog:
         new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more or everywhere):
             return []
-        cells.update((one.key, self._choose(one)) for one in new)
+        cells.update((one.key, self.choose(one)) for one in new)
         rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
         known = {(key, cell) for key, cell, _ in rows}
         registered = {key: entry for key, _, entry in rows}

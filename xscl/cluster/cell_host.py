@@ -23,6 +23,7 @@ import pyarrow as pa
 from feeds.faultpoints import reached
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
 from xscl.cluster.findings import Findings
+from xscl.cluster.lineage import Lineage
 from xscl.cluster.relations_export import exported, packed
 from xscl.cluster.sealed_log import (
     Control,
@@ -36,6 +37,7 @@ from xscl.cluster.sealed_log import (
     SealedLog,
     SequencedDocuments,
     Skip,
+    Split,
     ipc_bytes,
 )
 from xscl.cluster.shared_directory import SharedDirectory
@@ -74,6 +76,7 @@ class CellHost:
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
+        self._lineage = Lineage(cell)
         self._streams: frozenset[str] = frozenset()
         self._waits = False  # some operator waits for time to pass
 
@@ -147,13 +150,15 @@ class CellHost:
                 entry = entry.skipping(self._skipped[number])
             self._arrived = number
             return self._push(engine, number, entry, found)
+        for control in entry:
+            self._note_answers(control)
         for kind, controls in groupby(entry, type):
             if kind is Register:
                 registers = (one for one in controls if isinstance(one, Register))
                 self._register(engine, number, registers, found)
             else:
                 for one in controls:
-                    self._control(engine, one, found)
+                    self._control(engine, number, one, found)
         self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
         self._waits = any(one.ordered for one in engine.subscriptions)
         return 0
@@ -177,7 +182,22 @@ class CellHost:
         self._pushed = number
         return len(some.documents)
 
-    def _control(self, engine: Engine, control: Control, found: Findings | None) -> None:
+    def _note_answers(self, control: Control) -> None:
+        """Note of which subscriptions the matches are answered from here on."""
+        match control:
+            case Register(key=key, cell=self._cell):
+                self._answers.add(key)
+            case Remove(key):
+                self._answers.discard(key)
+            case Split(source, target, keys):
+                if target == self._cell:
+                    self._answers.update(keys)
+                elif source == self._cell:
+                    self._answers.difference_update(keys)
+
+    def _control(
+        self, engine: Engine, number: int, control: Control, found: Findings | None
+    ) -> None:
         match control:
             case DeclareStream(name, lateness, live, attributes):
                 types = None if attributes is None else attributes_of(attributes)
@@ -186,8 +206,11 @@ class CellHost:
                 if engine.subscription(key) is not None:
                     engine.host.state.documents.expected = since
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
+            case Split():
+                for key in self._lineage.lost(number, control, engine.subscriptions):
+                    if engine.subscription(key) is not None:  # not removed with what it reads
+                        engine.unsubscribe(key, cascade=True)
             case Remove(key):
-                self._answers.discard(key)
                 if engine.subscription(key) is not None:
                     engine.unsubscribe(key, cascade=True)
             case Erase(prefix):
@@ -205,9 +228,9 @@ class CellHost:
         here = [
             one
             for one in given
-            if self._cell in (one.cell, *one.silent) or (one.key, number) in self._copied
+            if self._lineage.at(number) in (one.cell, *one.silent)
+            or (one.key, number) in self._copied
         ]
-        self._answers.update(one.key for one in here if one.cell == self._cell)
         for (language, updates, first), some in groupby(
             here, lambda one: (one.language, one.updates, one.first)
         ):
@@ -253,10 +276,11 @@ class CellHost:
         controls = [
             (number, one) for number, some in self._sealed.controls(0, task.upto) for one in some
         ]
+        self._lineage = Lineage(self._cell, controls)
         copies = {
             (one.key, one.registered): number
             for number, one in controls
-            if isinstance(one, CopyPublisher) and one.cell == self._cell
+            if isinstance(one, CopyPublisher) and one.cell == self._lineage.at(number)
         }
         skipped: dict[int, frozenset[int]] = {}
         for _, one in controls:
@@ -295,10 +319,7 @@ class CellHost:
         self._entry = number
         for _, controls in self._sealed.controls(0, number):
             for one in controls:
-                if isinstance(one, Register) and one.cell == self._cell:
-                    self._answers.add(one.key)
-                elif isinstance(one, Remove):
-                    self._answers.discard(one.key)
+                self._note_answers(one)
         self._answers.intersection_update(one.name for one in engine.subscriptions)
         self._streams = frozenset(name for one in engine.subscriptions for name in one.reads)
         self._waits = any(one.ordered for one in engine.subscriptions)

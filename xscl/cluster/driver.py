@@ -13,6 +13,7 @@ and a copy of it elsewhere is refused by the epoch in the shared directory.
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,6 +27,7 @@ from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
+from xscl.cluster.cell_changes import CellChanges
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
@@ -49,6 +51,8 @@ PROBED_AFTER = 2
 """Failures of the cells with a batch after which its documents are read by a process apart."""
 PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
+
+_log = logging.getLogger(__name__)
 
 _EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
 _TRIMMED = "cluster_trimmed"
@@ -84,8 +88,9 @@ class ClusterDriver:
     ) -> None:
         """Drive an engine with the role of a driver, and finish what an earlier driver has begun.
 
+        The cluster begins with a number of `cells`, which may have been split since then.
         `on_matches` is called with the matches of each commit.  Raises ClusterError for another
-        number of cells than before, StaleDriver if a driver with a newer store has used the shared
+        number of cells than it began with, StaleDriver if a driver with a newer store has used the shared
         directory.
         """
         if engine.host.transactions.settings.role is not Role.DRIVER:
@@ -103,16 +108,18 @@ class ClusterDriver:
         self._loads: Mapping[int, CellLoad] = {}
         self._snapshots: Mapping[int, int] = {}
         self._relations: JoinRelations | None = None  # those of the last commit, if asked for
+        self._is_resizing = threading.Lock()
         shared.create()
+        self._log = log = SealedLog(shared)
         self._begin(cells)
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
-        for cell in range(cells):
+        for cell in self.cells:
             if newest := shared.snapshots(cell):
                 self._snapshots = {**self._snapshots, cell: newest[0][0]}
-        self._log = log = SealedLog(shared)
         self._sequencer = Sequencer(engine.host, log)
         self._committed = self._meta(COMMITTED)
+        self._choose = choose
         self._catalog = CatalogLog(engine, log, choose or self._placement())
         with engine.host.transactions.lock:
             begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
@@ -133,10 +140,11 @@ class ClusterDriver:
             known = store.meta(CELLS)
             if known not in (0, cells):
                 raise ClusterError(
-                    f"the cluster has {known} cells, not {cells}",
-                    hint=f"start it with {known} cells: they are fixed when it begins",
+                    f"the cluster began with {known} cells, not {cells}",
+                    hint="start it without a number: splits change how many there are",
                 )
-            self.cells, self.epoch = cells, store.meta(_EPOCH) + 1
+            self._changes = CellChanges(self.engine, self._log)
+            self.cells, self.epoch = self._changes.begin(store, cells), store.meta(_EPOCH) + 1
             store.set_meta(**{CELLS: cells, _EPOCH: self.epoch})
         self._shared.begin_epoch(self.epoch)
 
@@ -182,16 +190,15 @@ class ClusterDriver:
         Raises ClusterError if the cells fail; the account that is erased is the last to go, so it
         can be erased again.
         """
-        everywhere = range(self.cells) if self._meta(_TRIMMED) else ()
+        everywhere = self.cells if self._meta(_TRIMMED) else ()
         self._append_changes(Erase(prefix), everywhere=everywhere)
         self.commit()
         entry = self._committed
         self._log.erase(prefix, entry)
-        tasks = [
-            CellTask(cell, entry, entry, self.epoch, snapshot=True) for cell in range(self.cells)
-        ]
-        self._asked(tasks)
-        for cell in range(self.cells):
+        self._asked(
+            [CellTask(cell, entry, entry, self.epoch, snapshot=True) for cell in self.cells]
+        )
+        for cell in self.cells:
             known = self._shared.snapshots(cell)
             if known and known[0][0] < entry:
                 raise ClusterError(
@@ -207,7 +214,7 @@ class ClusterDriver:
         entry `limit` or later it is made from the newest one before.
         """
         begins = []
-        for cell in range(self.cells):
+        for cell in self.cells:
             known = self._shared.snapshots(cell)
             needed = [*known[:1], *[one for one in known if one[0] < limit][:1]]
             for one in known:
@@ -219,7 +226,7 @@ class ClusterDriver:
     def _trim(self) -> None:
         """Delete what no cell will read again, of its snapshots and of the log."""
         with self.engine.host.transactions.lock:
-            limit = self._catalog.first_publisher(self.cells)
+            limit = self._catalog.first_publisher(len(self.cells))
         if upto := self._delete_snapshots(limit):
             with self.engine.host.transactions.change() as state:
                 state.store.set_meta(**{_TRIMMED: upto})
@@ -235,15 +242,15 @@ class ClusterDriver:
             self._hold_texts(self.engine.host.state)
 
     def _hold_texts(self, state: EngineState) -> None:
-        if len(self._held_from) == self.cells:
-            state.eviction.hold_from(min(self._held_from.values()))
+        if self._held_from.keys() >= set(self.cells):
+            state.eviction.hold_from(min(self._held_from[cell] for cell in self.cells))
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
         counts, loads, snapshots = self._catalog.counts, self._loads, self._snapshots
         sequenced, committed = self._sequencer.last, self._committed
         found = []
-        for cell in range(self.cells):
+        for cell in self.cells:
             lag, snapshot = max(0, sequenced - committed), snapshots.get(cell, 0)
             one = CellState(cell, counts.get(cell, 0), lag, snapshot, committed)
             if (load := loads.get(cell)) is not None:
@@ -270,8 +277,7 @@ class ClusterDriver:
             if self._relations is None:
                 entry = self._meta(COMMITTED)
                 tasks = [
-                    CellTask(cell, entry, entry, self.epoch, relations=True)
-                    for cell in range(self.cells)
+                    CellTask(cell, entry, entry, self.epoch, relations=True) for cell in self.cells
                 ]
                 answers = self._asked(tasks)
                 paths = [self._shared.relations_of(one.cell, one.sha256) for one in answers]
@@ -281,6 +287,53 @@ class ClusterDriver:
                     self._relations = united(self.engine.host.state, found)
                 self._shared.delete_relations()
             yield self._relations
+
+    # -- Cells -----------------------------------------------------------------------------
+
+    def split(self, cell: int) -> int:
+        """Move half of the subscriptions of a cell to a new one; return the number of the new one.
+
+        Raises ClusterError if there is no such cell, or none of its subscriptions can be moved, or
+        the cells are being changed; CellsFailed if they do not come to a common entry before it.
+        """
+        with self._resizing():
+            keys = self._changes.half(cell)
+            self._snapshot(cell)
+            child = self._changes.new_cell(cell)
+            with self.engine.host.transactions.lock:
+                self._append_changes()  # registered meanwhile: before the entry of the split
+                self._changes.split(cell, child, frozenset(keys))
+                self.cells = (*self.cells, child)
+                if cell in self._held_from:
+                    self._held_from[child] = self._held_from[cell]
+                self._catalog.choose = self._choose or self._placement()
+                self._catalog.count()
+            return child
+
+    @contextmanager
+    def _resizing(self) -> Iterator[None]:
+        """Wait for the batch; what changes the cells in the block is in the log afterwards.
+
+        The cells come to it at once, or if they fail with the next batch.
+        """
+        if not self._is_resizing.acquire(blocking=False):
+            raise ClusterError("the cells are being changed", hint="try again in some seconds")
+        try:
+            with self._batch:
+                self._append_changes()
+                self.commit()
+                yield
+                try:
+                    self.commit()
+                except CellsFailed as error:
+                    _log.warning("the cells come to their change with the next batch: %s", error)
+        finally:
+            self._is_resizing.release()
+
+    def _snapshot(self, cell: int) -> None:
+        """Ask a cell for a snapshot; one that was not yet made has none, and is made elsewhere."""
+        if entry := self._committed:
+            self._asked([CellTask(cell, entry, entry, self.epoch, snapshot=True)])
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -315,7 +368,7 @@ class ClusterDriver:
                 (after, upto), batches = batch, self._meta(_BATCHES)
                 tasks = [
                     CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
-                    for cell in range(self.cells)
+                    for cell in self.cells
                 ]
                 try:
                     answers = self._asked(tasks)

@@ -151,6 +151,20 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """A new cell, `target`, that was the cell `source` up to this entry; nothing else is in it.
+
+    From here on it answers with the matches of `keys`, and `source` with those of its others.  Both
+    have the `publishers`, silent where the other one answers with their matches.
+    """
+
+    source: int
+    target: int
+    keys: tuple[str, ...]
+    publishers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Documents of an earlier entry that no cell evaluates, by their numbers.
 
@@ -173,7 +187,9 @@ class Flush:
     """The end of the input: all epochs close, and all deadlines pass."""
 
 
-Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Skip | Erase | Flush
+Control: TypeAlias = (
+    DeclareStream | Register | CopyPublisher | Edit | Remove | Split | Skip | Erase | Flush
+)
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
 _KINDS: dict[str, type[Control]] = {
@@ -182,6 +198,7 @@ _KINDS: dict[str, type[Control]] = {
     "copy": CopyPublisher,
     "edit": Edit,
     "remove": Remove,
+    "split": Split,
     "skip": Skip,
     "erase": Erase,
     "flush": Flush,

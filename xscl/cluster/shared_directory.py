@@ -150,6 +150,18 @@ class SharedDirectory:
         found = (self.path / "snapshots").glob(f"{cell}@*.tar")
         return sorted(((int(path.stem.partition("@")[2]), path) for path in found), reverse=True)
 
+    def copy_snapshots(self, source: int, target: int) -> None:
+        """Give a new cell the snapshots of another one, and no others."""
+        self.delete_snapshots(target)  # of a driver that ended before the cell was there
+        for entry, path in self.snapshots(source):
+            self.place(self.snapshot_of(target, entry), path.read_bytes())
+        reached("snapshots_copied")
+
+    def delete_snapshots(self, cell: int) -> None:
+        """Delete all snapshots of a cell."""
+        for _, path in self.snapshots(cell):
+            path.unlink(missing_ok=True)
+
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,198 @@
+"""A cell is split while documents come: the matches are those of one engine, in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl
+from tests.examples import examples, until, usually
+from tests.oracle.queries import Case
+from tests.xscl.cluster.histories import by_single_engine, cluster, delivered, play
+from tests.xscl.cluster.test_cells import document, push, subscription
+from tests.xscl.cluster.test_cells_properties import KINDS
+from tests.xscl.cluster.test_exactly_once import JOIN, scratch
+from tests.xscl.engine.player import CUTS
+from xscl.cluster.catalog_log import placements
+from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.placement import halved
+from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
+from xscl.engine.state import Role
+
+PLACES = st.lists(st.booleans(), min_size=8, max_size=8)
+"""Whether the fullest cell is split after a batch."""
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "mixes", "published in time"))
+def test_split_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
+    matched: list[str] = []
+
+    @examples(4)
+    @given(KINDS[kind], CUTS, PLACES)
+    def property_holds(case: Case, cuts: list[bool], places: list[bool]) -> None:
+        expected = by_single_engine(case, cuts)
+        found, splits = by_split_cells(case, cuts, places)
+        assert found == expected
+        if splits:
+            matched.extend(expected)
+
+    property_holds()
+    until(lambda: bool(matched), property_holds)
+    assert matched
+
+
+def by_split_cells(case: Case, cuts: Sequence[bool], places: Sequence[bool]) -> tuple[object, int]:
+    """Return what one cell and those that are split off deliver, and how many these are."""
+    wanted = list(places)
+    with cluster(1) as driver:
+
+        def split(engine: xscl.Engine) -> None:
+            counts = driver._catalog.counts
+            if wanted and wanted.pop() and counts:
+                fullest = max(counts, key=lambda cell: counts[cell])
+                try:
+                    driver.split(fullest)
+                except ClusterError as error:
+                    assert "cannot be split" in error.message
+
+        play(driver, case, cuts, split)
+        return delivered(driver.engine), len(driver.cells) - 1
+
+
+# -- With files, restarts and losses ---------------------------------------------------------
+
+QUERIES = {
+    "pairs": JOIN,
+    "publisher": f"SELECT <p>{{x}}</p> FROM {JOIN} PUBLISH P",
+    "reader": "P//p->x FOLLOWED BY{x=y, 100} P//p->y",
+    "absent": "S//a->x NOT FOLLOWED BY{x=y, 3} S//a->y",
+    "next": "S//a->x NEXT{x=y} S//a->y",
+}
+
+
+def batch(number: int) -> xscl.Document:
+    return document(f"d{number}", number, str(number % 3))
+
+
+@pytest.fixture(scope="module")
+def expected() -> object:
+    with xscl.Engine() as engine:
+        for name, query in QUERIES.items():
+            engine.subscribe(name, query)
+        for number in range(1, 15):
+            engine.push([batch(number)])
+        return delivered(engine)
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_cells_are_split_again_and_again(expected: object, loses: bool) -> None:
+    """Cells that are lost are made from snapshots and the log, also those of before the split."""
+    cells = LocalCells()
+    with scratch() as folder:
+        shared, engine = SharedDirectory(folder / "shared"), folder / "state.duckdb"
+        for upto in (5, 10, 15):
+            with xscl.Engine(engine, role=Role.DRIVER) as opened:
+                driver = ClusterDriver(opened, shared, 1, cells, snapshot_every=2)
+                for name, query in QUERIES.items() if upto == 5 else ():
+                    opened.subscribe(name, query)
+                for number in range(upto - 5, upto):
+                    if number == 0:
+                        continue
+                    push(driver, batch(number))
+                    if number % 4 == 3:
+                        counts = driver._catalog.counts
+                        new = driver.split(max(counts, key=lambda cell: counts[cell]))
+                        assert new == driver.cells[-1]
+                    if loses and number % 4 == 0:
+                        cells.close()
+                if upto == 15:
+                    assert len(driver.cells) == 4
+                    assert sum(one.subscriptions for one in driver.cells_now()) == len(QUERIES)
+                    assert delivered(opened) == expected
+    cells.close()
+
+
+def test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = LocalCells.run
+
+    def fail(cells: LocalCells, shared: object, tasks: Sequence[object]) -> object:
+        if len(tasks) > 1:
+            raise CellsFailed("a task of a cell failed")
+        return run(cells, shared, tasks)  # type: ignore[arg-type]
+
+    with cluster(1) as driver:
+        for name, query in (("pairs", JOIN), ("all", "S//a->x")):
+            driver.engine.subscribe(name, query)
+        push(driver, document("d1", 1))
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalCells, "run", fail)
+            assert driver.split(0) == 1
+        push(driver, document("d2", 2))
+        assert {name: len(rows) for name, rows in delivered(driver.engine).items()} == {
+            "pairs": 1,
+            "all": 2,
+        }
+        assert [one.subscriptions for one in driver.cells_now()] == [1, 1]
+
+
+def test_a_new_subscription_goes_where_its_constant_went() -> None:
+    def query(channel: str, window: int) -> str:
+        return f'S//item[c="{channel}"]->x FOLLOWED BY{{x=y, {window}}} S//item->y'
+
+    with cluster(1) as driver:
+        for channel in "abcd":
+            for window in range(1, 5):
+                driver.engine.subscribe(f"{channel}{window}", query(channel, window))
+        child = driver.split(0)
+        placed = placements(driver.engine.host.transactions.store)
+        assert Counter(placed.values()) == {0: 8, child: 8}
+        for channel in "abcd":
+            driver.engine.subscribe(f"{channel}9", query(channel, 9))
+        push(driver, document("d", 1))
+        placed = placements(driver.engine.host.transactions.store)
+        for channel in "abcd":
+            assert len({cell for key, cell in placed.items() if key[0] == channel}) == 1
+
+
+# -- What is refused -------------------------------------------------------------------------
+
+
+def test_what_cannot_be_split_is_refused() -> None:
+    with cluster(2, lambda one: int(one.name == "lonely")) as driver:
+        with pytest.raises(ClusterError, match="it has no subscriptions"):
+            driver.split(0)
+        driver.engine.subscribe("lonely", JOIN)
+        for name in ("a", "b"):
+            driver.engine.subscribe(name, JOIN)
+        with pytest.raises(ClusterError, match="there is no cell 7"):
+            driver.split(7)
+        with pytest.raises(ClusterError, match="it has one subscription"):
+            driver.split(1)
+        with pytest.raises(ClusterError, match="have one definition"):
+            driver.split(0)
+        with driver._is_resizing, pytest.raises(ClusterError, match="are being changed"):
+            driver.split(0)
+        assert driver.cells == (0, 1)
+
+
+def test_halves_keep_definitions_and_constants_together() -> None:
+    def query(channel: int, window: int) -> str:
+        return f'S//a[b="c{channel}"]->x FOLLOWED BY{{x=y, {window}}} S//a->y'
+
+    many = [subscription(f"s{n}", query(n % 10, n // 20)) for n in range(200)]
+    moved = halved(many)
+    assert 80 <= len(moved) <= 120
+    marks = Counter(one.query.split('"')[1] for one in moved)
+    assert set(marks.values()) == {20}, "a constant is in one half"
+    one_constant = [subscription(f"s{n}", query(1, n // 2)) for n in range(20)]
+    equal = Counter(one.query for one in halved(one_constant))
+    assert set(equal.values()) == {2}
+    assert len(equal) == 5
