@@ -46,7 +46,7 @@ LATEST = 1 << 62
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
 
 
-def _documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
+def kept_documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
     """Return the kept documents of histories, without those that subscriptions have published."""
     store.lend("read_streams", pa.table({"name": [n for one in histories for n in one.reads]}))
     return store.arrow(
@@ -196,7 +196,7 @@ class CatalogLog:
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
         if histories := [one for one in new if one.since < coming]:
-            self._log.write_history(number, _documents(store, histories, coming))
+            self._log.write_history(number, kept_documents(store, histories, coming))
         clock = self._engine.host.state.documents.clock
         for one in new:
             silent = tuple(sorted(copies.get(one.key, ())))

@@ -1,25 +1,31 @@
-"""Which cells there are, and their split: one entry of the log, counted with the new assignment.
+"""Which cells there are.  A split or a merge is one entry of the log, with the new assignment.
 
 The entry is written before the transaction that counts it, as all entries are.  A driver that ends
-between the two has split nothing, and writes another entry in its place.
+between the two has changed nothing, and writes another entry in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from feeds.faultpoints import reached
+from templates.model.relations import INFINITE
+from xscl.cluster.catalog_log import kept_documents
 from xscl.cluster.placement import halved
-from xscl.cluster.sealed_log import Control, SealedLog, Split
+from xscl.cluster.sealed_log import Control, Merge, Register, SealedLog, Split
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.cluster.shared_directory import ClusterError
+from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.engine.state import EngineState
 from xscl.store.store import Store
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS state.cluster_cell(cell INTEGER);
+CREATE TABLE IF NOT EXISTS state.cluster_cell(cell INTEGER, present BOOLEAN);
 """
-"""The cells of the cluster, all that there have ever been: a number is used once."""
+"""All cells that there have ever been, as a number is used once."""
 
 
 class CellChanges:
@@ -34,7 +40,7 @@ class CellChanges:
         store.connection.execute(SCHEMA)
         if not (present := _present(store)):
             present = tuple(range(cells))
-            store.insert_rows("state.cluster_cell", [(cell,) for cell in present])
+            store.insert_rows("state.cluster_cell", [(cell, True) for cell in present])
         return present
 
     def half(self, cell: int) -> list[str]:
@@ -43,15 +49,7 @@ class CellChanges:
         Raises ClusterError if there is no such cell, or nothing to move.
         """
         with self._engine.host.transactions.lock:
-            store = self._engine.host.transactions.store
-            if cell not in (present := _present(store)):
-                listed = ", ".join(map(str, present))
-                raise ClusterError(f"there is no cell {cell}", hint=f"the cells are {listed}")
-            rows = store.fetch(
-                "SELECT key FROM state.cluster_member WHERE cell = ? AND NOT silent", [cell]
-            )
-            placed = {key for (key,) in rows}
-            here = [one for one in self._engine.subscriptions if one.key in placed]
+            here = self._placed(cell)
         if not (moved := halved(here)):
             raise ClusterError(
                 f"cell {cell} cannot be split: {_said(len(here))}",
@@ -93,20 +91,110 @@ class CellChanges:
             ]
             store.fetch("DELETE FROM state.cluster_member WHERE cell = ?", [source])
             store.insert_rows("state.cluster_member", [*here, *there])
-            store.insert_rows("state.cluster_cell", [(target,)])
+            store.insert_rows("state.cluster_cell", [(target, True)])
             self._append(store, Split(source, target, tuple(sorted(keys)), tuple(sorted(common))))
 
-    def _append(self, store: Store, control: Control) -> None:
+    def merge(self, target: int, source: int) -> int | None:
+        """Append the merge of a cell into another one; return the first document of its past.
+
+        The target reads the past of each subscription that it lacks, as that of a new one.  Raises
+        ClusterError if there is no such cell, or for a past that is not kept.
+        """
+        with self._engine.host.transactions.change() as state:
+            store, coming = state.store, state.documents.coming
+            rows = store.fetch("SELECT key FROM state.cluster_member WHERE cell = ?", [target])
+            known = {key for (key,) in rows}
+            moved = self._placed(source)
+            new = [one for one in moved if one.key not in known]
+            for one in new:
+                self._expect_past(state, one)
+            number, clock = store.meta(SEQUENCED) + 1, state.documents.clock
+            if histories := [one for one in new if one.since < coming]:
+                self._log.write_history(number, kept_documents(store, histories, coming))
+            registers = [
+                Register(
+                    *(one.key, one.query, one.language, one.updates, coming, target, ()),
+                    *((one.since, clock) if one.since < coming else ()),
+                )
+                for one in new
+            ]
+            copies = tuple(sorted(one.key for one in moved if one.key in known))
+            store.fetch("DELETE FROM state.cluster_member WHERE cell = ?", [source])
+            members = [(one.key, target, False, number, one.version, False) for one in new]
+            store.insert_rows("state.cluster_member", members)
+            for key in copies:
+                store.fetch(
+                    "UPDATE state.cluster_member SET silent = false WHERE key = ? AND cell = ?",
+                    [key, target],
+                )
+            store.fetch("UPDATE state.cluster_cell SET present = false WHERE cell = ?", [source])
+            self._append(store, Merge(source, target, copies), *registers)
+        return min((one.since for one in histories), default=None)
+
+    def _placed(self, cell: int) -> list[Subscription]:
+        """Return the subscriptions of a cell; raises ClusterError if there is no such cell."""
+        store = self._engine.host.transactions.store
+        self.expect(cell)
+        rows = store.fetch(
+            "SELECT key FROM state.cluster_member WHERE cell = ? AND NOT silent", [cell]
+        )
+        placed = {key for (key,) in rows}
+        return [one for one in self._engine.subscriptions if one.key in placed]
+
+    def expect(self, cell: int) -> None:
+        """Raise ClusterError if there is no such cell."""
+        with self._engine.host.transactions.lock:
+            present = _present(self._engine.host.transactions.store)
+        if cell not in present:
+            listed = ", ".join(map(str, present))
+            raise ClusterError(f"there is no cell {cell}", hint=f"the cells are {listed}")
+
+    def _expect_past(self, state: EngineState, one: Subscription) -> None:
+        """Raise ClusterError if another cell cannot have the state of a subscription.
+
+        Its documents have to be kept since its registration.  Without an operator over time, those
+        that it can still join are enough.
+        """
+        subscriptions = state.subscriptions
+        if any(subscriptions.publishers(stream) for stream in one.reads):
+            raise _unmovable(one, "it reads a published stream", "merge the other cell into its")
+        if one.is_paused:
+            raise _unmovable(one, "it is paused", "resume it, or remove it")
+        keeps = state.registry.retention.keeps[state.dataflow.subscribed.pairs(one)]
+        longest = INFINITE if one.ordered else int(max(keeps, default=0))
+        oldest = -INFINITE if longest >= INFINITE else state.documents.clock - longest
+        state.store.lend("read_streams", pa.table({"name": list(one.reads)}))
+        ((known, incomplete),) = state.store.fetch(
+            "SELECT min(doc), count(*) FILTER (ts >= ? AND doc >= ? AND xml IS NULL"
+            " AND list_has_any(streams, (SELECT list(name) FROM read_streams)))"
+            " FROM state.document LEFT JOIN state.text USING (doc)",
+            [oldest, one.since],
+        )
+        if incomplete or (one.ordered and one.since < (known or 0)):
+            raise _unmovable(
+                one,
+                "documents that it depends on are not kept",
+                "keep more: 'xscl serve --history'",
+            )
+
+    def _append(self, store: Store, *controls: Control) -> None:
         number = store.meta(SEQUENCED) + 1
-        self._log.write(number, (control,))
+        self._log.write(number, controls)
         reached("change_written")
         store.set_meta(**{SEQUENCED: number})
 
 
 def _present(store: Store) -> tuple[int, ...]:
     return tuple(
-        cell for (cell,) in store.fetch("SELECT cell FROM state.cluster_cell ORDER BY cell")
+        cell
+        for (cell,) in store.fetch(
+            "SELECT cell FROM state.cluster_cell WHERE present ORDER BY cell"
+        )
     )
+
+
+def _unmovable(one: Subscription, why: str, hint: str) -> ClusterError:
+    return ClusterError(f"{one.name!r} cannot move to another cell: {why}", hint=hint)
 
 
 def _said(subscriptions: int) -> str:

@@ -32,6 +32,7 @@ from xscl.cluster.sealed_log import (
     Edit,
     Erase,
     Flush,
+    Merge,
     Register,
     Remove,
     SealedLog,
@@ -189,6 +190,8 @@ class CellHost:
                 self._answers.add(key)
             case Remove(key):
                 self._answers.discard(key)
+            case Merge(target=self._cell, keys=keys):
+                self._answers.update(keys)
             case Split(source, target, keys):
                 if target == self._cell:
                     self._answers.update(keys)
@@ -215,7 +218,7 @@ class CellHost:
                     engine.unsubscribe(key, cascade=True)
             case Erase(prefix):
                 engine.host.catalog.erase(prefix)
-            case CopyPublisher() | Register() | Skip():
+            case CopyPublisher() | Register() | Merge() | Skip():
                 pass  # a copy was there from its registration on, and so on: see `_prepared`
             case Flush():
                 self._observed(engine, found)

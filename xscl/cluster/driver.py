@@ -90,8 +90,8 @@ class ClusterDriver:
 
         The cluster begins with a number of `cells`, which may have been split since then.
         `on_matches` is called with the matches of each commit.  Raises ClusterError for another
-        number of cells than it began with, StaleDriver if a driver with a newer store has used the shared
-        directory.
+        number of cells than it began with, StaleDriver if a driver with a newer store has used the
+        shared directory.
         """
         if engine.host.transactions.settings.role is not Role.DRIVER:
             raise ClusterError("a cluster needs an engine that does not evaluate: role=Role.DRIVER")
@@ -141,7 +141,7 @@ class ClusterDriver:
             if known not in (0, cells):
                 raise ClusterError(
                     f"the cluster began with {known} cells, not {cells}",
-                    hint="start it without a number: splits change how many there are",
+                    hint="start it without a number: it knows how many there are",
                 )
             self._changes = CellChanges(self.engine, self._log)
             self.cells, self.epoch = self._changes.begin(store, cells), store.meta(_EPOCH) + 1
@@ -306,9 +306,32 @@ class ClusterDriver:
                 self.cells = (*self.cells, child)
                 if cell in self._held_from:
                     self._held_from[child] = self._held_from[cell]
-                self._catalog.choose = self._choose or self._placement()
-                self._catalog.count()
+                self._recount()
             return child
+
+    def merge(self, target: int, source: int) -> None:
+        """Move all subscriptions of a cell, `source`, to another one; it is no cell any more.
+
+        Raises ClusterError if there is no such cell, or a subscription depends on documents that
+        are not kept, or the cells are being changed; CellsFailed as `split` does.
+        """
+        if target == source:
+            raise ClusterError("a cell is merged into another one", hint="name two cells")
+        with self._resizing():
+            self._changes.expect(target)
+            with self.engine.host.transactions.lock:
+                self._append_changes()
+                first = self._changes.merge(target, source)
+                self.cells = tuple(cell for cell in self.cells if cell != source)
+                self._held_from.pop(source, None)
+                if first is not None and target in self._held_from:
+                    self._held_from[target] = min(first, self._held_from[target])
+                self._recount()
+            self._shared.delete_snapshots(source)
+
+    def _recount(self) -> None:
+        self._catalog.choose = self._choose or self._placement()
+        self._catalog.count()
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:

@@ -165,6 +165,19 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Merge:
+    """The end of the cell `source`: `target` answers with the matches of its subscriptions.
+
+    `target` has silent copies of `keys`.  The others are registered there in the same entry, with
+    the past that they have had.
+    """
+
+    source: int
+    target: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Documents of an earlier entry that no cell evaluates, by their numbers.
 
@@ -188,7 +201,7 @@ class Flush:
 
 
 Control: TypeAlias = (
-    DeclareStream | Register | CopyPublisher | Edit | Remove | Split | Skip | Erase | Flush
+    DeclareStream | Register | CopyPublisher | Edit | Remove | Split | Merge | Skip | Erase | Flush
 )
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
@@ -199,6 +212,7 @@ _KINDS: dict[str, type[Control]] = {
     "edit": Edit,
     "remove": Remove,
     "split": Split,
+    "merge": Merge,
     "skip": Skip,
     "erase": Erase,
     "flush": Flush,

@@ -1,8 +1,8 @@
 """The commit protocol under seeded schedules.
 
 Tasks run anywhere, twice and late.  Answers are lost, executors and drivers end, also between the
-steps of a split, and a driver starts with an old copy of the store.  Each run delivers what a single engine does, and some seed
-finds each planted defect of the protocol.
+steps of a split, and a driver starts with an old copy of the store.  Each run delivers what a
+single engine does, and some seed finds each planted defect of the protocol.
 """
 
 from __future__ import annotations

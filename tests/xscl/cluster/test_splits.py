@@ -1,9 +1,10 @@
-"""A cell is split while documents come: the matches are those of one engine, in their order."""
+"""Cells are split and merged while documents come; the matches are those of one engine."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
 from tests.xscl.cluster.histories import by_single_engine, cluster, delivered, play
 from tests.xscl.cluster.test_cells import document, push, subscription
-from tests.xscl.cluster.test_cells_properties import KINDS
+from tests.xscl.cluster.test_cells_properties import KINDS, Deal
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.catalog_log import placements
@@ -26,6 +27,8 @@ from xscl.engine.state import Role
 
 PLACES = st.lists(st.booleans(), min_size=8, max_size=8)
 """Whether the fullest cell is split after a batch."""
+HALVES = st.permutations([0, 0, 1, 1])
+"""The cells of subscriptions."""
 
 
 @pytest.mark.hypothesis
@@ -59,10 +62,53 @@ def by_split_cells(case: Case, cuts: Sequence[bool], places: Sequence[bool]) -> 
                 try:
                     driver.split(fullest)
                 except ClusterError as error:
-                    assert "cannot be split" in error.message
+                    if "cannot be split" not in error.message:
+                        raise
 
         play(driver, case, cuts, split)
         return delivered(driver.engine), len(driver.cells) - 1
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "ordered", "published"))
+def test_merged_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
+    matched: list[str] = []
+
+    @examples(4)
+    @given(KINDS[kind], CUTS, HALVES, st.integers(0, 3))
+    def property_holds(case: Case, cuts: list[bool], deal: list[int], place: int) -> None:
+        expected = by_single_engine(case, cuts)
+        found, merged = by_merged_cells(case, cuts, deal, place)
+        assert found == expected
+        if merged:
+            matched.extend(expected)
+
+    property_holds()
+    until(lambda: bool(matched), property_holds)
+    assert matched
+
+
+def by_merged_cells(
+    case: Case, cuts: Sequence[bool], deal: Sequence[int], place: int
+) -> tuple[object, bool]:
+    """Return what two cells deliver that are merged after a batch, and whether they were.
+
+    The subscriptions of one of them move, as soon as it has some.
+    """
+    batches = count()
+    with cluster(2, Deal(deal)) as driver:
+
+        def merge(engine: xscl.Engine) -> None:
+            if next(batches) >= place and len(driver.cells) == 2 and driver._catalog.counts.get(1):
+                try:
+                    driver.merge(0, 1)
+                except ClusterError as error:
+                    print(error.message, end="; ")
+                    if "cannot move" not in error.message:
+                        raise
+
+        play(driver, case, cuts, merge)
+        return delivered(driver.engine), len(driver.cells) == 1
 
 
 # -- With files, restarts and losses ---------------------------------------------------------
