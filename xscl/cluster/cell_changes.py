@@ -16,7 +16,7 @@ from xscl.cluster.catalog_log import kept_documents
 from xscl.cluster.placement import halved
 from xscl.cluster.sealed_log import Control, Merge, Register, SealedLog, Split
 from xscl.cluster.sequencer import SEQUENCED
-from xscl.cluster.shared_directory import ClusterError
+from xscl.cluster.shared_directory import CellsStay, UnknownCell
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.engine.state import EngineState
@@ -46,12 +46,12 @@ class CellChanges:
     def half(self, cell: int) -> list[str]:
         """Return the keys of the subscriptions of a cell that a split moves.
 
-        Raises ClusterError if there is no such cell, or nothing to move.
+        Raises UnknownCell, and CellsStay if there is nothing to move.
         """
         with self._engine.host.transactions.lock:
             here = self._placed(cell)
         if not (moved := halved(here)):
-            raise ClusterError(
+            raise CellsStay(
                 f"cell {cell} cannot be split: {_said(len(here))}",
                 hint="'xscl cluster status' shows the subscriptions of each cell",
             )
@@ -98,7 +98,7 @@ class CellChanges:
         """Append the merge of a cell into another one; return the first document of its past.
 
         The target reads the past of each subscription that it lacks, as that of a new one.  Raises
-        ClusterError if there is no such cell, or for a past that is not kept.
+        UnknownCell, and CellsStay for a past that is not kept.
         """
         with self._engine.host.transactions.change() as state:
             store, coming = state.store, state.documents.coming
@@ -132,7 +132,7 @@ class CellChanges:
         return min((one.since for one in histories), default=None)
 
     def _placed(self, cell: int) -> list[Subscription]:
-        """Return the subscriptions of a cell; raises ClusterError if there is no such cell."""
+        """Return the subscriptions of a cell; raises UnknownCell if there is none."""
         store = self._engine.host.transactions.store
         self.expect(cell)
         rows = store.fetch(
@@ -142,15 +142,15 @@ class CellChanges:
         return [one for one in self._engine.subscriptions if one.key in placed]
 
     def expect(self, cell: int) -> None:
-        """Raise ClusterError if there is no such cell."""
+        """Raise UnknownCell if there is no such cell."""
         with self._engine.host.transactions.lock:
             present = _present(self._engine.host.transactions.store)
         if cell not in present:
             listed = ", ".join(map(str, present))
-            raise ClusterError(f"there is no cell {cell}", hint=f"the cells are {listed}")
+            raise UnknownCell(f"there is no cell {cell}", hint=f"the cells are {listed}")
 
     def _expect_past(self, state: EngineState, one: Subscription) -> None:
-        """Raise ClusterError if another cell cannot have the state of a subscription.
+        """Raise CellsStay if another cell cannot have the state of a subscription.
 
         Its documents have to be kept since its registration.  Without an operator over time, those
         that it can still join are enough.
@@ -193,8 +193,8 @@ def _present(store: Store) -> tuple[int, ...]:
     )
 
 
-def _unmovable(one: Subscription, why: str, hint: str) -> ClusterError:
-    return ClusterError(f"{one.name!r} cannot move to another cell: {why}", hint=hint)
+def _unmovable(one: Subscription, why: str, hint: str) -> CellsStay:
+    return CellsStay(f"{one.name!r} cannot move to another cell: {why}", hint=hint)
 
 
 def _said(subscriptions: int) -> str:

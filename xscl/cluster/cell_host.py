@@ -14,14 +14,14 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask, Place
 from xscl.cluster.findings import Findings
 from xscl.cluster.lineage import Lineage
 from xscl.cluster.relations_export import exported, packed
@@ -92,6 +92,9 @@ class CellHost:
                 self._save_snapshot(self._engine)
             if task.relations:
                 return self._answer_relations(task)
+            if task.leave:
+                self._drop()
+                return CellAnswer.of(task, b"")
             path = self._shared.results_of(self._cell, task.upto)
             try:
                 return CellAnswer.of(task, path.read_bytes())
@@ -197,6 +200,8 @@ class CellHost:
                     self._answers.update(keys)
                 elif source == self._cell:
                     self._answers.difference_update(keys)
+            case _:
+                pass  # it changes nothing of that
 
     def _control(
         self, engine: Engine, number: int, control: Control, found: Findings | None
@@ -377,6 +382,10 @@ class LocalCells:
             if task.cell not in self._hosts:
                 self._hosts[task.cell] = CellHost(shared, task.cell, in_memory=self._in_memory)
         return [self._hosts[task.cell].run(task) for task in tasks]
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Return all cells: they are in one process."""
+        return list(cells)
 
     def close(self) -> None:
         """Drop all engines."""

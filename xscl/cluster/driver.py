@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -28,13 +29,20 @@ from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
 from xscl.cluster.cell_changes import CellChanges
-from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
+from xscl.cluster.cell_task import (
+    CellAnswer,
+    CellLoad,
+    CellRunner,
+    CellState,
+    CellTask,
+    Place,
+)
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
 from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
-from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
+from xscl.cluster.shared_directory import CellsFailed, CellsStay, ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, EngineState, Role
@@ -49,6 +57,8 @@ SNAPSHOT_EVERY = 64
 
 PROBED_AFTER = 2
 """Failures of the cells with a batch after which its documents are read by a process apart."""
+LOOKED_AT = 64
+"""Batches of which the shares of the cells are reported."""
 PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
 
@@ -106,6 +116,8 @@ class ClusterDriver:
         self._is_unfinished = False  # documents were sequenced, and not committed
         self._held_from: dict[int, int] = {}
         self._loads: Mapping[int, CellLoad] = {}
+        self._work = deque[Mapping[int, float]](maxlen=LOOKED_AT)  # seconds of cells by batches
+        self._shares: Mapping[int, float] = {}
         self._snapshots: Mapping[int, int] = {}
         self._relations: JoinRelations | None = None  # those of the last commit, if asked for
         self._is_resizing = threading.Lock()
@@ -114,9 +126,7 @@ class ClusterDriver:
         self._begin(cells)
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
-        for cell in self.cells:
-            if newest := shared.snapshots(cell):
-                self._snapshots = {**self._snapshots, cell: newest[0][0]}
+        self._note_snapshots()
         self._sequencer = Sequencer(engine.host, log)
         self._committed = self._meta(COMMITTED)
         self._choose = choose
@@ -257,6 +267,7 @@ class ClusterDriver:
                 one = replace(
                     one,
                     seconds=round(load.seconds, 4),
+                    share=round(self._shares.get(cell, 0.0), 3),
                     documents=load.documents,
                     host=load.host,
                     process=load.process,
@@ -293,8 +304,8 @@ class ClusterDriver:
     def split(self, cell: int) -> int:
         """Move half of the subscriptions of a cell to a new one; return the number of the new one.
 
-        Raises ClusterError if there is no such cell, or none of its subscriptions can be moved, or
-        the cells are being changed; CellsFailed if they do not come to a common entry before it.
+        Raises UnknownCell; CellsStay if none of its subscriptions can be moved, or the cells are
+        being changed; CellsFailed if they do not come to a common entry before it.
         """
         with self._resizing():
             keys = self._changes.half(cell)
@@ -312,11 +323,11 @@ class ClusterDriver:
     def merge(self, target: int, source: int) -> None:
         """Move all subscriptions of a cell, `source`, to another one; it is no cell any more.
 
-        Raises ClusterError if there is no such cell, or a subscription depends on documents that
-        are not kept, or the cells are being changed; CellsFailed as `split` does.
+        Raises UnknownCell; CellsStay if a subscription depends on documents that are not kept, or
+        the cells are being changed; CellsFailed as `split` does.
         """
         if target == source:
-            raise ClusterError("a cell is merged into another one", hint="name two cells")
+            raise CellsStay("a cell is merged into another one", hint="name two cells")
         with self._resizing():
             self._changes.expect(target)
             with self.engine.host.transactions.lock:
@@ -328,10 +339,57 @@ class ClusterDriver:
                     self._held_from[target] = min(first, self._held_from[target])
                 self._recount()
             self._shared.delete_snapshots(source)
+            entry = self._committed
+            self._asked([CellTask(source, entry, entry, self.epoch, leave=True)])  # frees memory
+
+    def move(self, cell: int) -> None:
+        """Make a cell anew on another executor, from a snapshot of now.
+
+        Raises UnknownCell; CellsStay if it has not run yet, or no other executor takes it;
+        CellsFailed as `split` does.
+        """
+        with self._resizing():
+            self._changes.expect(cell)
+            if (load := self._loads.get(cell)) is None:
+                raise CellsStay(f"cell {cell} has not run yet", hint="it has no place to leave")
+            self._move([cell], Place(load.host, load.process))
+
+    def drain(self, host: str) -> list[int]:
+        """Make all cells of a host anew elsewhere; return them.
+
+        Raises CellsStay if no cell is there, or no other executor takes one of them; CellsFailed as
+        `split` does.
+        """
+        with self._resizing():
+            known = self._loads
+            cells = [one for one in self.cells if one in known and known[one].host == host]
+            if not cells:
+                listed = ", ".join(sorted({known[one].host for one in self.cells if one in known}))
+                raise CellsStay(f"no cell is on {host!r}", hint=f"they are on: {listed}")
+            self._move(cells, Place(host))
+            return cells
+
+    def _move(self, cells: Sequence[int], away_from: Place) -> None:
+        entry = self._committed
+        self._asked([CellTask(one, entry, entry, self.epoch, True, leave=True) for one in cells])
+        self._note_snapshots()
+        stay = self._runner.move(cells, away_from)
+        for cell in set(cells).difference(stay):
+            self._loads = {one: load for one, load in self._loads.items() if one != cell}
+        if stay:
+            raise CellsStay(
+                f"no other executor took the cells {', '.join(map(str, stay))}",
+                hint="start executors elsewhere, and try again",
+            )
 
     def _recount(self) -> None:
         self._catalog.choose = self._choose or self._placement()
         self._catalog.count()
+        self._note_snapshots()
+
+    def _note_snapshots(self) -> None:
+        newest = ((cell, self._shared.snapshots(cell)[:1]) for cell in self.cells)
+        self._snapshots = {cell: known[0][0] for cell, known in newest if known}
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:
@@ -340,7 +398,7 @@ class ClusterDriver:
         The cells come to it at once, or if they fail with the next batch.
         """
         if not self._is_resizing.acquire(blocking=False):
-            raise ClusterError("the cells are being changed", hint="try again in some seconds")
+            raise CellsStay("the cells are being changed", hint="try again in some seconds")
         try:
             with self._batch:
                 self._append_changes()
@@ -355,8 +413,8 @@ class ClusterDriver:
 
     def _snapshot(self, cell: int) -> None:
         """Ask a cell for a snapshot; one that was not yet made has none, and is made elsewhere."""
-        if entry := self._committed:
-            self._asked([CellTask(cell, entry, entry, self.epoch, snapshot=True)])
+        entry = self._committed
+        self._asked([CellTask(cell, entry, entry, self.epoch, snapshot=True)])
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -487,6 +545,12 @@ class ClusterDriver:
         """Note what the cells have had to do, and their snapshots."""
         loads = {one.cell: one.load for one in answers if one.load is not None}
         self._loads = {**self._loads, **loads}
+        self._work.append({cell: load.seconds for cell, load in loads.items()})
+        seconds: Counter[int] = Counter()
+        for one in self._work:
+            seconds.update(one)
+        whole = sum(seconds[cell] for cell in self.cells)
+        self._shares = {cell: seconds[cell] / whole for cell in self.cells} if whole else {}
         taken = {one.cell: one.after for one in tasks if one.snapshot}
         self._snapshots = {**self._snapshots, **taken}
         for cell, load in loads.items():

@@ -32,9 +32,7 @@ class Lineage:
         """Return the keys that it loses at the entry of a split, of the present subscriptions."""
         keys, publishers = frozenset(split.keys), frozenset(split.publishers)
         names = [one.name for one in present if one.name not in publishers]
-        match self.at(number):
-            case split.target:
-                return [name for name in names if name not in keys]
-            case split.source:
-                return [name for name in names if name in keys]
-        return []
+        here = self.at(number)
+        if here == split.target:
+            return [name for name in names if name not in keys]
+        return [name for name in names if name in keys] if here == split.source else []

@@ -46,6 +46,18 @@ class CellsStarting(ClusterError):
     code = "cluster_starting"
 
 
+class UnknownCell(ClusterError):
+    """There is no such cell."""
+
+    code = "unknown_cell"
+
+
+class CellsStay(ClusterError):
+    """The cells cannot be changed as was asked; nothing is changed."""
+
+    code = "cells_stay"
+
+
 class StaleDriver(ClusterError):
     """A later driver has taken over the shared directory."""
 

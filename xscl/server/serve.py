@@ -372,7 +372,7 @@ class Service:
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
             *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
-            *(self._series, self._pushes),
+            *(self._series, self._pushes, lambda: self._driver),
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -475,7 +475,7 @@ class Service:
                 opened.callback(session.stop)
                 context = session.sparkContext
                 number = asked.cells or known or max(FEWEST_CELLS, context.defaultParallelism)
-                runner = SparkCells(context, number)
+                runner = SparkCells(context)
             else:
                 number = asked.cells or known or FEWEST_CELLS
                 runner = local = LocalCells()

@@ -64,7 +64,7 @@ def delivered(
     """Run a cluster over the batches that a spool lacks; return subscription and id of matches."""
     with Spool(folder / "spool") as spool:
         shared = SharedDirectory(folder / "shared")
-        cells = SparkCells(context, CELLS)
+        cells = SparkCells(context)
         with Engine(folder / "state.duckdb", role=Role.DRIVER) as engine:
             driver = ClusterDriver(engine, shared, CELLS, cells, snapshot_every=2)
             known = {one.name for one in driver.engine.subscriptions}

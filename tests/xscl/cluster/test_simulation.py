@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tests.xscl.cluster.histories import Delivered, delivered
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from xscl.cluster import cell_changes, shared_directory
 from xscl.cluster.cell_host import CellHost
-from xscl.cluster.cell_task import CellAnswer, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellTask, Place
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.lineage import Lineage
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory, StaleDriver
@@ -72,6 +72,10 @@ class Executors:
             task = self._chance.choice(self._late)
             with suppress(StaleDriver):
                 self._host(shared, task.cell).run(task)
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Move cells; where a task runs is drawn anyway."""
+        return []
 
     def _host(self, shared: Path, cell: int) -> CellHost:
         place = self._chance.randrange(EXECUTORS), cell
@@ -152,11 +156,12 @@ class Simulation:
         self._done += 1
 
     def _split(self, driver: ClusterDriver) -> None:
-        """Split a cell; the driver may end between the steps."""
+        """Split a cell, and move what is left; the driver may end between the steps."""
         with pytest.MonkeyPatch.context() as patched, _refusals():
             for module in (cell_changes, shared_directory):
                 patched.setattr(module, "reached", self._end)
             driver.split(0)
+            driver.move(0)
 
     def _end(self, _: str) -> None:
         if self._chance.random() < 0.2:

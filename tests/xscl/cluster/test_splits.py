@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -20,6 +23,7 @@ from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.catalog_log import placements
 from xscl.cluster.cell_host import LocalCells
+from xscl.cluster.cell_task import Place
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.placement import halved
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
@@ -103,7 +107,6 @@ def by_merged_cells(
                 try:
                     driver.merge(0, 1)
                 except ClusterError as error:
-                    print(error.message, end="; ")
                     if "cannot move" not in error.message:
                         raise
 
@@ -208,6 +211,55 @@ def test_a_new_subscription_goes_where_its_constant_went() -> None:
             assert len({cell for key, cell in placed.items() if key[0] == channel}) == 1
 
 
+class MovingCells(LocalCells):
+    """Cells that lose what has to move, as if it went to another process."""
+
+    def __init__(self, stay: Collection[int] = ()) -> None:
+        super().__init__()
+        self.moved: list[tuple[int, Place]] = []
+        self._stay = stay
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        self.moved += ((cell, away_from) for cell in cells)
+        for cell in cells:
+            assert self._hosts[cell]._engine is None, "it was given up"
+        return [cell for cell in cells if cell in self._stay]
+
+
+@contextmanager
+def with_moving(cells: MovingCells) -> Iterator[ClusterDriver]:
+    with scratch() as folder, xscl.Engine(role=Role.DRIVER) as engine:
+        yield ClusterDriver(engine, SharedDirectory(folder / "shared"), 2, cells)
+        cells.close()
+
+
+def test_cells_that_move_go_on(expected: object) -> None:
+    """They begin with the snapshot that they have left."""
+    cells, host = MovingCells(), socket.gethostname()
+    with with_moving(cells) as driver:
+        for name, query in QUERIES.items():
+            driver.engine.subscribe(name, query)
+        for number in range(1, 15):
+            push(driver, batch(number))
+            if number == 5:
+                driver.move(1)
+                assert driver.cells_now()[1].snapshot == driver.cells_now()[1].entry
+            elif number == 9:
+                assert driver.drain(host) == [0, 1]
+        assert delivered(driver.engine) == expected
+    assert cells.moved == [(1, Place(host, os.getpid())), (0, Place(host)), (1, Place(host))]
+
+
+def test_a_cell_that_nobody_takes_stays() -> None:
+    with with_moving(MovingCells(stay=[1])) as driver:
+        driver.engine.subscribe("all", "S//a->x")
+        push(driver, document("d1", 1))
+        with pytest.raises(ClusterError, match="no other executor took the cells 1"):
+            driver.drain(socket.gethostname())
+        push(driver, document("d2", 2))
+        assert len(delivered(driver.engine)["all"]) == 2
+
+
 # -- What is refused -------------------------------------------------------------------------
 
 
@@ -242,3 +294,57 @@ def test_halves_keep_definitions_and_constants_together() -> None:
     equal = Counter(one.query for one in halved(one_constant))
     assert set(equal.values()) == {2}
     assert len(equal) == 5
+
+
+def test_what_cannot_move_is_refused() -> None:
+    with cluster(2) as driver:
+        with pytest.raises(ClusterError, match="cell 0 has not run yet"):
+            driver.move(0)
+        with pytest.raises(ClusterError, match="no cell is on 'nowhere'"):
+            driver.drain("nowhere")
+        with pytest.raises(ClusterError, match="there is no cell 2"):
+            driver.move(2)
+
+
+def test_what_cannot_be_merged_is_refused() -> None:
+    """A cell cannot have the state that others had of documents that are not kept."""
+    with cluster(2, lambda one: int(one.name != "first")) as driver:
+        for name in QUERIES:
+            driver.engine.subscribe(name, QUERIES[name])
+        push(driver, document("d1", 1))
+        for cells, said in (
+            ((0, 7), "there is no cell 7"),
+            ((7, 0), "there is no cell 7"),
+            ((0, 0), "is merged into another one"),
+            ((0, 1), "'reader' cannot move to another cell: it reads a published stream"),
+        ):
+            with pytest.raises(ClusterError, match=said):
+                driver.merge(*cells)
+        driver.engine.unsubscribe("reader")
+        driver.engine.edit("absent", QUERIES["absent"], paused=True)
+        with pytest.raises(ClusterError, match="'absent' cannot move to another cell: it is paus"):
+            driver.merge(0, 1)
+        driver.engine.edit("absent", QUERIES["absent"], paused=False)
+        driver.engine.host.transactions.store.fetch("DELETE FROM state.text")
+        with pytest.raises(ClusterError, match="documents that it depends on are not kept"):
+            driver.merge(0, 1)
+        assert driver.cells == (0, 1)
+
+
+def test_a_merged_cell_leaves_nothing(expected: object) -> None:
+    cells = MovingCells()
+    with with_moving(cells) as driver:
+        driver._catalog.choose = lambda one: int(one.name in ("pairs", "absent", "next"))
+        for name, query in QUERIES.items():
+            driver.engine.subscribe(name, query)
+        for number in range(1, 15):
+            push(driver, batch(number))
+            if number == 7:
+                driver.merge(0, 1)
+                assert cells._hosts[1]._engine is None
+                assert not driver._shared.snapshots(1)
+                assert driver.cells == (0,)
+                cells.close()
+        assert delivered(driver.engine) == expected
+        assert [one.subscriptions for one in driver.cells_now()] == [len(QUERIES)]
+        assert driver.split(0) == 2, "a number is used once"
