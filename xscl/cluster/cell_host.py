@@ -215,9 +215,8 @@ class CellHost:
                     engine.host.state.documents.expected = since
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Split():
-                for key in self._lineage.lost(number, control, engine.subscriptions):
-                    if engine.subscription(key) is not None:  # not removed with what it reads
-                        engine.unsubscribe(key, cascade=True)
+                lost = self._lineage.lost(number, control, engine.subscriptions)
+                engine.host.catalog.unsubscribe_many(lost)
             case Remove(key):
                 if engine.subscription(key) is not None:
                     engine.unsubscribe(key, cascade=True)
