@@ -4,7 +4,7 @@
     sealed_log         the log after sequencing: documents with identities, controls
     placement          the cell of each subscription, and the silent copies of publishers
     catalog_log        changes of the driver's catalog as controls of the log
-    cell_changes       which cells there are, and their split
+    cell_changes       which cells there are, their split and merge
     lineage            what a cell was before it was split off
     sequencer          identity, version and clock of documents, once for all cells
     cell_host          one cell: restores its engine, replays the log, answers

@@ -6,9 +6,8 @@ between the two has changed nothing, and writes another entry in its place.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-import pyarrow as pa
+from collections.abc import Callable, Collection
+from functools import cache
 
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
@@ -106,8 +105,9 @@ class CellChanges:
             known = {key for (key,) in rows}
             moved = self._placed(source)
             new = [one for one in moved if one.key not in known]
+            expect_past = _expecting_past(state)
             for one in new:
-                self._expect_past(state, one)
+                expect_past(one)
             number, clock = store.meta(SEQUENCED) + 1, state.documents.clock
             if histories := [one for one in new if one.since < coming]:
                 self._log.write_history(number, kept_documents(store, histories, coming))
@@ -149,34 +149,6 @@ class CellChanges:
             listed = ", ".join(map(str, present))
             raise UnknownCell(f"there is no cell {cell}", hint=f"the cells are {listed}")
 
-    def _expect_past(self, state: EngineState, one: Subscription) -> None:
-        """Raise CellsStay if another cell cannot have the state of a subscription.
-
-        Its documents have to be kept since its registration.  Without an operator over time, those
-        that it can still join are enough.
-        """
-        subscriptions = state.subscriptions
-        if any(subscriptions.publishers(stream) for stream in one.reads):
-            raise _unmovable(one, "it reads a published stream", "merge the other cell into its")
-        if one.is_paused:
-            raise _unmovable(one, "it is paused", "resume it, or remove it")
-        keeps = state.registry.retention.keeps[state.dataflow.subscribed.pairs(one)]
-        longest = INFINITE if one.ordered else int(max(keeps, default=0))
-        oldest = -INFINITE if longest >= INFINITE else state.documents.clock - longest
-        state.store.lend("read_streams", pa.table({"name": list(one.reads)}))
-        ((known, incomplete),) = state.store.fetch(
-            "SELECT min(doc), count(*) FILTER (ts >= ? AND doc >= ? AND xml IS NULL"
-            " AND list_has_any(streams, (SELECT list(name) FROM read_streams)))"
-            " FROM state.document LEFT JOIN state.text USING (doc)",
-            [oldest, one.since],
-        )
-        if incomplete or (one.ordered and one.since < (known or 0)):
-            raise _unmovable(
-                one,
-                "documents that it depends on are not kept",
-                "keep more: 'xscl serve --history'",
-            )
-
     def _append(self, store: Store, *controls: Control) -> None:
         number = store.meta(SEQUENCED) + 1
         self._log.write(number, controls)
@@ -191,6 +163,43 @@ def _present(store: Store) -> tuple[int, ...]:
             "SELECT cell FROM state.cluster_cell WHERE present ORDER BY cell"
         )
     )
+
+
+def _expecting_past(state: EngineState) -> Callable[[Subscription], None]:
+    """Return a function that raises CellsStay if another cell cannot have a subscription's state.
+
+    Its documents have to be kept since its registration.  Without an operator over time, those that
+    it can still join are enough.
+    """
+    ((first,),) = state.store.fetch("SELECT coalesce(min(doc), 0) FROM state.document")
+
+    @cache
+    def dropped(streams: tuple[str, ...]) -> tuple[int, int]:
+        """Return the largest number and time of a document without text on some streams."""
+        (found,) = state.store.fetch(
+            "SELECT coalesce(max(doc), -1), coalesce(max(ts), ?)"
+            " FROM state.document ANTI JOIN state.text USING (doc) WHERE list_has_any(streams, ?)",
+            [-INFINITE, list(streams)],
+        )
+        return found
+
+    def expect(one: Subscription) -> None:
+        if any(state.subscriptions.publishers(stream) for stream in one.reads):
+            raise _unmovable(one, "it reads a published stream", "merge the other cell into its")
+        if one.is_paused:
+            raise _unmovable(one, "it is paused", "resume it, or remove it")
+        keeps = state.registry.retention.keeps[state.dataflow.subscribed.pairs(one)]
+        longest = INFINITE if one.ordered else int(max(keeps, default=0))
+        oldest = -INFINITE if longest >= INFINITE else state.documents.clock - longest
+        doc, time = dropped(one.reads)
+        if (doc >= one.since and time >= oldest) or (one.ordered and one.since < first):
+            raise _unmovable(
+                one,
+                "documents that it depends on are not kept",
+                "keep more: 'xscl serve --history'",
+            )
+
+    return expect
 
 
 def _unmovable(one: Subscription, why: str, hint: str) -> CellsStay:

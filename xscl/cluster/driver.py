@@ -339,8 +339,6 @@ class ClusterDriver:
                     self._held_from[target] = min(first, self._held_from[target])
                 self._recount()
             self._shared.delete_snapshots(source)
-            entry = self._committed
-            self._asked([CellTask(source, entry, entry, self.epoch, leave=True)])  # frees memory
 
     def move(self, cell: int) -> None:
         """Make a cell anew on another executor, from a snapshot of now.
@@ -370,8 +368,7 @@ class ClusterDriver:
             return cells
 
     def _move(self, cells: Sequence[int], away_from: Place) -> None:
-        entry = self._committed
-        self._asked([CellTask(one, entry, entry, self.epoch, True, leave=True) for one in cells])
+        self._leave(cells, snapshot=True)
         self._note_snapshots()
         stay = self._runner.move(cells, away_from)
         for cell in set(cells).difference(stay):
@@ -381,6 +378,13 @@ class ClusterDriver:
                 f"no other executor took the cells {', '.join(map(str, stay))}",
                 hint="start executors elsewhere, and try again",
             )
+
+    def _leave(self, cells: Sequence[int], *, snapshot: bool = False) -> None:
+        """Let cells give up their engines, which frees the memory of executors."""
+        entry = self._committed
+        tasks = [CellTask(one, entry, entry, self.epoch, snapshot, leave=True) for one in cells]
+        if tasks:
+            self._asked(tasks)
 
     def _recount(self) -> None:
         self._catalog.choose = self._choose or self._placement()
@@ -403,9 +407,11 @@ class ClusterDriver:
             with self._batch:
                 self._append_changes()
                 self.commit()
+                before = self.cells
                 yield
                 try:
                     self.commit()
+                    self._leave([cell for cell in before if cell not in self.cells])
                 except CellsFailed as error:
                     _log.warning("the cells come to their change with the next batch: %s", error)
         finally:

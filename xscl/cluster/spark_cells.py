@@ -89,5 +89,6 @@ def _run(shared: Path, tasks: dict[int, CellTask], cells: Iterable[int]) -> list
 
 def _those_at(place: Place, cells: Iterable[int]) -> list[int]:
     """Return the cells whose task runs at a place."""
+    found = list(cells)  # Spark ends a Python process, with its engines, that leaves some unread
     time.sleep(SPREAD)
-    return list(cells) if place.has(socket.gethostname(), os.getpid()) else []
+    return found if place.has(socket.gethostname(), os.getpid()) else []

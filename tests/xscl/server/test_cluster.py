@@ -123,6 +123,21 @@ def test_status_page_and_metrics_show_the_cells(
     assert shown.stdout.splitlines()[0].startswith("cell  subscriptions  runs on")
 
 
+def test_status_names_the_hottest_cell(
+    client: httpx.Client, home: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shares() -> list[float]:
+        return [one["share"] for one in (home.read_status() or {}).get("cells") or []]
+
+    eventually(lambda: sum(shares()) == pytest.approx(1, abs=0.01))
+    hottest = shares().index(max(shares()))
+    monkeypatch.setattr("xscl.cli.cluster.HOT", 0.5)
+    said = called("cluster", "status", "--data", str(home.path)).stderr
+    assert f"'xscl cluster split {hottest}' halves it" in said
+    monkeypatch.setattr("xscl.cli.cluster.HOT", CELLS + 1)
+    assert "halves it" not in called("cluster", "status", "--data", str(home.path)).stderr
+
+
 def test_witnesses_in_sql_are_those_of_all_cells(running: Running, client: httpx.Client) -> None:
     """A user sees those of the own subscriptions, on streams that the user may read."""
 
