@@ -215,7 +215,8 @@ class CellHost:
                     engine.host.state.documents.expected = since
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Split():
-                lost = self._lineage.lost(number, control, engine.subscriptions)
+                copied = [key for key, _ in self._copied]
+                lost = self._lineage.lost(number, control, engine.subscriptions, copied)
                 engine.host.catalog.unsubscribe_many(lost)
             case Remove(key):
                 if engine.subscription(key) is not None:

@@ -6,7 +6,7 @@ snapshot of the other cell, and becomes itself at that entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from xscl.cluster.sealed_log import Control, Split
 from xscl.documents.results import Subscription
@@ -28,10 +28,15 @@ class Lineage:
         """Return the cell that it was at an entry; at that of a split it is the new cell."""
         return next(cell for began, cell in self._began if began <= number)
 
-    def lost(self, number: int, split: Split, present: Iterable[Subscription]) -> list[str]:
-        """Return the keys that it loses at the entry of a split, of the present subscriptions."""
-        keys, publishers = frozenset(split.keys), frozenset(split.publishers)
-        names = [one.name for one in present if one.name not in publishers]
+    def lost(
+        self, number: int, split: Split, present: Iterable[Subscription], copied: Collection[str]
+    ) -> list[str]:
+        """Return the keys that it loses at the entry of a split, of the present subscriptions.
+
+        It keeps those that a later entry has `copied` to it, as if they had always been there.
+        """
+        keys, stay = frozenset(split.keys), {*split.publishers, *copied}
+        names = [one.name for one in present if one.name not in stay]
         here = self.at(number)
         if here == split.target:
             return [name for name in names if name not in keys]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, cycle
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
 from tests.xscl.cluster.histories import by_single_engine, cluster, delivered, play
 from tests.xscl.cluster.test_cells import document, push, subscription
-from tests.xscl.cluster.test_cells_properties import KINDS, Deal
+from tests.xscl.cluster.test_cells_properties import DEALS, KINDS, Deal
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.catalog_log import placements
@@ -41,10 +41,10 @@ def test_split_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
     matched: list[str] = []
 
     @examples(4)
-    @given(KINDS[kind], CUTS, PLACES)
-    def property_holds(case: Case, cuts: list[bool], places: list[bool]) -> None:
+    @given(KINDS[kind], CUTS, PLACES, DEALS)
+    def property_holds(case: Case, cuts: list[bool], places: list[bool], deal: list[int]) -> None:
         expected = by_single_engine(case, cuts)
-        found, splits = by_split_cells(case, cuts, places)
+        found, splits = by_split_cells(case, cuts, places, deal)
         assert found == expected
         if splits:
             matched.extend(expected)
@@ -54,10 +54,14 @@ def test_split_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
     assert matched
 
 
-def by_split_cells(case: Case, cuts: Sequence[bool], places: Sequence[bool]) -> tuple[object, int]:
+def by_split_cells(
+    case: Case, cuts: Sequence[bool], places: Sequence[bool], deal: Sequence[int]
+) -> tuple[object, int]:
     """Return what one cell and those that are split off deliver, and how many these are."""
-    wanted = list(places)
+    wanted, dealt = list(places), cycle(deal)
     with cluster(1) as driver:
+        driver._choose = lambda _: driver.cells[next(dealt) % len(driver.cells)]
+        driver._recount()
 
         def split(engine: xscl.Engine) -> None:
             counts = driver._catalog.counts
@@ -165,6 +169,48 @@ def test_cells_are_split_again_and_again(expected: object, loses: bool) -> None:
                     assert sum(one.subscriptions for one in driver.cells_now()) == len(QUERIES)
                     assert delivered(opened) == expected
     cells.close()
+
+
+def test_a_new_cell_has_the_snapshots_that_a_copy_is_made_from() -> None:
+    """The publisher was registered before the split, and the source has no copy of it."""
+    cells = {"publisher": 0, "reader": 2}
+    some = {"lately": JOIN.replace("100", "7"), "absent": QUERIES["absent"]}
+
+    def steps(engine: xscl.Engine, push: Callable[[int, int], None]) -> None:
+        for name, query in some.items():
+            engine.subscribe(name, query)
+        push(1, 7)
+        engine.subscribe("publisher", QUERIES["publisher"])
+        push(7, 15)
+        if engine is opened:
+            assert driver.split(1) == 2
+        push(15, 19)
+        engine.subscribe("reader", QUERIES["reader"])
+        push(19, 30)
+
+    with scratch() as folder, xscl.Engine(role=Role.DRIVER) as opened, xscl.Engine() as one:
+        shared, local = SharedDirectory(folder / "shared"), LocalCells()
+        driver = ClusterDriver(
+            *(opened, shared, 2, local),
+            choose=lambda subscription: cells.get(subscription.name, 1),
+            snapshot_every=2,
+        )
+
+        def in_cells(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                push(driver, batch(number))
+
+        def in_one(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                one.push([batch(number)])
+
+        steps(opened, in_cells)
+        steps(one, in_one)
+        entries = [int(path.stem) for path in (shared.path / "sealed").glob("*.arrow")]
+        assert min(entries) > 1, "the log was trimmed"
+        assert "reader" in delivered(one)
+        assert delivered(opened) == delivered(one)
+        local.close()
 
 
 def test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch(
