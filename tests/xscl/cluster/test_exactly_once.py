@@ -104,6 +104,7 @@ HISTORY: tuple[Step, ...] = (
     split(CELLS + 1),
     documents(8),
     documents(12),
+    documents(14),
 )
 
 
