@@ -132,7 +132,7 @@ def sliced(plan: Plan, placement: str) -> Iterator[Row]:
 
 def _placement(placement: str) -> Choose:
     if placement == "constant":
-        return Placement(SLICES)
+        return Placement(range(SLICES))
     source = random.Random(SEED)
 
     def choose(_: Subscription) -> int:
@@ -265,7 +265,7 @@ def recovered(plan: Plan) -> Iterator[Row]:
     """Yield how long a cell takes to be made again, by the age of its snapshot in batches."""
     with tempfile.TemporaryDirectory() as folder:
         shared = Path(folder)
-        _sequence(shared, plan, Placement(SLICES))
+        _sequence(shared, plan, Placement(range(SLICES)))
         last = len(_documents(plan)) + 1
         for age in (age for age in AGES if age < last):
             host = CellHost(shared, 0)
@@ -302,7 +302,7 @@ def jobs(tasks: Sequence[int]) -> Iterator[Row]:
         SealedLog(shared).write(1, ())
         session = start_session(Path(folder) / "session", MASTER)
         for count in tasks:
-            cells = SparkCells(session.sparkContext, count)
+            cells = SparkCells(session.sparkContext)
             asked = [CellTask(cell, 0, 1, 1) for cell in range(count)]
             cells.run(shared.path, asked)  # the answers are stored, and Python is started
             job = partial(cells.run, shared.path, asked)

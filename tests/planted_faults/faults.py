@@ -807,6 +807,7 @@ _SPARK = (
 _CELLS = "tests/xscl/cluster/test_cells.py"
 _ONCE = "tests/xscl/cluster/test_exactly_once.py"
 _GRID = "tests/xscl/cluster/test_grid.py"
+_SPLITS = "tests/xscl/cluster/test_splits.py"
 _CLUSTER = (
     Fault(
         "a batch is committed without the answers of all cells",
@@ -852,6 +853,27 @@ _CLUSTER = (
         "            if not self.cells:\n                raise ClusterError(\n"
         '                    "the cells have not evaluated all documents, and a change',
         (f"{_ONCE}::test_a_change_waits_for_documents_whose_results_are_not_committed",),
+    ),
+    Fault(
+        "a new cell has no snapshots of its source",
+        "xscl/cluster/cell_changes.py",
+        "        self._log.shared.copy_snapshots(source, cell)\n",
+        "",
+        (f"{_SPLITS}::test_cells_are_split_again_and_again",),
+    ),
+    Fault(
+        "a new cell begins without the past of its source",
+        "xscl/cluster/lineage.py",
+        "if began <= number)",
+        "if number >= 0)",
+        (f"{_SPLITS}::test_cells_are_split_again_and_again",),
+    ),
+    Fault(
+        "a cell is merged without documents that its state depends on",
+        "xscl/cluster/cell_changes.py",
+        "(doc >= one.since and time >= oldest) or (one.ordered and one.since < first)",
+        "one.since < 0",
+        (f"{_SPLITS}::test_what_cannot_be_merged_is_refused",),
     ),
     Fault(
         "a cell counts versions itself",

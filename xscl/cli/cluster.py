@@ -1,18 +1,18 @@
-"""`xscl cluster plan`, `status`: how subscriptions lie in cells, and how these are doing."""
+"""`xscl cluster`: how subscriptions lie in cells, how these are doing, and changes of the cells."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, command_group
-from xscl.cli.output import UsageError, answer, list_rows, table
-from xscl.cli.service import opened
+from xscl.cli.output import UsageError, answer, list_rows, table, warn
+from xscl.cli.service import client_of, opened
 from xscl.cli.status import figures_of_running
 from xscl.cluster.cell_task import CellState
 from xscl.cluster.designation import Designation, Grid, equalities
@@ -20,6 +20,13 @@ from xscl.cluster.placement import Placement, needed_copies
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.facade import Engine
 from xscl.engine.state import Role
+
+HOT = 1.5
+"""The share of a cell, as a multiple of the mean, from which `status` names it."""
+
+Cell: TypeAlias = Annotated[
+    int, typer.Argument(metavar="CELL", help="Number of a cell, as 'xscl cluster status' shows it.")
+]
 
 app = command_group("Cells of a cluster: engines on executors of Spark.")
 
@@ -67,7 +74,7 @@ def plan(
 
 
 def _planned(found: Sequence[Row], grid: Grid) -> list[dict[str, int]]:
-    place, placed, known = Placement(grid.slices), dict[str, int](), list[Subscription]()
+    place, placed, known = Placement(range(grid.slices)), dict[str, int](), list[Subscription]()
     groups = _in_groups(found, grid) if grid.groups else {}
     for number, row in enumerate(found, 1):
         name = str(row["name"])
@@ -130,14 +137,21 @@ def status(call: Call) -> None:
         raise UsageError(
             "the service has no cells", hint="it evaluates itself; --shared makes it a cluster"
         )
+    hottest = max(cells, key=lambda one: one.share)
+    if not call.as_json and hottest.share * len(cells) >= HOT:
+        warn(
+            f"cell {hottest.cell} takes {hottest.share:.0%} of the time of {len(cells)} cells:"
+            f" 'xscl cluster split {hottest.cell}' halves it"
+        )
     list_rows(
         "cells",
         [asdict(one) for one in cells],
-        ("cell", "subscriptions", "runs on", "process", "last task", "memory", "snapshot"),
+        ("cell", "subscriptions", "runs on", "process", "last task", "share", "memory", "snapshot"),
         [
             (
                 *(one.cell, one.subscriptions, one.host or "not yet", one.process or ""),
                 f"{one.seconds:.2f} s, {one.documents} documents",
+                f"{one.share:.0%}",
                 f"{one.memory / 1e6:.0f} MB",
                 f"entry {one.snapshot} of {one.entry}",
             )
@@ -145,3 +159,78 @@ def status(call: Call) -> None:
         ],
         as_json=call.as_json,
     )
+
+
+@app.command()
+def split(call: Call, cell: Cell) -> None:
+    """Move half of the subscriptions of a cell to a new one, while the service runs.
+
+    Subscriptions with a common constant stay together. The next batch waits until the cell has
+    written a snapshot.
+
+    \b
+    Example:
+      xscl cluster split 3
+    """
+    found = _changed(call, "split", cell=cell)
+    (new,) = found["changed"]
+    answer(found, [f"cell {cell} is split: half of it is now cell {new}"], as_json=call.as_json)
+
+
+@app.command()
+def merge(
+    call: Call,
+    into: Annotated[int, typer.Argument(metavar="A", help="The cell that takes them.")],
+    cell: Annotated[int, typer.Argument(metavar="B", help="The cell that ends.")],
+) -> None:
+    """Move all subscriptions of cell B to cell A, which reads the kept documents for them.
+
+    It is refused if the state of a subscription depends on documents that are not kept, or if one
+    reads a published stream.
+
+    \b
+    Example:
+      xscl cluster merge 0 3
+    """
+    found = _changed(call, "merge", into=into, cell=cell)
+    answer(found, [f"cell {cell} is merged into cell {into}"], as_json=call.as_json)
+
+
+@app.command()
+def move(call: Call, cell: Cell) -> None:
+    """Make a cell anew on another executor, from a snapshot of now.
+
+    \b
+    Example:
+      xscl cluster move 3
+    """
+    found = _changed(call, "move", cell=cell)
+    answer(found, [f"cell {cell} has moved"], as_json=call.as_json)
+
+
+@app.command()
+def drain(
+    call: Call,
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", help="A machine, as 'xscl cluster status' shows it.")
+    ],
+) -> None:
+    """Make all cells of a machine anew on executors elsewhere, before you stop its executors.
+
+    \b
+    Example:
+      xscl cluster drain worker-3
+    """
+    found = _changed(call, "drain", node=node)
+    moved = ", ".join(map(str, found["changed"]))
+    answer(found, [f"{node} has no cells any more; moved: {moved}"], as_json=call.as_json)
+
+
+def _changed(call: Call, what: str, **asked: object) -> dict[str, list[int]]:
+    """Ask the running service for a change of its cells, and return its answer."""
+    client = client_of(call)
+    if client is None:
+        raise UsageError("no service runs", hint="start it with 'xscl serve --shared DIR'")
+    with client:
+        found: dict[str, list[int]] = client.ask("POST", f"/v1/cluster/{what}", json=asked).json()
+        return found

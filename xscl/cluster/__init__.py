@@ -7,6 +7,8 @@
     routing            the cells of the grid to which documents go
     spread             the subscriptions of the grid, as the driver knows them
     catalog_log        changes of the driver's catalog as controls of the log
+    cell_changes       which cells there are, their split and merge
+    lineage            what a cell was before it was split off
     sequencer          identity, version and clock of documents, once for all cells
     cell_host          one cell: restores its engine, replays the log, answers
     cell_task          the task of a cell for one batch, its answer, its load

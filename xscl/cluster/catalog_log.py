@@ -47,7 +47,7 @@ LATEST = 1 << 62
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
 
 
-def _documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
+def kept_documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
     """Return the kept documents of histories, without those that subscriptions have published."""
     store.lend("read_streams", pa.table({"name": [n for one in histories for n in one.reads]}))
     return store.arrow(
@@ -76,7 +76,8 @@ class CatalogLog:
         """Append to a log; `choose` gives the slices of those that `spread` does not take."""
         self._engine = engine
         self._log = log
-        self._choose = choose
+        self.choose = choose
+        """Chooses the slice of a new subscription."""
         self._spread = spread
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
         self.counts: Mapping[int, int] = {}
@@ -123,16 +124,21 @@ class CatalogLog:
                     store.set_meta(**{SEQUENCED: number})
                 if self._spread is not None:
                     self._spread.save(store)
-                counts = dict(store.fetch(_COUNTS))
             if self._spread is not None:
                 self._spread.end()
-            self.counts, self._appended = counts, current
+            self.count()
+            self._appended = current
         histories: dict[int, int] = {}
         for one in controls:
             if isinstance(one, Register) and one.first is not None:
                 for cell in (one.cell, *one.silent):
                     histories[cell] = min(one.first, histories.get(cell, one.first))
         return histories
+
+    def count(self) -> None:
+        """Count the subscriptions of each cell again, after a change of the cells."""
+        with self._engine.host.transactions.lock:
+            self.counts = dict(self._engine.host.transactions.store.fetch(_COUNTS))
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         store.fetch(
@@ -193,12 +199,12 @@ class CatalogLog:
         A history is read by one cell, and so lies in a slice.
         """
         if self._spread is None:
-            return {one.key: self._choose(one) for one in new}
+            return {one.key: self.choose(one) for one in new}
         published = frozenset(one.publish for one in self._subscriptions if one.publish)
         found = {}
         for one in new:
             group = self._spread.place(one, published) if one.since >= coming else None
-            found[one.key] = self._choose(one) if group is None else group
+            found[one.key] = self.choose(one) if group is None else group
         return found
 
     def _registrations(
@@ -228,7 +234,7 @@ class CatalogLog:
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
         if histories := [one for one in new if one.since < coming]:
-            self._log.write_history(number, _documents(store, histories, coming))
+            self._log.write_history(number, kept_documents(store, histories, coming))
         clock = self._engine.host.state.documents.clock
         for one in new:
             silent = tuple(sorted(copies.get(one.key, ())))

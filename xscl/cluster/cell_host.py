@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask, Place
 from xscl.cluster.emission import Emission
 from xscl.cluster.findings import Findings
+from xscl.cluster.lineage import Lineage
 from xscl.cluster.relations_export import exported, packed
 from xscl.cluster.sealed_log import (
     Control,
@@ -33,11 +34,13 @@ from xscl.cluster.sealed_log import (
     Edit,
     Erase,
     Flush,
+    Merge,
     Register,
     Remove,
     SealedLog,
     SequencedDocuments,
     Skip,
+    Split,
     ipc_bytes,
 )
 from xscl.cluster.shared_directory import SharedDirectory
@@ -76,6 +79,7 @@ class CellHost:
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
+        self._lineage = Lineage(cell)
         self._streams: frozenset[str] = frozenset()  # of which all documents are read
         self._spread: dict[str, Register] = {}  # subscriptions of the grid by their keys
         self._waits = False  # some operator waits for time to pass
@@ -91,6 +95,9 @@ class CellHost:
                 self._save_snapshot(self._engine)
             if task.relations:
                 return self._answer_relations(task)
+            if task.leave:
+                self._drop()
+                return CellAnswer.of(task, b"")
             path = self._shared.results_of(self._cell, task.upto)
             try:
                 return CellAnswer.of(task, path.read_bytes())
@@ -150,13 +157,15 @@ class CellHost:
                 entry = entry.skipping(self._skipped[number])
             self._arrived = number
             return self._push(engine, number, entry, found)
+        for control in entry:
+            self._note_answers(control)
         for kind, controls in groupby(entry, type):
             if kind is Register:
                 registers = (one for one in controls if isinstance(one, Register))
                 self._register(engine, number, registers, found)
             else:
                 for one in controls:
-                    self._control(engine, one, found)
+                    self._control(engine, number, one, found)
         self._look(engine)
         return 0
 
@@ -200,7 +209,29 @@ class CellHost:
         ]
         return Emission(self._cell - group.start, len(group), by, np.array(alone, np.int64))
 
-    def _control(self, engine: Engine, control: Control, found: Findings | None) -> None:
+    def _note_answers(self, control: Control) -> None:
+        """Note of which subscriptions the matches are answered from here on."""
+        match control:
+            case Register(key) if self._cell in control.answering:
+                self._answers.add(key)
+                if control.by is not None:
+                    self._spread[key] = control
+            case Remove(key):
+                self._answers.discard(key)
+                self._spread.pop(key, None)
+            case Merge(target=self._cell, keys=keys):
+                self._answers.update(keys)
+            case Split(source, target, keys):
+                if target == self._cell:
+                    self._answers.update(keys)
+                elif source == self._cell:
+                    self._answers.difference_update(keys)
+            case _:
+                pass  # it changes nothing of that
+
+    def _control(
+        self, engine: Engine, number: int, control: Control, found: Findings | None
+    ) -> None:
         match control:
             case DeclareStream(name, lateness, live, attributes):
                 types = None if attributes is None else attributes_of(attributes)
@@ -209,14 +240,16 @@ class CellHost:
                 if engine.subscription(key) is not None:
                     engine.host.state.documents.expected = since
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
+            case Split():
+                copied = [key for key, _ in self._copied]
+                lost = self._lineage.lost(number, control, engine.subscriptions, copied)
+                engine.host.catalog.unsubscribe_many(lost)
             case Remove(key):
-                self._answers.discard(key)
-                self._spread.pop(key, None)
                 if engine.subscription(key) is not None:
                     engine.unsubscribe(key, cascade=True)
             case Erase(prefix):
                 engine.host.catalog.erase(prefix)
-            case CopyPublisher() | Register() | Skip():
+            case CopyPublisher() | Register() | Merge() | Skip():
                 pass  # a copy was there from its registration on, and so on: see `_prepared`
             case Flush():
                 self._observed(engine, found)
@@ -229,9 +262,9 @@ class CellHost:
         here = [
             one
             for one in given
-            if self._cell in (*one.answering, *one.silent) or (one.key, number) in self._copied
+            if self._lineage.at(number) in (*one.answering, *one.silent)
+            or (one.key, number) in self._copied
         ]
-        self._answering(here)
         for (language, updates, first), some in groupby(
             here, lambda one: (one.language, one.updates, one.first)
         ):
@@ -245,12 +278,6 @@ class CellHost:
             else:
                 for one in together:
                     engine.subscribe(one.key, one.query, language=language, updates=updates)
-
-    def _answering(self, given: Iterable[Register]) -> None:
-        """Note the subscriptions that answer here, of some registrations."""
-        here = [one for one in given if self._cell in one.answering]
-        self._answers.update(one.key for one in here)
-        self._spread.update((one.key, one) for one in here if one.by is not None)
 
     def _register_with_history(
         self, engine: Engine, number: int, one: Register, first: int, found: Findings | None
@@ -283,10 +310,11 @@ class CellHost:
         controls = [
             (number, one) for number, some in self._sealed.controls(0, task.upto) for one in some
         ]
+        self._lineage = Lineage(self._cell, controls)
         copies = {
             (one.key, one.registered): number
             for number, one in controls
-            if isinstance(one, CopyPublisher) and one.cell == self._cell
+            if isinstance(one, CopyPublisher) and one.cell == self._lineage.at(number)
         }
         skipped: dict[int, frozenset[int]] = {}
         for _, one in controls:
@@ -325,11 +353,7 @@ class CellHost:
         self._entry = number
         for _, controls in self._sealed.controls(0, number):
             for one in controls:
-                if isinstance(one, Register):
-                    self._answering([one])
-                elif isinstance(one, Remove):
-                    self._answers.discard(one.key)
-                    self._spread.pop(one.key, None)
+                self._note_answers(one)
         self._answers.intersection_update(one.name for one in engine.subscriptions)
         self._look(engine)
         _log.info("a cell was restored", extra={"cell": self._cell, "entry": number})
@@ -384,6 +408,10 @@ class LocalCells:
             if task.cell not in self._hosts:
                 self._hosts[task.cell] = CellHost(shared, task.cell, in_memory=self._in_memory)
         return [self._hosts[task.cell].run(task) for task in tasks]
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Return all cells: they are in one process."""
+        return list(cells)
 
     def close(self) -> None:
         """Drop all engines."""

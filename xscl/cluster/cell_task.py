@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,8 @@ class CellTask:
     """Answer with what was found in the entries after one and up to another one.
 
     `epoch` is that of the driver.  With `snapshot` the cell first writes its state as of `after`.
-    With `relations` it answers with its relations instead; `after` and `upto` are equal.
+    With `relations` it answers with its relations instead; `after` and `upto` are equal.  With
+    `leave` as well as a snapshot it gives its engine up, as the cell goes elsewhere.
     """
 
     cell: int
@@ -22,6 +24,7 @@ class CellTask:
     epoch: int
     snapshot: bool = False
     relations: bool = False
+    leave: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class CellState:
     """A cell as its driver sees it; figures are those of its last task.
 
     `lag` is the number of entries that were sequenced and not committed.  `snapshot` is the entry
-    of its last snapshot, 0 without one: a cell that is lost repeats the entries after it.
+    of its last snapshot, 0 without one: a cell that is lost repeats the entries after it.  `share`
+    is that of the time of all cells in the last batches.
     """
 
     cell: int
@@ -79,6 +83,7 @@ class CellState:
     host: str = ""
     process: int = 0
     memory: int = 0
+    share: float = 0.0
 
 
 class CellRunner(Protocol):
@@ -86,3 +91,21 @@ class CellRunner(Protocol):
 
     def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
         """Return the answers to all tasks; a task may run several times, also at once."""
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Place cells away from a process or from a host; return those for which nothing is free.
+
+        The next task of a cell runs at its new place.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Python process of an executor, or all of a host if `process` is None."""
+
+    host: str
+    process: int | None = None
+
+    def has(self, host: str, process: int) -> bool:
+        """Return whether a process of a host is this place or a part of it."""
+        return host == self.host and self.process in (None, process)

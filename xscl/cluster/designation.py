@@ -31,7 +31,10 @@ _MIX = 0x9E3779B1
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Groups of `width` cells each, after the `slices`; a group is known by its first cell."""
+    """Groups of `width` cells each, after the `slices`; a group is known by its first cell.
+
+    Cells that are split off later are slices, and come after the groups.
+    """
 
     slices: int
     groups: int = 0
@@ -39,7 +42,7 @@ class Grid:
 
     @property
     def cells(self) -> int:
-        """The number of all cells, those of slices included."""
+        """The number of cells that a cluster begins with, those of slices included."""
         return self.slices + self.groups * self.width
 
     def __str__(self) -> str:
@@ -53,7 +56,11 @@ class Grid:
 
     def spread(self, cell: int) -> range:
         """Return the cells of a subscription that was placed in a slice or a group."""
-        return range(cell, cell + (1 if cell < self.slices else self.width))
+        return range(cell, cell + (1 if self.is_slice(cell) else self.width))
+
+    def is_slice(self, cell: int) -> bool:
+        """Return whether a cell is in no group."""
+        return not self.slices <= cell < self.cells
 
 
 def share_of(value: str, width: int) -> int:

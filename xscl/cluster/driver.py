@@ -13,7 +13,9 @@ and a copy of it elsewhere is refused by the epoch in the shared directory.
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -26,7 +28,15 @@ from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
-from xscl.cluster.cell_task import CellAnswer, CellLoad, CellRunner, CellState, CellTask
+from xscl.cluster.cell_changes import CellChanges
+from xscl.cluster.cell_task import (
+    CellAnswer,
+    CellLoad,
+    CellRunner,
+    CellState,
+    CellTask,
+    Place,
+)
 from xscl.cluster.cell_union import united as cells_united
 from xscl.cluster.designation import Designate, Grid
 from xscl.cluster.placement import Choose, Placement
@@ -34,7 +44,7 @@ from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import united
 from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
-from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
+from xscl.cluster.shared_directory import CellsFailed, CellsStay, ClusterError, SharedDirectory
 from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
@@ -51,8 +61,12 @@ SNAPSHOT_EVERY = 64
 
 PROBED_AFTER = 2
 """Failures of the cells with a batch after which its documents are read by a process apart."""
+LOOKED_AT = 64
+"""Batches of which the shares of the cells are reported."""
 PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
+
+_log = logging.getLogger(__name__)
 
 _EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
 _TRIMMED = "cluster_trimmed"
@@ -98,10 +112,11 @@ class ClusterDriver:
     ) -> None:
         """Drive an engine with the role of a driver, and finish what an earlier driver has begun.
 
-        Beside the `cells`, which are slices, the grid has some `groups` of cells of a `width`.
+        The cluster begins with a number of `cells`, slices, which may have been split since then;
+        beside them the grid has some `groups` of cells of a `width`.
         `on_matches` is called with the matches of each commit.  Raises ClusterError for another
-        number of cells than before, StaleDriver if a driver with a newer store has used the shared
-        directory.
+        number of cells than it began with, StaleDriver if a driver with a newer store has used the
+        shared directory.
         """
         if engine.host.transactions.settings.role is not Role.DRIVER:
             raise ClusterError("a cluster needs an engine that does not evaluate: role=Role.DRIVER")
@@ -116,23 +131,25 @@ class ClusterDriver:
         self._is_unfinished = False  # documents were sequenced, and not committed
         self._held_from: dict[int, int] = {}
         self._loads: Mapping[int, CellLoad] = {}
+        self._work = deque[Mapping[int, float]](maxlen=LOOKED_AT)  # seconds of cells by batches
+        self._shares: Mapping[int, float] = {}
         self._snapshots: Mapping[int, int] = {}
         self._relations: JoinRelations | None = None  # those of the last commit, if asked for
+        self._is_resizing = threading.Lock()
         shared.create()
+        self._log = log = SealedLog(shared)
         self.grid = Grid(cells, groups, width)
         self._begin()
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
-        for cell in range(self.cells):
-            if newest := shared.snapshots(cell):
-                self._snapshots = {**self._snapshots, cell: newest[0][0]}
-        self._log = log = SealedLog(shared)
+        self._note_snapshots()
         self._spread = (
             SpreadSubscriptions(self.grid, engine.host, designate) if groups * width else None
         )
         router = None if self._spread is None else self._spread.router
         self._sequencer = Sequencer(engine.host, log, router)
         self._committed = self._meta(COMMITTED)
+        self._choose = choose
         self._catalog = CatalogLog(engine, log, choose or self._placement(), self._spread)
         with engine.host.transactions.lock:
             begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
@@ -154,10 +171,11 @@ class ClusterDriver:
             known = known_grid(store)
             if known not in (None, grid):
                 raise ClusterError(
-                    f"the cluster has {known}, not {grid}",
-                    hint=f"start it with {known}: they are fixed when it begins",
+                    f"the cluster began with {known}, not {grid}",
+                    hint=f"start it with {known}: it knows what was split since then",
                 )
-            self.cells, self.epoch = grid.cells, store.meta(_EPOCH) + 1
+            self._changes = CellChanges(self.engine, self._log, grid)
+            self.cells, self.epoch = self._changes.begin(store), store.meta(_EPOCH) + 1
             store.set_meta(
                 **{CELLS: grid.cells, _GROUPS: grid.groups, _WIDTH: grid.width},
                 **{_EPOCH: self.epoch},
@@ -168,12 +186,9 @@ class ClusterDriver:
         with self.engine.host.transactions.lock:
             placed = placements(self.engine.host.transactions.store)
             every = self.engine.subscriptions
-        known = [
-            (one, placed[one.key])
-            for one in every
-            if placed.get(one.key, self.cells) < self.grid.slices
-        ]
-        return Placement(self.grid.slices, known)
+        slices = [cell for cell in self.cells if self.grid.is_slice(cell)]
+        known = [(one, placed[one.key]) for one in every if placed.get(one.key) in slices]
+        return Placement(slices, known)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -210,16 +225,15 @@ class ClusterDriver:
         Raises ClusterError if the cells fail; the account that is erased is the last to go, so it
         can be erased again.
         """
-        everywhere = range(self.cells) if self._meta(_TRIMMED) else ()
+        everywhere = self.cells if self._meta(_TRIMMED) else ()
         self._append_changes(Erase(prefix), everywhere=everywhere)
         self.commit()
         entry = self._committed
         self._log.erase(prefix, entry)
-        tasks = [
-            CellTask(cell, entry, entry, self.epoch, snapshot=True) for cell in range(self.cells)
-        ]
-        self._asked(tasks)
-        for cell in range(self.cells):
+        self._asked(
+            [CellTask(cell, entry, entry, self.epoch, snapshot=True) for cell in self.cells]
+        )
+        for cell in self.cells:
             known = self._shared.snapshots(cell)
             if known and known[0][0] < entry:
                 raise ClusterError(
@@ -235,7 +249,7 @@ class ClusterDriver:
         entry `limit` or later it is made from the newest one before.
         """
         begins = []
-        for cell in range(self.cells):
+        for cell in self.cells:
             known = self._shared.snapshots(cell)
             needed = [*known[:1], *[one for one in known if one[0] < limit][:1]]
             for one in known:
@@ -247,7 +261,7 @@ class ClusterDriver:
     def _trim(self) -> None:
         """Delete what no cell will read again, of its snapshots and of the log."""
         with self.engine.host.transactions.lock:
-            limit = self._catalog.first_publisher(self.cells)
+            limit = self._catalog.first_publisher(len(self.cells))
         if upto := self._delete_snapshots(limit):
             with self.engine.host.transactions.change() as state:
                 state.store.set_meta(**{_TRIMMED: upto})
@@ -263,8 +277,8 @@ class ClusterDriver:
             self._hold_texts(self.engine.host.state)
 
     def _hold_texts(self, state: EngineState) -> None:
-        if len(self._held_from) == self.cells:
-            state.eviction.hold_from(min(self._held_from.values()))
+        if self._held_from.keys() >= set(self.cells):
+            state.eviction.hold_from(min(self._held_from[cell] for cell in self.cells))
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
@@ -276,13 +290,14 @@ class ClusterDriver:
         }
         sequenced, committed = self._sequencer.last, self._committed
         found = []
-        for cell in range(self.cells):
+        for cell in self.cells:
             lag, snapshot = max(0, sequenced - committed), snapshots.get(cell, 0)
             one = CellState(cell, counts.get(cell, 0), lag, snapshot, committed)
             if (load := loads.get(cell)) is not None:
                 one = replace(
                     one,
                     seconds=round(load.seconds, 4),
+                    share=round(self._shares.get(cell, 0.0), 3),
                     documents=load.documents,
                     host=load.host,
                     process=load.process,
@@ -303,8 +318,7 @@ class ClusterDriver:
             if self._relations is None:
                 entry = self._meta(COMMITTED)
                 tasks = [
-                    CellTask(cell, entry, entry, self.epoch, relations=True)
-                    for cell in range(self.cells)
+                    CellTask(cell, entry, entry, self.epoch, relations=True) for cell in self.cells
                 ]
                 answers = self._asked(tasks)
                 paths = [self._shared.relations_of(one.cell, one.sha256) for one in answers]
@@ -314,6 +328,130 @@ class ClusterDriver:
                     self._relations = united(self.engine.host.state, found)
                 self._shared.delete_relations()
             yield self._relations
+
+    # -- Cells -----------------------------------------------------------------------------
+
+    def split(self, cell: int) -> int:
+        """Move half of the subscriptions of a cell to a new one; return the number of the new one.
+
+        Raises UnknownCell; CellsStay if none of its subscriptions can be moved, or the cells are
+        being changed; CellsFailed if they do not come to a common entry before it.
+        """
+        with self._resizing():
+            keys = self._changes.half(cell)
+            self._snapshot(cell)
+            child = self._changes.new_cell(cell)
+            with self.engine.host.transactions.lock:
+                self._append_changes()  # registered meanwhile: before the entry of the split
+                self._changes.split(cell, child, frozenset(keys))
+                self.cells = (*self.cells, child)
+                if cell in self._held_from:
+                    self._held_from[child] = self._held_from[cell]
+                self._recount()
+            return child
+
+    def merge(self, target: int, source: int) -> None:
+        """Move all subscriptions of a cell, `source`, to another one; it is no cell any more.
+
+        Raises UnknownCell; CellsStay if a subscription depends on documents that are not kept, a
+        cell is of the grid, or the cells are being changed; CellsFailed as `split` does.
+        """
+        if target == source:
+            raise CellsStay("a cell is merged into another one", hint="name two cells")
+        with self._resizing():
+            self._changes.expect_slice(target)
+            self._changes.expect_slice(source)
+            with self.engine.host.transactions.lock:
+                self._append_changes()
+                first = self._changes.merge(target, source)
+                self.cells = tuple(cell for cell in self.cells if cell != source)
+                self._held_from.pop(source, None)
+                if first is not None and target in self._held_from:
+                    self._held_from[target] = min(first, self._held_from[target])
+                self._recount()
+            self._shared.delete_snapshots(source)
+
+    def move(self, cell: int) -> None:
+        """Make a cell anew on another executor, from a snapshot of now.
+
+        Raises UnknownCell; CellsStay if it has not run yet, or no other executor takes it;
+        CellsFailed as `split` does.
+        """
+        with self._resizing():
+            self._changes.expect(cell)
+            if (load := self._loads.get(cell)) is None:
+                raise CellsStay(f"cell {cell} has not run yet", hint="it has no place to leave")
+            self._move([cell], Place(load.host, load.process))
+
+    def drain(self, host: str) -> list[int]:
+        """Make all cells of a host anew elsewhere; return them.
+
+        Raises CellsStay if no cell is there, or no other executor takes one of them; CellsFailed as
+        `split` does.
+        """
+        with self._resizing():
+            known = self._loads
+            cells = [one for one in self.cells if one in known and known[one].host == host]
+            if not cells:
+                listed = ", ".join(sorted({known[one].host for one in self.cells if one in known}))
+                raise CellsStay(f"no cell is on {host!r}", hint=f"they are on: {listed}")
+            self._move(cells, Place(host))
+            return cells
+
+    def _move(self, cells: Sequence[int], away_from: Place) -> None:
+        self._leave(cells, snapshot=True)
+        self._note_snapshots()
+        stay = self._runner.move(cells, away_from)
+        for cell in set(cells).difference(stay):
+            self._loads = {one: load for one, load in self._loads.items() if one != cell}
+        if stay:
+            raise CellsStay(
+                f"no other executor took the cells {', '.join(map(str, stay))}",
+                hint="start executors elsewhere, and try again",
+            )
+
+    def _leave(self, cells: Sequence[int], *, snapshot: bool = False) -> None:
+        """Let cells give up their engines, which frees the memory of executors."""
+        entry = self._committed
+        tasks = [CellTask(one, entry, entry, self.epoch, snapshot, leave=True) for one in cells]
+        if tasks:
+            self._asked(tasks)
+
+    def _recount(self) -> None:
+        self._catalog.choose = self._choose or self._placement()
+        self._catalog.count()
+        self._note_snapshots()
+
+    def _note_snapshots(self) -> None:
+        newest = ((cell, self._shared.snapshots(cell)[:1]) for cell in self.cells)
+        self._snapshots = {cell: known[0][0] for cell, known in newest if known}
+
+    @contextmanager
+    def _resizing(self) -> Iterator[None]:
+        """Wait for the batch; what changes the cells in the block is in the log afterwards.
+
+        The cells come to it at once, or if they fail with the next batch.
+        """
+        if not self._is_resizing.acquire(blocking=False):
+            raise CellsStay("the cells are being changed", hint="try again in some seconds")
+        try:
+            with self._batch:
+                self._append_changes()
+                self.commit()
+                before = self.cells
+                yield
+                try:
+                    self.commit()
+                    self._leave([cell for cell in before if cell not in self.cells])
+                except CellsFailed as error:
+                    _log.warning("the cells come to their change with the next batch: %s", error)
+        finally:
+            self._is_resizing.release()
+
+    def _snapshot(self, cell: int) -> None:
+        """Ask a cell for a snapshot; one that was not yet made has none, and is made elsewhere."""
+        entry = self._committed
+        self._asked([CellTask(cell, entry, entry, self.epoch, snapshot=True)])
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -348,7 +486,7 @@ class ClusterDriver:
                 (after, upto), batches = batch, self._meta(_BATCHES)
                 tasks = [
                     CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
-                    for cell in range(self.cells)
+                    for cell in self.cells
                 ]
                 try:
                     answers = self._asked(tasks)
@@ -455,6 +593,12 @@ class ClusterDriver:
         """Note what the cells have had to do, and their snapshots."""
         loads = {one.cell: one.load for one in answers if one.load is not None}
         self._loads = {**self._loads, **loads}
+        self._work.append({cell: load.seconds for cell, load in loads.items()})
+        seconds: Counter[int] = Counter()
+        for one in self._work:
+            seconds.update(one)
+        whole = sum(seconds[cell] for cell in self.cells)
+        self._shares = {cell: seconds[cell] / whole for cell in self.cells} if whole else {}
         taken = {one.cell: one.after for one in tasks if one.snapshot}
         self._snapshots = {**self._snapshots, **taken}
         for cell, load in loads.items():

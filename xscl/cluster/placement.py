@@ -2,8 +2,10 @@
 
 Equal definitions share rows of R_T and states of the automaton, and so do different ones with
 common constants: a channel, a keyword.  So a subscription is placed by its definition and its
-constants.  Each constant ranks the cells in an order of its own (rendezvous hashing), and a cell
-that is much fuller than the others is passed over.
+constants: where the last one with the same lies, else in the cell that the constant ranks first
+(rendezvous hashing).  A cell that is much fuller than the others is passed over.
+
+A cell is split along the same lines: subscriptions with a common constant stay together.
 
 A cell that reads a published stream needs all its publishers, and these what they read.  Such a
 copy is silent: its matches are answered by the cell in which it was placed.
@@ -33,17 +35,20 @@ class Placement:
     The choice is recorded in the log, so it need not be repeatable.
     """
 
-    def __init__(self, cells: int, placed: Iterable[tuple[Subscription, int]] = ()) -> None:
+    def __init__(
+        self, cells: Sequence[int], placed: Iterable[tuple[Subscription, int]] = ()
+    ) -> None:
         self._cells = cells
         self._sizes = Counter[int]()
         self._often = Counter[str]()
+        self._last = dict[str, int]()  # the cell of the last one with a constant or a definition
         for subscription, cell in placed:
             self._count(subscription, cell)
 
     def __call__(self, subscription: Subscription) -> int:
         """Return the cell of a new subscription."""
-        most = SLACK * (sum(self._sizes.values()) + 1) / self._cells + ROOM
-        for cell in self._ranked(self._mark(subscription)):
+        most = SLACK * (sum(self._sizes.values()) + 1) / len(self._cells) + ROOM
+        for cell in self._ranked(_mark(subscription, self._often)):
             if self._sizes[cell] < most:
                 self._count(subscription, cell)
                 return cell
@@ -51,20 +56,51 @@ class Placement:
 
     def _count(self, subscription: Subscription, cell: int) -> None:
         self._sizes[cell] += 1
-        self._often.update(_constants(subscription.query))
-
-    def _mark(self, subscription: Subscription) -> str:
-        """Return the constant that most other subscriptions share, or the definition."""
         constants = _constants(subscription.query)
-        if not constants:
-            return subscription.query
-        return max(constants, key=lambda one: (self._often[one], one))
+        self._often.update(constants)
+        self._last.update(dict.fromkeys(constants or [subscription.query], cell))
 
     def _ranked(self, mark: str) -> list[int]:
-        def weight(cell: int) -> bytes:
-            return hashlib.blake2b(f"{cell} {mark}".encode(), digest_size=8).digest()
+        last = self._last.get(mark)
 
-        return sorted(range(self._cells), key=weight)
+        def rank(cell: int) -> tuple[bool, bytes]:
+            weight = hashlib.blake2b(f"{cell} {mark}".encode(), digest_size=8).digest()
+            return cell != last, weight
+
+        return sorted(self._cells, key=rank)
+
+
+def halved(subscriptions: Sequence[Subscription]) -> list[Subscription]:
+    """Return about half of the subscriptions of a cell, to be moved to a new one.
+
+    Equal definitions stay together, and those with a common constant unless one constant is in more
+    than half of them.  Returns nothing if all have one definition.
+    """
+    often = Counter(one for some in subscriptions for one in _constants(some.query))
+    groups = defaultdict[str, list[Subscription]](list)
+    for one in subscriptions:
+        groups[_mark(one, often)].append(one)
+    together: list[list[Subscription]] = []
+    for some in groups.values():
+        if 2 * len(some) <= len(subscriptions):
+            together.append(some)
+            continue
+        equal = defaultdict[str, list[Subscription]](list)
+        for one in some:
+            equal[one.query].append(one)
+        together += equal.values()
+    stay, move = list[Subscription](), list[Subscription]()
+    for some in sorted(together, key=len, reverse=True):
+        (move if len(move) < len(stay) else stay).extend(some)
+    return move
+
+
+def _mark(subscription: Subscription, often: Counter[str]) -> str:
+    """Return the constant that most other subscriptions share, or the definition."""
+    constants = _constants(subscription.query)
+    if not constants:
+        return subscription.query
+    return max(constants, key=lambda one: (often[one], one))
 
 
 def _constants(query: str) -> list[str]:

@@ -170,6 +170,33 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """A new cell, `target`, that was the cell `source` up to this entry; nothing else is in it.
+
+    From here on it answers with the matches of `keys`, and `source` with those of its others.  Both
+    have the `publishers`, silent where the other one answers with their matches.
+    """
+
+    source: int
+    target: int
+    keys: tuple[str, ...]
+    publishers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The end of the cell `source`: `target` answers with the matches of its subscriptions.
+
+    `target` has silent copies of `keys`.  The others are registered there in the same entry, with
+    the past that they have had.
+    """
+
+    source: int
+    target: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Documents of an earlier entry that no cell evaluates, by their numbers.
 
@@ -192,7 +219,9 @@ class Flush:
     """The end of the input: all epochs close, and all deadlines pass."""
 
 
-Control: TypeAlias = DeclareStream | Register | CopyPublisher | Edit | Remove | Skip | Erase | Flush
+Control: TypeAlias = (
+    DeclareStream | Register | CopyPublisher | Edit | Remove | Split | Merge | Skip | Erase | Flush
+)
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
 _KINDS: dict[str, type[Control]] = {
@@ -201,6 +230,8 @@ _KINDS: dict[str, type[Control]] = {
     "copy": CopyPublisher,
     "edit": Edit,
     "remove": Remove,
+    "split": Split,
+    "merge": Merge,
     "skip": Skip,
     "erase": Erase,
     "flush": Flush,

@@ -46,6 +46,18 @@ class CellsStarting(ClusterError):
     code = "cluster_starting"
 
 
+class UnknownCell(ClusterError):
+    """There is no such cell."""
+
+    code = "unknown_cell"
+
+
+class CellsStay(ClusterError):
+    """The cells cannot be changed as was asked; nothing is changed."""
+
+    code = "cells_stay"
+
+
 class StaleDriver(ClusterError):
     """A later driver has taken over the shared directory."""
 
@@ -149,6 +161,18 @@ class SharedDirectory:
         """Return the snapshots of a cell with their entries, the newest first."""
         found = (self.path / "snapshots").glob(f"{cell}@*.tar")
         return sorted(((int(path.stem.partition("@")[2]), path) for path in found), reverse=True)
+
+    def copy_snapshots(self, source: int, target: int) -> None:
+        """Give a new cell the snapshots of another one, and no others."""
+        self.delete_snapshots(target)  # of a driver that ended before the cell was there
+        for entry, path in self.snapshots(source):
+            self.place(self.snapshot_of(target, entry), path.read_bytes())
+        reached("snapshots_copied")
+
+    def delete_snapshots(self, cell: int) -> None:
+        """Delete all snapshots of a cell."""
+        for _, path in self.snapshots(cell):
+            path.unlink(missing_ok=True)
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,42 +1,94 @@
-"""Cells on the executors of Spark: one job for each batch, over a persisted RDD of cell ids.
+"""Cells on the executors of Spark: one job for each batch, over a persisted RDD for each cell.
 
 A persisted partition has a preferred location, so a cell's tasks go where its engine is, as long as
-that executor lives.  A streaming source of Python has none, and its cells would move with each
+that executor lives.  The union of the RDDs keeps the locations, so a cell can come, go or move
+without the others.  A streaming source of Python has none, and its cells would move with each
 micro-batch.  An executor needs one core, so that it keeps one Python process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 from pyspark.errors import PySparkException
 
 from xscl.cluster.cell_process import run_here
-from xscl.cluster.cell_task import CellAnswer, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellTask, Place
 from xscl.cluster.shared_directory import CellsFailed
 from xscl.ingestion.spark.spark_session import reason_of
 
+T = TypeVar("T")
+
+TRIES = 8
+"""How often a cell is placed anew before it stays where it is."""
+SPREAD = 0.3
+"""Seconds that the task of a new place lasts, so that one free executor does not take them all."""
+
 
 class SparkCells:
-    """Runs tasks of cells on a Spark context.  Spark repeats the tasks of a lost executor."""
+    """Runs tasks of cells on a Spark context.  Spark repeats the tasks of a lost executor.
 
-    def __init__(self, context: SparkContext, cells: int) -> None:
-        self._cells = context.parallelize(range(cells), cells).persist()
+    One thread at a time uses it.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._cells: dict[int, RDD[int]] = {}
+        self._all: tuple[frozenset[int], RDD[int]] | None = None
 
     def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
         """Return the answers to all tasks; raises CellsFailed if a task fails again and again."""
-        work = partial(_run, shared, {task.cell: task for task in tasks})
+        asked = {task.cell: task for task in tasks}
+        return self._on(asked, partial(_run, shared, asked))
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Place cells away from a process or a host; return those for which nothing is free.
+
+        Spark cannot be told where a task may not run.  So a partition that it has placed where it
+        should not be is dropped, and made again.  Raises CellsFailed as `run` does.
+        """
+        moving = list(cells)
+        for _ in range(TRIES):
+            for cell in moving:
+                self._cells.pop(cell).unpersist()
+            self._all = None
+            moving = self._on(moving, partial(_those_at, away_from))
+            if not moving:
+                break
+        return sorted(moving)
+
+    def _on(self, cells: Collection[int], work: Callable[[Iterable[int]], list[T]]) -> list[T]:
+        """Run some work where each cell is, on its number; return all results."""
         try:
-            return self._cells.mapPartitions(work).collect()
+            return self._union(frozenset(cells)).mapPartitions(work).collect()
         except (PySparkException, Py4JError) as error:
             raise CellsFailed(
                 f"a task of a cell failed: {reason_of(error)}", hint="the batch is repeated"
             ) from error
 
+    def _union(self, cells: frozenset[int]) -> RDD[int]:
+        if self._all is None or self._all[0] != cells:
+            for cell in cells.difference(self._cells):
+                self._cells[cell] = self._context.parallelize([cell], 1).persist()
+            union = self._context.union([self._cells[cell] for cell in sorted(cells)])
+            self._all = cells, union
+        return self._all[1]
+
 
 def _run(shared: Path, tasks: dict[int, CellTask], cells: Iterable[int]) -> list[CellAnswer]:
     return [run_here(shared, tasks[cell]) for cell in cells]
+
+
+def _those_at(place: Place, cells: Iterable[int]) -> list[int]:
+    """Return the cells whose task runs at a place."""
+    found = list(cells)  # Spark ends a Python process, with its engines, that leaves some unread
+    time.sleep(SPREAD)
+    return found if place.has(socket.gethostname(), os.getpid()) else []

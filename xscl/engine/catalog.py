@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -282,18 +282,42 @@ class Catalog:
             names = subscriptions.dependents(name) if cascade else (name,)
             if not cascade:
                 subscriptions.refuse_orphans(name)
-            ordered = any(subscriptions[one].ordered for one in names)
-            with self._transactions.change() as state:
+            with self._removing() as remove:
                 for one in names:
-                    state.registration.remove(one, state.position)
-                    state.subscriptions.remove_endpoints(one)
+                    remove(one)
                     if purge:
-                        state.subscriptions.purge(one)
-                state.eviction.sweep()
-                state.registration.set_prompt()
-                if ordered:
-                    state.registration.save_plan_state()
+                        subscriptions.purge(one)
         return names
+
+    def unsubscribe_many(self, names: Sequence[str]) -> None:
+        """Remove subscriptions in one transaction, with those that read what only they publish."""
+        with self._changing(), self._transactions.lock:
+            subscriptions = self._state.subscriptions
+            publishers = [name for name in names if subscriptions[name].publish is not None]
+            with self._removing() as remove:
+                for name in names:
+                    if name not in publishers:
+                        remove(name)
+                for name in publishers:
+                    for one in subscriptions.dependents(name) if name in subscriptions else ():
+                        remove(one)
+
+    @contextmanager
+    def _removing(self) -> Iterator[Callable[[str], None]]:
+        """Yield a function that removes a subscription within one transaction."""
+        ordered: list[bool] = []
+        with self._transactions.change() as state:
+
+            def remove(name: str) -> None:
+                ordered.append(state.subscriptions[name].ordered)
+                state.registration.remove(name, state.position)
+                state.subscriptions.remove_endpoints(name)
+
+            yield remove
+            state.eviction.sweep()
+            state.registration.set_prompt()
+            if any(ordered):
+                state.registration.save_plan_state()
 
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""

@@ -385,7 +385,7 @@ class Service:
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
             *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
-            *(self._series, self._pushes),
+            *(self._series, self._pushes, lambda: self._driver),
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -488,7 +488,7 @@ class Service:
                 opened.callback(session.stop)
                 context = session.sparkContext
                 grid = asked.numbers(known, max(FEWEST_CELLS, context.defaultParallelism))
-                runner = SparkCells(context, grid.cells)
+                runner = SparkCells(context)
             else:
                 grid = asked.numbers(known, FEWEST_CELLS)
                 runner = local = LocalCells()

@@ -201,6 +201,7 @@ def _of_status(status: ServiceStatus) -> Iterator[Metric]:
 _OF_CELLS = {
     "subscriptions": "Subscriptions of a cell of the cluster",
     "seconds": "Seconds that the last task of a cell took",
+    "share": "Share of a cell in the time of all cells in the last batches",
     "memory": "Resident memory of the process of a cell, in bytes",
     "lag": "Entries of the log that were sequenced and not committed",
     "snapshot": "The entry of the log of the last snapshot of a cell",

@@ -83,6 +83,12 @@ def test_a_python_process_that_is_killed_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("change", ["split", "move", "executors"])
+def test_cells_and_executors_change_while_batches_run(change: str, tmp_path: Path) -> None:
+    assert found(started(tmp_path, 6, "--change", change)) == expected(6)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["sealed", "sequenced", "intended", "cells_committed"])
 def test_a_driver_that_is_killed_and_started_again_loses_nothing(
     point: str, tmp_path: Path

@@ -1,15 +1,15 @@
 """The commit protocol under seeded schedules.
 
-Tasks run anywhere, twice and late.  Answers are lost, executors and drivers end, and a driver
-starts with an old copy of the store.  Each run delivers what a single engine does, and some seed
-finds each planted defect of the protocol.
+Tasks run anywhere, twice and late.  Answers are lost, executors and drivers end, also between the
+steps of a split, and a driver starts with an old copy of the store.  Each run delivers what a
+single engine does, and some seed finds each planted defect of the protocol.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,9 +19,11 @@ import xscl
 from tests.examples import usually
 from tests.xscl.cluster.histories import Delivered, delivered
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
+from xscl.cluster import cell_changes, shared_directory
 from xscl.cluster.cell_host import CellHost
-from xscl.cluster.cell_task import CellAnswer, CellTask
+from xscl.cluster.cell_task import CellAnswer, CellTask, Place
 from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.lineage import Lineage
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory, StaleDriver
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
@@ -29,10 +31,12 @@ from xscl.store.consumed_offsets import DIRECT, BatchKey
 CELLS, EXECUTORS, BATCHES = 2, 2, 12
 QUERIES = {
     1: ("publisher 0", f"SELECT <p>{{x}}</p> FROM {JOIN} PUBLISH P"),
-    2: ("absent 1", "S//a->x NOT FOLLOWED BY{x=y, 1} S//a->y"),
+    2: ("absent 0", "S//a->x NOT FOLLOWED BY{x=y, 1} S//a->y"),
     5: ("reader 1", "P//p->x FOLLOWED BY{x=y, 100} P//p->y"),
 }
 """Subscriptions by the batch that they precede; their names end with their cells."""
+SPLIT = 4
+"""The batch before which cell 0 is split."""
 SEEDS = (1, 2, 3, 4, 5, 6)
 
 
@@ -68,6 +72,10 @@ class Executors:
             task = self._chance.choice(self._late)
             with suppress(StaleDriver):
                 self._host(shared, task.cell).run(task)
+
+    def move(self, cells: Collection[int], away_from: Place) -> list[int]:
+        """Move cells; where a task runs is drawn anyway."""
+        return []
 
     def _host(self, shared: Path, cell: int) -> CellHost:
         place = self._chance.randrange(EXECUTORS), cell
@@ -133,6 +141,8 @@ class Simulation:
             while self._done < BATCHES:
                 if self._chance.random() < 0.1:
                     return False
+                if self._done == SPLIT and len(driver.cells) == CELLS:
+                    self._split(driver)
                 self._step(driver, engine)
             return True
         return False
@@ -144,6 +154,18 @@ class Simulation:
         with _refusals():
             driver.consume([document(number)], BatchKey(DIRECT, number + 1, number + 1))
         self._done += 1
+
+    def _split(self, driver: ClusterDriver) -> None:
+        """Split a cell, and move what is left; the driver may end between the steps."""
+        with pytest.MonkeyPatch.context() as patched, _refusals():
+            for module in (cell_changes, shared_directory):
+                patched.setattr(module, "reached", self._end)
+            driver.split(0)
+            driver.move(0)
+
+    def _end(self, _: str) -> None:
+        if self._chance.random() < 0.2:
+            raise _Refused
 
     def _between_drivers(self) -> None:
         """Copy the store, or start a driver with an earlier copy, which has to be refused."""
@@ -164,7 +186,7 @@ class Simulation:
 
 
 class _Refused(Exception):
-    """The driver has refused answers."""
+    """The driver has refused answers, or it ended."""
 
 
 @contextmanager
@@ -208,6 +230,10 @@ def _with_old_assignment(host: CellHost, task: CellTask) -> xscl.Engine:
     return _prepared(host, task)
 
 
+def _without_past(lineage: Lineage, _: int) -> int:
+    return lineage._began[0][1]
+
+
 def _begin_any_epoch(shared: SharedDirectory, epoch: int) -> None:
     shared.place(shared._driver, b'{"epoch": %d}' % epoch)
 
@@ -219,6 +245,7 @@ PLANTED: dict[str, list[tuple[type, str, Callable[..., object]]]] = {
         (SharedDirectory, "expect_epoch", lambda *_: None),
     ],
     "a stale assignment": [(CellHost, "_prepared", _with_old_assignment)],
+    "a new cell without the past of its source": [(Lineage, "at", _without_past)],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,14 @@ def push(client: httpx.Client, *numbers: int) -> None:
         assert answer.is_success, answer.text
 
 
+def push_on(client: httpx.Client, stream: str, *numbers: int) -> None:
+    for number in numbers:
+        asked = {"id": f"m{number}", "time": f"2026-03-01T12:00:{number:02}Z"}
+        content = f"<a>{number % 4}</a>"
+        answer = client.post(f"/v1/documents/{stream}", params=asked, content=content)
+        assert answer.is_success, answer.text
+
+
 def matches(client: httpx.Client, name: str) -> list[Any]:
     """Return the matches of a subscription, the newest first."""
     answer = client.get(f"/v1/subscriptions/{name}/matches")
@@ -112,6 +121,21 @@ def test_status_page_and_metrics_show_the_cells(
     shown = called("cluster", "status", "--data", str(home.path))
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.splitlines()[0].startswith("cell  subscriptions  runs on")
+
+
+def test_status_names_the_hottest_cell(
+    client: httpx.Client, home: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shares() -> list[float]:
+        return [one["share"] for one in (home.read_status() or {}).get("cells") or []]
+
+    eventually(lambda: sum(shares()) == pytest.approx(1, abs=0.01))
+    hottest = shares().index(max(shares()))
+    monkeypatch.setattr("xscl.cli.cluster.HOT", 0.5)
+    said = called("cluster", "status", "--data", str(home.path)).stderr
+    assert f"'xscl cluster split {hottest}' halves it" in said
+    monkeypatch.setattr("xscl.cli.cluster.HOT", CELLS + 1)
+    assert "halves it" not in called("cluster", "status", "--data", str(home.path)).stderr
 
 
 def test_witnesses_in_sql_are_those_of_all_cells(running: Running, client: httpx.Client) -> None:
@@ -176,6 +200,64 @@ def test_the_past_of_a_published_stream_is_not_read(client: httpx.Client) -> Non
     made = client.put("/v1/subscriptions/again", json={"query": "P//p->x"})
     assert made.json()["history"] == "failed"
     assert matches(client, "again") == []
+
+
+def test_cells_are_split_merged_and_kept_by_commands(
+    client: httpx.Client, home: DataDirectory
+) -> None:
+    def run(*given: str) -> Any:
+        return called("cluster", *given, "--data", str(home.path))
+
+    def subscriptions() -> dict[int, int]:
+        shown = run("status", "--json")
+        assert shown.exit_code == 0, shown.stderr
+        rows = map(json.loads, shown.stdout.splitlines())
+        return {one["cell"]: one["subscriptions"] for one in rows}
+
+    many = [f"many {number}" for number in range(8)]
+    for number, name in enumerate(many):
+        put(client, name, f'M//a[.="{number % 4}"]->x FOLLOWED BY{{x=y, {number + 1} h}} M//a->y')
+    push_on(client, "M", 30, 34)
+    eventually(lambda: sum(subscriptions().values()) >= len(QUERIES) + len(many))
+    fullest = max(subscriptions().items(), key=lambda one: one[1])[0]
+    done = run("split", str(fullest))
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == f"cell {fullest} is split: half of it is now cell {CELLS}\n"
+    eventually(lambda: subscriptions().get(CELLS, 0) > 0)
+    push_on(client, "M", 38)
+    eventually(lambda: len(matches(client, "many 2")) == 3)
+    for given, said in (
+        (("split", "99"), "there is no cell 99"),
+        (("merge", "0", "0"), "is merged into another one"),
+        (("move", str(CELLS)), f"no other executor took the cells {CELLS}"),
+        (("drain", "nowhere"), "no cell is on 'nowhere'"),
+    ):
+        refused = run(*given)
+        assert refused.exit_code == 1, refused.stdout
+        assert said in refused.stderr
+    assert client.post("/v1/cluster/split", json={"cell": 99}).status_code == 404
+    assert client.post("/v1/cluster/drain", json={"node": "nowhere"}).status_code == 409
+    done = run("merge", str(fullest), str(CELLS))
+    assert done.exit_code == 0, done.stderr
+    eventually(lambda: CELLS not in subscriptions())
+    push_on(client, "M", 42)
+    eventually(lambda: len(matches(client, "many 2")) == 6)
+
+
+def test_a_user_does_not_change_the_cells(running: Running, client: httpx.Client) -> None:
+    with running.client(token_of(client, "bob")) as bob:
+        refused = bob.post("/v1/cluster/split", json={"cell": 0})
+        assert refused.status_code == 403
+
+
+def test_a_service_without_cells_says_so(tmp_path: Path) -> None:
+    with serving(DataDirectory(tmp_path / "data"), cells=0) as found, found.client() as client:
+        refused = client.post("/v1/cluster/move", json={"cell": 0})
+        assert refused.status_code == 409
+        assert refused.json()["code"] == "no_cluster"
+    alone = called("cluster", "move", "0", "--data", str(tmp_path / "data"))
+    assert alone.exit_code == 2
+    assert "no service runs" in alone.stderr
 
 
 def test_a_restart_continues(tmp_path: Path) -> None:
