@@ -866,7 +866,7 @@ _CLUSTER = (
         "xscl/cluster/lineage.py",
         "if began <= number)",
         "if number >= 0)",
-        (f"{_SPLITS}::test_cells_are_split_again_and_again",),
+        (f"{_SPLITS}::test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch",),
     ),
     Fault(
         "a cell is merged without documents that its state depends on",
