@@ -244,7 +244,7 @@ _TEMPLATES = (
     Fault(
         "join state is never evicted",
         "templates/state/join_state.py",
-        "return bool(self._left) and SHARE * self._left >= self._kept",
+        "return self._left > PUSHES * added and SHARE * self._left >= self._kept",
         "return False",
         ("tests/xscl/engine/test_engine.py::test_windows_free_the_state",),
     ),

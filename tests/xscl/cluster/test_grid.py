@@ -21,7 +21,7 @@ from xscl.cluster.cell_task import CellAnswer, CellTask
 from xscl.cluster.designation import Designated, Equality, Grid, equalities, share_of
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
-from xscl.cluster.shared_directory import ClusterError, SharedDirectory
+from xscl.cluster.shared_directory import CellsStay, ClusterError, SharedDirectory
 from xscl.documents.results import Subscription
 from xscl.documents.retention import SERVICE
 from xscl.engine.state import Role
@@ -313,6 +313,34 @@ def test_a_grid_stays_as_it_began(tmp_path: Path) -> None:
         ClusterDriver(engine, shared, 1, cells, groups=1, width=2)
         with pytest.raises(ClusterError, match="1 cells and 1 groups of 2, not 3 cells"):
             ClusterDriver(engine, shared, 3, cells)
+
+
+def test_slices_beside_a_grid_are_split_and_its_cells_are_not() -> None:
+    """A cell that is split off comes after the groups, and gets subscriptions as slices do."""
+    sliced = [f"S//a->x NOT FOLLOWED BY{{x=y, {n}}} S//a->y" for n in (2, 3, 4, 5)]
+
+    def steps(to: xscl.Engine, push: Push, some: range, names: str) -> None:
+        for name, query in zip(names, (JOIN, *sliced), strict=False):
+            to.subscribe(name, query)
+        for number in some:
+            push(document(number, ONE, OTHER))
+
+    with cluster(1, groups=1, width=2) as driver, xscl.Engine() as engine:
+        for to, push in ((driver.engine, consumed(driver)), (engine, engine.push)):
+            steps(to, push, range(1, 6), "abcde")
+        for refused in (partial(driver.split, 1), partial(driver.merge, 0, 2)):
+            with pytest.raises(CellsStay, match=r"cell \d is of a group of the grid"):
+                refused()
+        assert driver.split(0) == 3
+        for to, push in ((driver.engine, consumed(driver)), (engine, engine.push)):
+            steps(to, push, range(6, 12), "fghij")
+        driver.flush()
+        engine.flush()
+        assert delivered(driver.engine) == delivered(engine)
+        cells = [one.subscriptions for one in driver.cells_now()]
+        assert cells[1:3] == [2, 2]
+        assert cells[0] + cells[3] == 8
+        assert min(cells) > 0
 
 
 def test_a_group_is_chosen_by_the_driver_alone() -> None:
