@@ -96,7 +96,9 @@ class Commits:
             try:
                 commit()
             except Exception as error:
-                if self._file.log_size() != size:  # later commits would follow a damaged entry
+                # Later commits would follow a damaged entry of DuckDB's log.  An empty log does not
+                # tell: a checkpoint in the midst of the commit may have emptied it again.
+                if not size or self._file.log_size() != size:
                     self._lose(error)
                 raise
             self.tail.note_commit(counted, records)

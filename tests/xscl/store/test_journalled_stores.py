@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ import xscl
 import xscl.store.store
 from feeds.documents import Document
 from tests.examples import usually
+from tests.waiting import eventually
 from xscl.errors import StoreError
 from xscl.store import tail
 from xscl.store.backup import back_up
 from xscl.store.commit_watermark import CommitPoint, read_watermark, write_watermark
-from xscl.store.journal import Journal, journal_path, records_of
+from xscl.store.commits import Commits
+from xscl.store.journal import Journal, Record, journal_path, records_of
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack
 from xscl.store.tail import MANY
@@ -317,3 +319,40 @@ def test_a_push_on_a_full_disk_changes_nothing(
             engine.push(document(6))
     assert len(engine.sql("SELECT id FROM documents")) == 5
     assert engine.push(document(6)).accepted == 1
+
+
+@pytest.mark.parametrize("ends", ["SELECT 1", "CHECKPOINT"])
+def test_records_of_a_commit_that_fails_at_its_end_are_brought_once(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """DuckDB has the records, and reports a failure; a checkpoint has emptied its log again."""
+    store, once = engine.host.transactions.store, iter([True])
+    store.flush()
+    connection = store.connection
+    connection.execute("CHECKPOINT")
+    engine.push(document(6))
+    real = Commits.commit
+
+    def commit(
+        self: Commits,
+        count: Callable[[], int],
+        commit: Callable[[], object],
+        records: Sequence[Record],
+    ) -> None:
+        def failing() -> None:
+            commit()
+            if next(once, False):
+                connection.execute(ends)
+                raise duckdb.IOException("No space left on device")
+
+        real(self, count, failing, records)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "commit", commit)
+        with pytest.raises(xscl.StoreError):
+            store.flush()
+    eventually(lambda: not store.is_lost)
+    store.flush()
+    assert len(engine.sql("SELECT id FROM documents")) == 6
+    assert engine.push(document(7)).accepted == 1
+    assert len(engine.sql("SELECT id FROM documents")) == 7
