@@ -86,7 +86,12 @@ def expected(batches: int) -> Counter[tuple[str, ...]]:
 def differences(engine: xscl.Engine, batches: int) -> list[str]:
     """Return in what an engine differs from the model."""
     documents = Counter(engine.sql("SELECT id FROM documents")["id"].to_pylist())
-    wanted = Counter(document.id for number in range(batches) for document in batch(number))
+    every = [document for number in range(batches) for document in batch(number)]
+    wanted = Counter(document.id for document in every)
+    kept = "SELECT d.id, t.xml FROM state.document d JOIN state.text t USING (doc)"
+    texts = Counter((name, bytes(xml)) for name, xml in engine.host.transactions.store.fetch(kept))
+    if texts != Counter((document.id, document.xml) for document in every):
+        return [f"the texts of {sorted(name for name, _ in texts)} are not those of the documents"]
     matches = Counter(match.documents for match in engine.matches())
     page = Counter(match.documents for match in engine.matches_of("pairs").matches)
     found = {"documents": documents - wanted + (wanted - documents)}
