@@ -30,12 +30,12 @@ from xscl.cluster import catalog_log
 from xscl.cluster.catalog_log import CatalogLog
 from xscl.cluster.cell_host import CellHost
 from xscl.cluster.cell_task import CellTask
-from xscl.cluster.designation import Grid
+from xscl.cluster.grid import Grid
+from xscl.cluster.grid_subscriptions import GridSubscriptions
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.sequencer import Sequencer
 from xscl.cluster.shared_directory import SharedDirectory
-from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.results import Subscription
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
@@ -213,7 +213,7 @@ def _sequence(shared: Path, plan: Plan, choose: Choose, grid: Grid | None = None
             state.store.connection.execute(catalog_log.SCHEMA)
         wanted = wishes("b", plan.subscriptions, SEED)
         engine.subscribe_many((f"s{n}", wish.query(WINDOW)) for n, wish in enumerate(wanted))
-        some = None if grid is None else SpreadSubscriptions(grid, engine.host)
+        some = None if grid is None else GridSubscriptions(grid, engine.host)
         CatalogLog(engine, log, choose, some).append_changes()
         sequencer = Sequencer(engine.host, log, None if some is None else some.router)
         batches = _documents(plan)

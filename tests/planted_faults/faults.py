@@ -856,21 +856,21 @@ _CLUSTER = (
     ),
     Fault(
         "a new cell has no snapshots of its source",
-        "xscl/cluster/cell_changes.py",
+        "xscl/cluster/cell_assignment.py",
         "        self._log.shared.copy_snapshots(source, cell)\n",
         "",
         (f"{_SPLITS}::test_cells_are_split_again_and_again",),
     ),
     Fault(
         "a new cell begins without the past of its source",
-        "xscl/cluster/lineage.py",
+        "xscl/cluster/cell_ancestry.py",
         "if began <= number)",
         "if number >= 0)",
         (f"{_SPLITS}::test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch",),
     ),
     Fault(
         "a cell is merged without documents that its state depends on",
-        "xscl/cluster/cell_changes.py",
+        "xscl/cluster/cell_assignment.py",
         "(doc >= one.since and time >= oldest) or (one.ordered and one.since < first)",
         "one.since < 0",
         (f"{_SPLITS}::test_what_cannot_be_merged_is_refused",),
@@ -898,21 +898,21 @@ _CLUSTER = (
     ),
     Fault(
         "each cell of a group answers with all results that it finds",
-        "xscl/cluster/emission.py",
+        "xscl/cluster/emission_filter.py",
         "        return found.filter(pa.array(stays))",
         "        return found",
         (f"{_GRID}::test_each_result_is_answered_by_one_cell",),
     ),
     Fault(
         "each cell of a group has a bound of its own",
-        "xscl/cluster/cell_union.py",
+        "xscl/cluster/group_results.py",
         "bounded(found.filter(is_shared).combine_chunks(), ranks, most)",
         "bounded(found.filter(is_shared).combine_chunks(), ranks, 2 * most)",
         (f"{_GRID}::test_the_bound_is_one_of_all_cells",),
     ),
     Fault(
         "documents are routed by the earlier side of a designated join only",
-        "xscl/cluster/routing.py",
+        "xscl/cluster/document_routing.py",
         "            for path in (relaxed(one.first), relaxed(one.second)):\n"
         "                self._paths.add(path)",
         "            for path in (relaxed(one.first),):\n                self._paths.add(path)",
@@ -921,7 +921,7 @@ _CLUSTER = (
     Fault(
         "one cell of a group has the copy of a publisher",
         "xscl/cluster/catalog_log.py",
-        "            self._spread.widen(copies)",
+        "            self._on_grid.widen_copies(copies)",
         "            pass",
         (f"{_GRID}::test_what_publishes_later_is_copied_to_all_cells_of_a_group",),
     ),

@@ -15,7 +15,8 @@ from xscl.cli.output import UsageError, answer, list_rows, table, warn
 from xscl.cli.service import client_of, opened
 from xscl.cli.status import figures_of_running
 from xscl.cluster.cell_task import CellState
-from xscl.cluster.designation import Designation, Grid, equalities
+from xscl.cluster.designated_joins import Designation, equalities
+from xscl.cluster.grid import Grid
 from xscl.cluster.placement import Placement, needed_copies
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.facade import Engine
@@ -86,10 +87,10 @@ def _planned(found: Sequence[Row], grid: Grid) -> list[dict[str, int]]:
         )
         known.append(one)
         placed[name] = groups[name] if name in groups else place(one)
-    counts = Counter(cell for first in placed.values() for cell in grid.spread(first))
+    counts = Counter(cell for first in placed.values() for cell in grid.cells_of(first))
     needed = needed_copies(known, placed)
     copies = Counter(
-        cell for some in needed.values() for first in some for cell in grid.spread(first)
+        cell for some in needed.values() for first in some for cell in grid.cells_of(first)
     )
     return [
         {"cell": cell, **_group(cell, grid), "subscriptions": counts[cell], "copies": copies[cell]}
@@ -103,7 +104,7 @@ def _group(cell: int, grid: Grid) -> dict[str, int]:
 
 
 def _in_groups(found: Sequence[Row], grid: Grid) -> dict[str, int]:
-    """Return the groups of those that may be spread, by their first cells.
+    """Return the groups of those that may lie on the grid, by their first cells.
 
     Without documents no value join is known to be rare, so a cluster may designate others.
     """

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from feeds.faultpoints import reached
+from xscl.cluster.grid_subscriptions import GridSubscriptions
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import (
     Control,
@@ -25,7 +26,6 @@ from xscl.cluster.sealed_log import (
     SealedLog,
 )
 from xscl.cluster.sequencer import SEQUENCED
-from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.inspection.relations import PUBLISHED
@@ -71,14 +71,14 @@ class CatalogLog:
         engine: Engine,
         log: SealedLog,
         choose: Choose,
-        spread: SpreadSubscriptions | None = None,
+        on_grid: GridSubscriptions | None = None,
     ) -> None:
-        """Append to a log; `choose` gives the slices of those that `spread` does not take."""
+        """Append to a log; `choose` returns the slice of a subscription that is not on the grid."""
         self._engine = engine
         self._log = log
         self.choose = choose
         """Chooses the slice of a new subscription."""
-        self._spread = spread
+        self._on_grid = on_grid
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
@@ -110,8 +110,8 @@ class CatalogLog:
             with self._engine.host.transactions.change() as state:
                 store = state.store
                 number, coming = store.meta(SEQUENCED) + 1, state.documents.coming
-                if self._spread is not None:
-                    self._spread.begin()
+                if self._on_grid is not None:
+                    self._on_grid.begin()
                 controls: list[Control] = [*self._streams(store), *self._removals(store, coming)]
                 edits = self._edits(store, coming)
                 controls += edits
@@ -122,10 +122,10 @@ class CatalogLog:
                 if controls:
                     self._log.write(number, tuple(controls))
                     store.set_meta(**{SEQUENCED: number})
-                if self._spread is not None:
-                    self._spread.save(store)
-            if self._spread is not None:
-                self._spread.end()
+                if self._on_grid is not None:
+                    self._on_grid.save(store)
+            if self._on_grid is not None:
+                self._on_grid.apply()
             self.count()
             self._appended = current
         histories: dict[int, int] = {}
@@ -164,9 +164,9 @@ class CatalogLog:
         """Return those that are gone, and those of the grid that begin anew with another query."""
         keys = {one.key for one in self._subscriptions}
         gone = [key for key in placements(store) if key not in keys]
-        if self._spread is not None:
-            gone += self._spread.edited(self._edited(store), coming)
-            self._spread.remove(gone)
+        if self._on_grid is not None:
+            gone += self._on_grid.edited(self._edited(store), coming)
+            self._on_grid.remove(gone)
         for key in gone:
             store.fetch("DELETE FROM state.cluster_member WHERE key = ?", [key])
         return [Remove(key) for key in gone]
@@ -198,12 +198,12 @@ class CatalogLog:
 
         A history is read by one cell, and so lies in a slice.
         """
-        if self._spread is None:
+        if self._on_grid is None:
             return {one.key: self.choose(one) for one in new}
         published = frozenset(one.publish for one in self._subscriptions if one.publish)
         found = {}
         for one in new:
-            group = self._spread.place(one, published) if one.since >= coming else None
+            group = self._on_grid.place(one, published) if one.since >= coming else None
             found[one.key] = self.choose(one) if group is None else group
         return found
 
@@ -226,8 +226,8 @@ class CatalogLog:
         known = {(key, cell) for key, cell, _ in rows}
         registered = {key: entry for key, _, entry in rows}
         copies = needed_copies(self._subscriptions, cells)
-        if self._spread is not None:
-            self._spread.widen(copies)
+        if self._on_grid is not None:
+            self._on_grid.widen_copies(copies)
         for one in self._subscriptions if everywhere else ():
             if one.publish is not None:
                 copies[one.key].update(cell for cell in everywhere if cell != cells[one.key])
@@ -242,7 +242,7 @@ class CatalogLog:
             asked = one.query, one.language, one.updates, coming, cell, silent
             begun = (one.since, clock) if one.since < coming else ()
             given = Register(one.key, *asked, *begun)
-            controls.append(given if self._spread is None else self._spread.placed(given))
+            controls.append(given if self._on_grid is None else self._on_grid.placed(given))
             state = one.version, one.is_paused
             members.append((one.key, cell, False, number, *state))
             members += ((one.key, other, True, number, *state) for other in silent)

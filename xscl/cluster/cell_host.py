@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.faultpoints import reached
+from xscl.cluster.cell_ancestry import CellAncestry
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask, Place
-from xscl.cluster.emission import Emission
+from xscl.cluster.emission_filter import EmissionFilter
 from xscl.cluster.findings import Findings
-from xscl.cluster.lineage import Lineage
 from xscl.cluster.relations_export import exported, packed
 from xscl.cluster.sealed_log import (
     Control,
@@ -79,9 +79,9 @@ class CellHost:
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
-        self._lineage = Lineage(cell)
+        self._ancestry = CellAncestry(cell)
         self._streams: frozenset[str] = frozenset()  # of which all documents are read
-        self._spread: dict[str, Register] = {}  # subscriptions of the grid by their keys
+        self._on_grid: dict[str, Register] = {}  # subscriptions of the grid by their keys
         self._waits = False  # some operator waits for time to pass
 
     def run(self, task: CellTask) -> CellAnswer:
@@ -173,7 +173,7 @@ class CellHost:
         """Note what subscriptions need beside the documents that are routed to the cell."""
         known = engine.subscriptions
         self._streams = frozenset(
-            name for one in known if one.key not in self._spread for name in one.reads
+            name for one in known if one.key not in self._on_grid for name in one.reads
         )
         self._waits = any(one.ordered for one in known)
 
@@ -192,22 +192,22 @@ class CellHost:
         key = BatchKey(SOURCE, number, number, some.beats(), some.arrived)
         engine.host.state.documents.expected = entry.moment
         self._observed(engine, found)
-        if found is not None and self._spread:
-            found.own = self._emission(some).own
+        if found is not None and self._on_grid:
+            found.own = self._emission_filter(some).own
         engine.host.ingest.push(some.documents, source=key, identities=some.identities)
         self._pushed = number
         return len(some.documents)
 
-    def _emission(self, some: SequencedDocuments) -> Emission:
+    def _emission_filter(self, some: SequencedDocuments) -> EmissionFilter:
         """Return what decides which results of some documents belong to this cell."""
-        group = next(iter(self._spread.values())).answering
-        by = {key: one.by for key, one in self._spread.items() if one.by is not None}
+        group = next(iter(self._on_grid.values())).answering
+        by = {key: one.by for key, one in self._on_grid.items() if one.by is not None}
         alone = [
             identity.number
             for identity, cells in zip(some.identities, some.routes, strict=True)
             if [cell for cell in cells if cell in group] == [self._cell]
         ]
-        return Emission(self._cell - group.start, len(group), by, np.array(alone, np.int64))
+        return EmissionFilter(self._cell - group.start, len(group), by, np.array(alone, np.int64))
 
     def _note_answers(self, control: Control) -> None:
         """Note of which subscriptions the matches are answered from here on."""
@@ -215,10 +215,10 @@ class CellHost:
             case Register(key) if self._cell in control.answering:
                 self._answers.add(key)
                 if control.by is not None:
-                    self._spread[key] = control
+                    self._on_grid[key] = control
             case Remove(key):
                 self._answers.discard(key)
-                self._spread.pop(key, None)
+                self._on_grid.pop(key, None)
             case Merge(target=self._cell, keys=keys):
                 self._answers.update(keys)
             case Split(source, target, keys):
@@ -242,7 +242,7 @@ class CellHost:
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Split():
                 copied = [key for key, _ in self._copied]
-                lost = self._lineage.lost(number, control, engine.subscriptions, copied)
+                lost = self._ancestry.lost(number, control, engine.subscriptions, copied)
                 engine.host.catalog.unsubscribe_many(lost)
             case Remove(key):
                 if engine.subscription(key) is not None:
@@ -262,7 +262,7 @@ class CellHost:
         here = [
             one
             for one in given
-            if self._lineage.at(number) in (*one.answering, *one.silent)
+            if self._ancestry.at(number) in (*one.answering, *one.silent)
             or (one.key, number) in self._copied
         ]
         for (language, updates, first), some in groupby(
@@ -310,11 +310,11 @@ class CellHost:
         controls = [
             (number, one) for number, some in self._sealed.controls(0, task.upto) for one in some
         ]
-        self._lineage = Lineage(self._cell, controls)
+        self._ancestry = CellAncestry(self._cell, controls)
         copies = {
             (one.key, one.registered): number
             for number, one in controls
-            if isinstance(one, CopyPublisher) and one.cell == self._lineage.at(number)
+            if isinstance(one, CopyPublisher) and one.cell == self._ancestry.at(number)
         }
         skipped: dict[int, frozenset[int]] = {}
         for _, one in controls:
@@ -370,7 +370,7 @@ class CellHost:
         self._engine = self._scratch = None
         self._entry = self._arrived = self._pushed = 0
         self._answers, self._copied, self._streams = set(), set(), frozenset()
-        self._spread = {}
+        self._on_grid = {}
         self._waits = False
 
     @staticmethod

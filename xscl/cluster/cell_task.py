@@ -15,7 +15,7 @@ class CellTask:
 
     `epoch` is that of the driver.  With `snapshot` the cell first writes its state as of `after`.
     With `relations` it answers with its relations instead; `after` and `upto` are equal.  With
-    `leave` as well as a snapshot it gives its engine up, as the cell goes elsewhere.
+    `leave` the cell closes its engine, as it moves to another executor.
     """
 
     cell: int

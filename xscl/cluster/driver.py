@@ -28,7 +28,7 @@ from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
-from xscl.cluster.cell_changes import CellChanges
+from xscl.cluster.cell_assignment import CellAssignment
 from xscl.cluster.cell_task import (
     CellAnswer,
     CellLoad,
@@ -37,15 +37,16 @@ from xscl.cluster.cell_task import (
     CellTask,
     Place,
 )
-from xscl.cluster.cell_union import united as cells_united
-from xscl.cluster.designation import Designate, Grid
+from xscl.cluster.designated_joins import Designate
+from xscl.cluster.grid import Grid
+from xscl.cluster.grid_subscriptions import GridSubscriptions
+from xscl.cluster.group_results import unite_results
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
-from xscl.cluster.relations_union import united
+from xscl.cluster.relations_union import unite_relations
 from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import CellsFailed, CellsStay, ClusterError, SharedDirectory
-from xscl.cluster.spread import SpreadSubscriptions
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, EngineState, Role
@@ -143,14 +144,14 @@ class ClusterDriver:
         if engine.retention is None or not engine.retention.everything:
             engine.retain(SERVICE)  # results may refer to any document in a window
         self._note_snapshots()
-        self._spread = (
-            SpreadSubscriptions(self.grid, engine.host, designate) if groups * width else None
+        self._on_grid = (
+            GridSubscriptions(self.grid, engine.host, designate) if groups * width else None
         )
-        router = None if self._spread is None else self._spread.router
+        router = None if self._on_grid is None else self._on_grid.router
         self._sequencer = Sequencer(engine.host, log, router)
         self._committed = self._meta(COMMITTED)
         self._choose = choose
-        self._catalog = CatalogLog(engine, log, choose or self._placement(), self._spread)
+        self._catalog = CatalogLog(engine, log, choose or self._placement(), self._on_grid)
         with engine.host.transactions.lock:
             begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
         for batch in begun:  # an earlier process has ended within it
@@ -174,8 +175,8 @@ class ClusterDriver:
                     f"the cluster began with {known}, not {grid}",
                     hint=f"start it with {known}: it knows what was split since then",
                 )
-            self._changes = CellChanges(self.engine, self._log, grid)
-            self.cells, self.epoch = self._changes.begin(store), store.meta(_EPOCH) + 1
+            self._assignment = CellAssignment(self.engine, self._log, grid)
+            self.cells, self.epoch = self._assignment.begin(store), store.meta(_EPOCH) + 1
             store.set_meta(
                 **{CELLS: grid.cells, _GROUPS: grid.groups, _WIDTH: grid.width},
                 **{_EPOCH: self.epoch},
@@ -286,7 +287,7 @@ class ClusterDriver:
         counts = {
             cell: count
             for first, count in self._catalog.counts.items()
-            for cell in self.grid.spread(first)
+            for cell in self.grid.cells_of(first)
         }
         sequenced, committed = self._sequencer.last, self._committed
         found = []
@@ -325,7 +326,7 @@ class ClusterDriver:
                 each = zip(answers, paths, strict=True)
                 found = [unpacked(self._read(*one)) for one in each]
                 with self.engine.host.transactions.lock:
-                    self._relations = united(self.engine.host.state, found)
+                    self._relations = unite_relations(self.engine.host.state, found)
                 self._shared.delete_relations()
             yield self._relations
 
@@ -338,12 +339,12 @@ class ClusterDriver:
         being changed; CellsFailed if they do not come to a common entry before it.
         """
         with self._resizing():
-            keys = self._changes.half(cell)
+            keys = self._assignment.half(cell)
             self._snapshot(cell)
-            child = self._changes.new_cell(cell)
+            child = self._assignment.new_cell(cell)
             with self.engine.host.transactions.lock:
                 self._append_changes()  # registered meanwhile: before the entry of the split
-                self._changes.split(cell, child, frozenset(keys))
+                self._assignment.split(cell, child, frozenset(keys))
                 self.cells = (*self.cells, child)
                 if cell in self._held_from:
                     self._held_from[child] = self._held_from[cell]
@@ -359,11 +360,11 @@ class ClusterDriver:
         if target == source:
             raise CellsStay("a cell is merged into another one", hint="name two cells")
         with self._resizing():
-            self._changes.expect_slice(target)
-            self._changes.expect_slice(source)
+            self._assignment.expect_slice(target)
+            self._assignment.expect_slice(source)
             with self.engine.host.transactions.lock:
                 self._append_changes()
-                first = self._changes.merge(target, source)
+                first = self._assignment.merge(target, source)
                 self.cells = tuple(cell for cell in self.cells if cell != source)
                 self._held_from.pop(source, None)
                 if first is not None and target in self._held_from:
@@ -378,7 +379,7 @@ class ClusterDriver:
         CellsFailed as `split` does.
         """
         with self._resizing():
-            self._changes.expect(cell)
+            self._assignment.expect(cell)
             if (load := self._loads.get(cell)) is None:
                 raise CellsStay(f"cell {cell} has not run yet", hint="it has no place to leave")
             self._move([cell], Place(load.host, load.process))
@@ -411,7 +412,7 @@ class ClusterDriver:
             )
 
     def _leave(self, cells: Sequence[int], *, snapshot: bool = False) -> None:
-        """Let cells give up their engines, which frees the memory of executors."""
+        """Close the engines of cells on their executors, which frees the memory there."""
         entry = self._committed
         tasks = [CellTask(one, entry, entry, self.epoch, snapshot, leave=True) for one in cells]
         if tasks:
@@ -581,11 +582,11 @@ class ClusterDriver:
 
     def _united(self, state: EngineState, found: pa.Table, after: int, upto: int) -> pa.Table:
         """Return the results of all cells, with those of the grid as one engine has them."""
-        if self._spread is None:
+        if self._on_grid is None:
             return found
         moments, settings = self._log.moments(after, upto), self.engine.host.transactions.settings
-        qids = self._spread.among(found["qid"].unique().to_pylist())
-        found, cuts = cells_united(found, qids, state.documents, moments, settings.result_bound)
+        qids = self._on_grid.among(found["qid"].unique().to_pylist())
+        found, cuts = unite_results(found, qids, state.documents, moments, settings.result_bound)
         state.dataflow.cuts.note(cuts)
         return found
 

@@ -64,7 +64,7 @@ _ASKED = {
 }
 
 
-def united(state: EngineState, cells: Sequence[Tables]) -> JoinRelations:
+def unite_relations(state: EngineState, cells: Sequence[Tables]) -> JoinRelations:
     """Return the relations of all cells; the engine's lock guards `state`, that of the driver."""
     published = [_documents(state, one["published"]) for one in cells]
     with in_memory() as connection:

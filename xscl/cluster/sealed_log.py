@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from feeds.documents import DocumentColumns
-from xscl.cluster.routing import Routes
+from xscl.cluster.grid import Routes
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.document_log import DocumentIdentity
 from xscl.store.consumed_offsets import Beat
@@ -113,8 +113,8 @@ class Register:
     Cells know a subscription by its key, which no other change of the catalog affects.  It sees
     documents from the number `since` on.  With `first` it has a history that begins with that
     document: its matches before `since`, and before the time `clock`, are in the driver, and the
-    documents are beside the entry.  One of the grid is in a `spread` of cells from `cell` on, and
-    its designated join is `by` these definitions.
+    documents are beside the entry.  One on the grid is in all cells of a group, `width` cells from
+    `cell` on, and its designated join is `by` these definitions.
     """
 
     key: str
@@ -126,13 +126,13 @@ class Register:
     silent: tuple[int, ...] = ()
     first: int | None = None
     clock: int = 0
-    spread: int = 1
+    width: int = 1
     by: tuple[str, str] | None = None
 
     @property
     def answering(self) -> range:
         """The cells that answer with its matches."""
-        return range(self.cell, self.cell + self.spread)
+        return range(self.cell, self.cell + self.width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from templates.batch_join import FOUND
-from xscl.cluster.routing import Router
+from xscl.cluster.document_routing import Router
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.documents.document_log import DocumentIdentity
 from xscl.engine.host import EngineHost

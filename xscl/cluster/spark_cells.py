@@ -28,7 +28,7 @@ from xscl.ingestion.spark.spark_session import reason_of
 T = TypeVar("T")
 
 TRIES = 8
-"""How often a cell is placed anew before it stays where it is."""
+"""The most attempts to place a cell on another executor; after them it stays."""
 SPREAD = 0.3
 """Seconds that the task of a new place lasts, so that one free executor does not take them all."""
 

@@ -32,8 +32,8 @@ from feeds.spool import Spool, SpoolError
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.cell_task import CellRunner, CellState
 from xscl.cluster.cluster_sink import ClusterSink
-from xscl.cluster.designation import Grid
 from xscl.cluster.driver import ClusterDriver, known_grid
+from xscl.cluster.grid import Grid
 from xscl.cluster.shared_directory import CellsFailed, CellsStarting, SharedDirectory
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting

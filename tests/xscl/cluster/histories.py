@@ -13,7 +13,7 @@ import xscl
 from tests.oracle.queries import Case, Subscribe, Subscription, Unsubscribe
 from tests.xscl.engine.player import batches, pushed
 from xscl.cluster.cell_host import LocalCells
-from xscl.cluster.designation import Designate
+from xscl.cluster.designated_joins import Designate
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.placement import Choose
 from xscl.cluster.shared_directory import SharedDirectory

@@ -21,7 +21,7 @@ from tests.examples import usually
 from tests.xscl.cluster.histories import IN_MEMORY, Delivered, delivered
 from xscl.cluster import (
     catalog_log,
-    cell_changes,
+    cell_assignment,
     cell_host,
     driver,
     sequencer,
@@ -190,7 +190,7 @@ def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Calla
             if passed == passage:
                 raise Crash(point)
 
-    for module in (catalog_log, cell_changes, cell_host, driver, sequencer, shared_directory):
+    for module in (catalog_log, cell_assignment, cell_host, driver, sequencer, shared_directory):
         monkeypatch.setattr(module, "reached", reached)
     return lambda: passed >= passage
 

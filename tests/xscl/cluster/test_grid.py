@@ -18,8 +18,9 @@ from tests.xscl.cluster.histories import cluster, delivered
 from tests.xscl.cluster.test_grid_values import PUBLISHING, SLICED, SPREAD
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.cell_task import CellAnswer, CellTask
-from xscl.cluster.designation import Designated, Equality, Grid, equalities, share_of
+from xscl.cluster.designated_joins import Designated, Equality, equalities
 from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.grid import Grid, share_of
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.shared_directory import CellsStay, ClusterError, SharedDirectory
 from xscl.documents.results import Subscription

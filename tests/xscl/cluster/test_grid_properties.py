@@ -28,7 +28,7 @@ from tests.xscl.cluster.histories import (
 )
 from tests.xscl.cluster.test_edits import CHANGES, Change, Editor
 from tests.xscl.engine.player import CUTS
-from xscl.cluster.designation import Designated, Equality
+from xscl.cluster.designated_joins import Designated, Equality
 from xscl.documents.results import Subscription
 
 KINDS = {

@@ -19,11 +19,11 @@ import xscl
 from tests.examples import usually
 from tests.xscl.cluster.histories import Delivered, delivered
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
-from xscl.cluster import cell_changes, shared_directory
+from xscl.cluster import cell_assignment, shared_directory
+from xscl.cluster.cell_ancestry import CellAncestry
 from xscl.cluster.cell_host import CellHost
 from xscl.cluster.cell_task import CellAnswer, CellTask, Place
 from xscl.cluster.driver import ClusterDriver
-from xscl.cluster.lineage import Lineage
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory, StaleDriver
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
@@ -158,7 +158,7 @@ class Simulation:
     def _split(self, driver: ClusterDriver) -> None:
         """Split a cell, and move what is left; the driver may end between the steps."""
         with pytest.MonkeyPatch.context() as patched, _refusals():
-            for module in (cell_changes, shared_directory):
+            for module in (cell_assignment, shared_directory):
                 patched.setattr(module, "reached", self._end)
             driver.split(0)
             driver.move(0)
@@ -230,8 +230,8 @@ def _with_old_assignment(host: CellHost, task: CellTask) -> xscl.Engine:
     return _prepared(host, task)
 
 
-def _without_past(lineage: Lineage, _: int) -> int:
-    return lineage._began[0][1]
+def _without_past(ancestry: CellAncestry, _: int) -> int:
+    return ancestry._began[0][1]
 
 
 def _begin_any_epoch(shared: SharedDirectory, epoch: int) -> None:
@@ -245,7 +245,7 @@ PLANTED: dict[str, list[tuple[type, str, Callable[..., object]]]] = {
         (SharedDirectory, "expect_epoch", lambda *_: None),
     ],
     "a stale assignment": [(CellHost, "_prepared", _with_old_assignment)],
-    "a new cell without the past of its source": [(Lineage, "at", _without_past)],
+    "a new cell without the past of its source": [(CellAncestry, "at", _without_past)],
 }
 
 

@@ -30,7 +30,7 @@ from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirec
 from xscl.engine.state import Role
 
 PLACES = st.lists(st.booleans(), min_size=8, max_size=8)
-"""Whether the fullest cell is split after a batch."""
+"""For each batch, whether the fullest cell is split after it."""
 HALVES = st.permutations([0, 0, 1, 1])
 """The cells of subscriptions."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from xscl.cluster.designation import Designate, Designated, Designation, Grid, equalities
-from xscl.cluster.routing import SAMPLE, Router, kept_values
+from xscl.cluster.designated_joins import Designate, Designated, Designation, equalities
+from xscl.cluster.document_routing import SAMPLE, Router, kept_values
+from xscl.cluster.grid import Grid
 from xscl.cluster.sealed_log import Register
 from xscl.documents.results import Subscription
 from xscl.engine.host import EngineHost
@@ -22,7 +23,7 @@ CREATE TABLE IF NOT EXISTS state.cluster_designated(
 """The group of each subscription of the grid, and its designated join by definitions."""
 
 
-class SpreadSubscriptions:
+class GridSubscriptions:
     """Decides which subscriptions lie on the grid.  The engine's lock guards it."""
 
     def __init__(self, grid: Grid, host: EngineHost, designate: Designate | None = None) -> None:
@@ -81,12 +82,12 @@ class SpreadSubscriptions:
         """Return the registration of a new subscription with its place on the grid, if any."""
         if (one := self._new.get(given.key)) is None:
             return given
-        return replace(given, spread=self.grid.width, by=(one.first, one.second))
+        return replace(given, width=self.grid.width, by=(one.first, one.second))
 
-    def widen(self, copies: Mapping[str, set[int]]) -> None:
-        """Let publishers that one cell of a group needs have copies in all cells of the group."""
+    def widen_copies(self, copies: Mapping[str, set[int]]) -> None:
+        """Add copies of publishers to all cells of each group that has one in some cell."""
         for cells in copies.values():
-            cells.update(*(self.grid.spread(cell) for cell in cells))
+            cells.update(*(self.grid.cells_of(cell) for cell in cells))
 
     def save(self, store: Store) -> None:
         """Write the change, in the transaction of the log."""
@@ -95,8 +96,8 @@ class SpreadSubscriptions:
         rows = [(key, *one) for key, one in self._new.items()]
         store.insert_rows("state.cluster_designated", rows)
 
-    def end(self) -> None:
-        """Let the change take effect, after its transaction."""
+    def apply(self) -> None:
+        """Apply the change to routes and designations, after its transaction has committed."""
         self.router.remove(self._known.pop(key) for key in self._gone)
         self.router.add(self._new.values())
         self._known.update(self._new)

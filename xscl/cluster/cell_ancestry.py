@@ -1,6 +1,6 @@
-"""What a cell was before it was split off: another cell, up to the entry of the split.
+"""The ancestry of a cell: the cells from which it was split off, each up to the entry of a split.
 
-So its state is a function of the log, as that of each cell: it is made from the log, or from a
+Its state is a function of the log, as that of each cell: it is made from the log, or from a
 snapshot of the other cell, and becomes itself at that entry.
 """
 
@@ -12,7 +12,7 @@ from xscl.cluster.sealed_log import Control, Split
 from xscl.documents.results import Subscription
 
 
-class Lineage:
+class CellAncestry:
     """The cell that a cell was at each entry, by the controls of the log with their entries."""
 
     def __init__(self, cell: int, controls: Iterable[tuple[int, Control]] = ()) -> None:

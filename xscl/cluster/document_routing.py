@@ -1,4 +1,4 @@
-"""Routing: the cells of the grid to which documents go, by the values of designated joins.
+"""The routes of documents on the grid: the cells to which their values of designated joins hash.
 
 One automaton has the paths of all designated nodes, without their conditions, so that it is small
 and changes seldom.  A document may go to more cells than its matches need, and never to fewer.
@@ -13,16 +13,14 @@ import numpy as np
 
 from feeds.xml.xmlparse import parse
 from templates.model.relations import Pair
-from xscl.cluster.designation import Designated, Grid, relaxed, share_of, shared_values
+from xscl.cluster.designated_joins import Designated, relaxed, shared_values
+from xscl.cluster.grid import Grid, Routes, share_of
 from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.batch.known_markup import ReadDocument
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.store.store import Store
-
-Routes = Sequence[Sequence[int]]
-"""The cells of the grid of each document."""
 
 SAMPLE = 256
 """Kept documents, the newest ones, of which values are counted when a join is designated."""

@@ -1,4 +1,4 @@
-"""Emission: the results that a cell of the grid answers with.
+"""The emission filter: the results that a cell of the grid answers with.
 
 A document whose designated variable binds several nodes is in several cells of a group, and two
 such documents may meet in each of them.  A result belongs to the cell to which its own value
@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.cluster.designation import equalities, share_of
+from xscl.cluster.designated_joins import equalities
+from xscl.cluster.grid import share_of
 from xscl.engine.state import EngineState
 from xscl.shredding.nodes.tree import string_value
 
 
-class Emission:
+class EmissionFilter:
     """The results of one cell of a group.
 
     `by` are the definitions of the designated join of each subscription of the grid, by its key;
@@ -43,8 +44,8 @@ class Emission:
         places = self._places(state, found["qid"].unique().to_pylist())
         one, other = found["doc1"].to_numpy(), found["doc2"].to_numpy()
         is_known = np.isin(one, self._alone) | np.isin(other, self._alone)
-        is_spread = np.isin(found["qid"].to_numpy(), list(places))
-        (asked,) = np.nonzero(is_spread & ~is_known)
+        is_on_grid = np.isin(found["qid"].to_numpy(), list(places))
+        (asked,) = np.nonzero(is_on_grid & ~is_known)
         if not len(asked):
             return found
         new = {int(doc) for arrivals in state.arrived for doc in arrivals.docs}

@@ -18,7 +18,7 @@ from templates.model.result_bound import Cut, bounded, newcomers
 from xscl.documents.document_log import LEVELS, DocumentLog
 
 
-def united(
+def unite_results(
     found: pa.Table,
     qids: Collection[int],
     documents: DocumentLog,

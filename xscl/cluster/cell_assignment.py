@@ -12,7 +12,7 @@ from functools import cache
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
 from xscl.cluster.catalog_log import kept_documents
-from xscl.cluster.designation import Grid
+from xscl.cluster.grid import Grid
 from xscl.cluster.placement import halved
 from xscl.cluster.sealed_log import Control, Merge, Register, SealedLog, Split
 from xscl.cluster.sequencer import SEQUENCED
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS state.cluster_cell(cell INTEGER, present BOOLEAN);
 """All cells that there have ever been, as a number is used once."""
 
 
-class CellChanges:
+class CellAssignment:
     """Changes which cells there are.  The driver's lock of batches guards it."""
 
     def __init__(self, engine: Engine, log: SealedLog, grid: Grid) -> None:

@@ -1,7 +1,7 @@
-"""The grid: cells that share subscriptions and divide the documents by values.
+"""The designated join of a subscription on the grid: one of its equalities, and its group.
 
-A subscription that is one join over blocks, with an equality, may lie in a *group* of cells.  One
-of its equalities is *designated*: its two documents share that value, so both go to the cell of the
+A subscription that is one join over blocks, with an equality, may lie in a group of cells.  One of
+its equalities is *designated*: its two documents share that value, so both go to the cell of the
 group to which the value hashes, and meet there.  All other comparisons are made in that cell.
 Rows of R_T with the same designated join lie in the same group, as far as groups have room.
 
@@ -12,61 +12,19 @@ NOT, ELSE, chains, OR, residual predicates, texts alone), or what it finds is re
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from templates.registry.registry import Registry
+from xscl.cluster.grid import Grid
 from xscl.cluster.placement import ROOM, SLACK
 from xscl.documents.results import Subscription
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
-
-_MIX = 0x9E3779B1
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Groups of `width` cells each, after the `slices`; a group is known by its first cell.
-
-    Cells that are split off later are slices, and come after the groups.
-    """
-
-    slices: int
-    groups: int = 0
-    width: int = 0
-
-    @property
-    def cells(self) -> int:
-        """The number of cells that a cluster begins with, those of slices included."""
-        return self.slices + self.groups * self.width
-
-    def __str__(self) -> str:
-        grid = f" and {self.groups} groups of {self.width}" if self.groups else ""
-        return f"{self.slices} cells{grid}"
-
-    @property
-    def firsts(self) -> range:
-        """The groups, by their first cells."""
-        return range(self.slices, self.cells, max(1, self.width))
-
-    def spread(self, cell: int) -> range:
-        """Return the cells of a subscription that was placed in a slice or a group."""
-        return range(cell, cell + (1 if self.is_slice(cell) else self.width))
-
-    def is_slice(self, cell: int) -> bool:
-        """Return whether a cell is in no group."""
-        return not self.slices <= cell < self.cells
-
-
-def share_of(value: str, width: int) -> int:
-    """Return the cell of a group to which a value hashes, equal in all processes."""
-    mixed = zlib.crc32(value.encode()) * _MIX & 0xFFFFFFFF  # low bits of CRCs are alike
-    return (mixed >> 8) % width
 
 
 class Equality(NamedTuple):
@@ -81,7 +39,7 @@ class Equality(NamedTuple):
 
 
 def equalities(registry: Registry, one: Subscription) -> list[Equality]:
-    """Return the value joins by which a subscription may be spread; none if it has to be a slice.
+    """Return the value joins that may be designated; none if a subscription has to be in a slice.
 
     Both nodes are nodes of documents that a result names, so that their values are known of each
     result.  A join whose nodes have the definitions of another one's is left out: which is which
