@@ -702,3 +702,15 @@ def _published_history(
         events.insert(place, Subscribe(subscription))
         place += 1 + draw(st.sampled_from((0, 0, 0, 0, 1)))
     return tuple(events)
+
+
+KINDS = {
+    "chains": chains(),
+    "residuals": residuals(),
+    "functions": functions(),
+    "ordered": ordered(),
+    "mixes": mixes(),
+    "published": published(),
+    "published in time": published(waiting=True),
+}
+"""Cases by the construct of which they have most."""

@@ -21,17 +21,7 @@ from tests.xscl.cluster.histories import by_cells, by_single_engine
 from tests.xscl.engine.player import CUTS
 from xscl.documents.results import Subscription
 
-KINDS = {
-    "joins": joins.cases(),
-    "histories": joins.histories(),
-    "chains": drawn.chains(),
-    "residuals": drawn.residuals(),
-    "functions": drawn.functions(),
-    "ordered": drawn.ordered(),
-    "mixes": drawn.mixes(),
-    "published": drawn.published(),
-    "published in time": drawn.published(waiting=True),
-}
+KINDS = {"joins": joins.cases(), "histories": joins.histories(), **drawn.KINDS}
 CELLS = 3
 DEALS = st.lists(st.integers(0, CELLS - 1), min_size=4, max_size=4)
 

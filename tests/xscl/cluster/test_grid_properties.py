@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 import xscl
 from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
-from tests.strategies import joins
-from tests.strategies import language as drawn
 from tests.xscl.cluster.histories import (
     Delivered,
     by_single_engine,
@@ -26,22 +24,12 @@ from tests.xscl.cluster.histories import (
     no_edit,
     play,
 )
-from tests.xscl.cluster.test_edits import CHANGES, Change, Editor
+from tests.xscl.cluster.test_cells_properties import KINDS
+from tests.xscl.cluster.test_edits import Editor, assert_edits_agree
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.designated_joins import Designated, Equality
 from xscl.documents.results import Subscription
 
-KINDS = {
-    "joins": joins.cases(),
-    "histories": joins.histories(),
-    "chains": drawn.chains(),
-    "residuals": drawn.residuals(),
-    "functions": drawn.functions(),
-    "ordered": drawn.ordered(),
-    "mixes": drawn.mixes(),
-    "published": drawn.published(),
-    "published in time": drawn.published(waiting=True),
-}
 GROUPS, WIDTH = 2, 2
 DEALS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=4, max_size=4)
 
@@ -99,20 +87,9 @@ def test_a_grid_delivers_what_the_single_engine_delivers(kind: str) -> None:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "histories"))
 def test_edited_subscriptions_of_a_grid_have_the_matches_of_one_engine(kind: str) -> None:
-    seen = Counter[str]()
+    def by_groups(
+        case: Case, cuts: list[bool], deals: list[tuple[int, int]], edit: Editor
+    ) -> Delivered:
+        return by_grid(case, cuts, DealToGrid(deals), edit)
 
-    @examples(5)
-    @given(KINDS[kind], CUTS, DEALS, CHANGES)
-    def property_holds(
-        case: Case, cuts: list[bool], deals: list[tuple[int, int]], changes: list[Change]
-    ) -> None:
-        one, several = Editor(case, changes), Editor(case, changes)
-        expected = by_single_engine(case, cuts, one)
-        assert by_grid(case, cuts, DealToGrid(deals), several) == expected
-        assert one.done == several.done
-        if expected:
-            seen.update(what for _, what in one.done)
-
-    property_holds()
-    until(lambda: bool(seen), property_holds)
-    assert seen
+    assert_edits_agree(kind, by_groups, DEALS)

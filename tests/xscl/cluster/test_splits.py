@@ -7,7 +7,9 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count, cycle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,14 +18,14 @@ from hypothesis import strategies as st
 import xscl
 from tests.examples import examples, until, usually
 from tests.oracle.queries import Case
-from tests.xscl.cluster.histories import by_single_engine, cluster, delivered, play
+from tests.xscl.cluster.histories import Delivered, by_single_engine, cluster, delivered, play
 from tests.xscl.cluster.test_cells import document, push, subscription
 from tests.xscl.cluster.test_cells_properties import DEALS, KINDS, Deal
 from tests.xscl.cluster.test_exactly_once import JOIN, scratch
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.catalog_log import placements
 from xscl.cluster.cell_host import LocalCells
-from xscl.cluster.cell_task import Place
+from xscl.cluster.cell_task import CellAnswer, CellTask, Place
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.placement import halved
 from xscl.cluster.shared_directory import CellsFailed, ClusterError, SharedDirectory
@@ -38,15 +40,28 @@ HALVES = st.permutations([0, 0, 1, 1])
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "histories", "mixes", "published in time"))
 def test_split_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
+    assert_changed_cells_agree(
+        kind, st.builds(partial, st.just(by_split_cells), places=PLACES, deal=DEALS)
+    )
+
+
+def assert_changed_cells_agree(
+    kind: str, plays: st.SearchStrategy[Callable[[Case, Sequence[bool]], tuple[Delivered, bool]]]
+) -> None:
+    """Compare cells with one engine; a play returns also whether the cells have changed."""
     matched: list[str] = []
 
     @examples(4)
-    @given(KINDS[kind], CUTS, PLACES, DEALS)
-    def property_holds(case: Case, cuts: list[bool], places: list[bool], deal: list[int]) -> None:
+    @given(KINDS[kind], CUTS, plays)
+    def property_holds(
+        case: Case,
+        cuts: list[bool],
+        play: Callable[[Case, Sequence[bool]], tuple[Delivered, bool]],
+    ) -> None:
         expected = by_single_engine(case, cuts)
-        found, splits = by_split_cells(case, cuts, places, deal)
+        found, has_changed = play(case, cuts)
         assert found == expected
-        if splits:
+        if has_changed:
             matched.extend(expected)
 
     property_holds()
@@ -56,8 +71,8 @@ def test_split_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
 
 def by_split_cells(
     case: Case, cuts: Sequence[bool], places: Sequence[bool], deal: Sequence[int]
-) -> tuple[object, int]:
-    """Return what one cell and those that are split off deliver, and how many these are."""
+) -> tuple[Delivered, bool]:
+    """Return what one cell and those that are split off deliver, and whether there are any."""
     wanted, dealt = list(places), cycle(deal)
     with cluster(1) as driver:
         driver._choose = lambda _: driver.cells[next(dealt) % len(driver.cells)]
@@ -74,31 +89,20 @@ def by_split_cells(
                         raise
 
         play(driver, case, cuts, split)
-        return delivered(driver.engine), len(driver.cells) - 1
+        return delivered(driver.engine), len(driver.cells) > 1
 
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "histories", "ordered"))
 def test_merged_cells_deliver_what_the_single_engine_delivers(kind: str) -> None:
-    matched: list[str] = []
-
-    @examples(4)
-    @given(KINDS[kind], CUTS, HALVES, st.integers(0, 3))
-    def property_holds(case: Case, cuts: list[bool], deal: list[int], place: int) -> None:
-        expected = by_single_engine(case, cuts)
-        found, merged = by_merged_cells(case, cuts, deal, place)
-        assert found == expected
-        if merged:
-            matched.extend(expected)
-
-    property_holds()
-    until(lambda: bool(matched), property_holds)
-    assert matched
+    assert_changed_cells_agree(
+        kind, st.builds(partial, st.just(by_merged_cells), deal=HALVES, place=st.integers(0, 3))
+    )
 
 
 def by_merged_cells(
     case: Case, cuts: Sequence[bool], deal: Sequence[int], place: int
-) -> tuple[object, bool]:
+) -> tuple[Delivered, bool]:
     """Return what two cells deliver that are merged after a batch, and whether they were.
 
     The subscriptions of one of them move, as soon as it has some.
@@ -218,10 +222,10 @@ def test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch(
 ) -> None:
     run = LocalCells.run
 
-    def fail(cells: LocalCells, shared: object, tasks: Sequence[object]) -> object:
+    def fail(cells: LocalCells, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
         if len(tasks) > 1:
             raise CellsFailed("a task of a cell failed")
-        return run(cells, shared, tasks)  # type: ignore[arg-type]
+        return run(cells, shared, tasks)
 
     with cluster(1) as driver:
         for name, query in (("pairs", JOIN), ("all", "S//a->x")):

@@ -22,7 +22,7 @@ from feeds.formats.times import SECOND
 from tests.examples import examples, usually
 from tests.oracle.queries import Case, Push
 from tests.oracle.queries import Subscription as Drawn
-from tests.strategies import language as drawn
+from tests.strategies.language import KINDS
 from tests.xscl.engine.player import pushed
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
@@ -31,15 +31,6 @@ from xscl.documents.retention import Retention
 from xscl.engine.twin import Twin
 from xscl.errors import StreamInUse
 
-KINDS = {
-    "chains": drawn.chains(),
-    "residuals": drawn.residuals(),
-    "functions": drawn.functions(),
-    "ordered": drawn.ordered(),
-    "mixes": drawn.mixes(),
-    "published": drawn.published(),
-    "published in time": drawn.published(waiting=True),
-}
 LONG = 1 << 60
 """A history that goes back to the first document."""
 KEPT = Retention(history=None)

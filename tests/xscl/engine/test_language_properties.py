@@ -18,18 +18,8 @@ import xscl
 from tests.examples import examples, usually
 from tests.oracle.evaluation import Match, matches
 from tests.oracle.queries import Case, Push
-from tests.strategies import language as drawn
+from tests.strategies.language import KINDS
 from tests.xscl.engine.player import CUTS, Player, agrees
-
-KINDS = {
-    "chains": drawn.chains(),
-    "residuals": drawn.residuals(),
-    "functions": drawn.functions(),
-    "ordered": drawn.ordered(),
-    "mixes": drawn.mixes(),
-    "published": drawn.published(),
-    "published in time": drawn.published(waiting=True),
-}
 
 
 def run(case: Case, cuts: Sequence[bool]) -> Player:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from tests.examples import examples, usually
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case, Push, Unsubscribe
+from tests.strategies.language import KINDS
 from tests.xscl.cli.test_cli import failed
 from tests.xscl.engine.player import CUTS, Player, agrees
-from tests.xscl.engine.test_language_properties import KINDS, interrupted
+from tests.xscl.engine.test_language_properties import interrupted
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.documents import tree_cache
